@@ -1,0 +1,221 @@
+"""The validated configuration of a run: what Hydra composes becomes frozen objects, or one clear line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from audit.errors import ConfigError
+from stimuli.errors import suggest
+from stimuli.prompts import PromptVariant, Scale, read_published_variant
+from stimuli.yaml_files import explain
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+def _one_or_several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
+"""A list of words; a single word is a list of one."""
+
+
+class ModelConfig(_Strict):
+    """A model's card: what it is and how it is loaded."""
+
+    name: str = Field(min_length=1)
+    path: str = Field(min_length=1)
+    revision: str | None
+    tokenizer: str | None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"]
+    quantization: str | None
+    max_model_len: int = Field(ge=16)
+    trust_remote_code: bool
+    elicitation: Literal["generate", "expected"]
+
+
+class EngineConfig(_Strict):
+    """Which library runs the model, and how."""
+
+    name: Literal["auto", "vllm", "transformers"]
+    tensor_parallel_size: int = Field(ge=1)
+    gpu_memory_utilization: float = Field(gt=0, le=1)
+    kv_cache_gib: int = Field(ge=1)
+    enforce_eager: bool | None
+    block_size: int | None = Field(ge=1)
+    device: Literal["auto", "cpu", "cuda", "mps"]
+    batch_size: int = Field(ge=1)
+
+
+class ElicitationConfig(_Strict):
+    """How a rating is got from the model."""
+
+    method: Literal["auto", "generate", "expected"]
+    max_tokens: int = Field(ge=1)
+    parser: Literal["scale", "hou2025"]
+    max_pruned_points: float = Field(ge=0)
+
+
+class ColumnsConfig(_Strict):
+    """The columns of a user's own narratives; None where the file has none."""
+
+    narrative_id: str | None
+    emotion: str | None
+    neutral: str | None
+    first_person: str | None
+    third_person: str | None
+    emotion_noun: str | None
+    emotion_adjective: str | None
+
+
+class StimuliConfig(_Strict):
+    """Which identities and narratives are crossed."""
+
+    source: Literal["geneva", "hou2025", "csv"]
+    identities: str
+    own_identities: Path | None
+    unspecified: bool
+    no_persona: bool
+    path: Path | None
+    emotions: Words | None
+    situations_per_emotion: int | Literal["all"]
+    columns: ColumnsConfig
+
+
+class StatisticsConfig(_Strict):
+    """How the gap is computed; may change between analyses of the same ratings."""
+
+    n_permutations: int = Field(ge=100)
+    confidence: float = Field(gt=0.5, lt=1)
+
+
+class ScaleConfig(_Strict):
+    """The ends of the rating scale."""
+
+    low: int
+    high: int
+    low_label: str
+    high_label: str
+
+
+class TemplateConfig(_Strict):
+    """A prompt variant in our or the user's wording."""
+
+    kind: Literal["template"]
+    name: str = Field(min_length=1)
+    persona: str
+    system: str
+    user: str
+    narrative: str
+    scale: ScaleConfig
+
+
+class PublishedConfig(_Strict):
+    """A prompt variant in the study's wording, from the user's copy."""
+
+    kind: Literal["published"]
+    variant: str
+    path: Path | None
+
+
+class AuditConfig(_Strict):
+    """Everything that a run depends on."""
+
+    model: ModelConfig
+    engine: EngineConfig
+    stimuli: StimuliConfig
+    prompt: TemplateConfig | PublishedConfig = Field(discriminator="kind")
+    elicitation: ElicitationConfig
+    statistics: StatisticsConfig
+    dimensions: Words | None
+    seed: int = Field(ge=0, lt=2**32)
+    run_dir: Path | None
+    reports_dir: Path
+    shard_size: int | None = Field(ge=1)
+    out: Path | None
+
+    @property
+    def elicitation_method(self) -> Literal["generate", "expected"]:
+        """The elicitation, with ``auto`` resolved by the model's card."""
+        return self.model.elicitation if self.elicitation.method == "auto" else self.elicitation.method
+
+    def prompt_variant(self) -> PromptVariant:
+        """Return the prompt variant that the configuration describes.
+
+        Raises
+        ------
+        StimulusError
+            If a template or the study's file can not be used.
+        ConfigError
+            If ``prompt.path`` is needed and missing.
+        """
+        match self.prompt:
+            case PublishedConfig():
+                if self.prompt.path is None:
+                    raise ConfigError("prompt=published needs prompt.path: const.py in your copy of the study's repository")
+                return read_published_variant(self.prompt.variant, self.prompt.path)
+            case template:
+                fields = template.model_dump(exclude={"kind", "scale"})
+                return PromptVariant(**fields, scale=Scale(**template.scale.model_dump()))
+
+
+def load_config(composed: Mapping[str, Any]) -> AuditConfig:
+    """Validate a composed configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a key is unknown or missing, or a value has the wrong type or range: names the key and the value.
+    """
+    try:
+        return AuditConfig.model_validate(composed)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        if fault["type"] == "extra_forbidden":
+            *place, key = [str(p) for p in fault["loc"]]
+            raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
+        raise ConfigError(explain(error)) from error
+
+
+def option_names() -> list[str]:
+    """Return the full name of every option, e.g. ``model.dtype``."""
+
+    def names(model: type[BaseModel], prefix: str) -> Iterator[str]:
+        for name, field in model.model_fields.items():
+            yield prefix + name
+            for nested in (field.annotation, *get_args(field.annotation)):
+                if isinstance(nested, type) and issubclass(nested, BaseModel):
+                    yield from names(nested, f"{prefix}{name}.")
+
+    return sorted(set(names(AuditConfig, "")))
+
+
+def _siblings(place: list[str], key: str) -> str:
+    model: type[BaseModel] = AuditConfig
+    for name in place:
+        annotation = model.model_fields[name].annotation if name in model.model_fields else None
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+    return suggest(key, model.model_fields)
+
+
+NOT_MEASURED: Final = frozenset({"statistics", "run_dir", "reports_dir", "out", "shard_size"})
+"""Keys that do not change what a prompt or its rating is."""
+
+
+def measured(config: AuditConfig) -> dict[str, Any]:
+    """Return the part of the configuration that ratings depend on, as plain values."""
+    return config.model_dump(mode="json", exclude=set(NOT_MEASURED))
+
+
+def fingerprint(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a mapping of plain values, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

@@ -1,0 +1,38 @@
+"""What an elicitation gives for one prompt, and the protocol of the two of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from audit.engines.base import Engine
+from audit.schema import Status
+from stimuli.prompts import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What became of one prompt; the fields are columns of the ratings table."""
+
+    status: Status
+    intensity: float = math.nan
+    response: str = ""
+    number_mass: float = math.nan
+    mode: float = math.nan
+    spread: float = math.nan
+
+
+class Elicitation(Protocol):
+    """Gets ratings from an engine."""
+
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
+        """Return one outcome a prompt, in their order."""
+        ...
+
+
+def encode_prompts(engine: Engine, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
+    """Return each prompt's token ids; None where prompt and ``room`` tokens of answer exceed the model's context."""
+    encoded = [engine.tokenizer.encode(engine.tokenizer.render(prompt)) for prompt in prompts]
+    return [ids if len(ids) + room <= engine.max_model_len else None for ids in encoded]

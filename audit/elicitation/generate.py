@@ -1,0 +1,58 @@
+"""Elicitation ``generate``: the model writes its answer at temperature 0, and the intensity is parsed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from audit.elicitation.base import Elicited, encode_prompts
+from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.engines.base import Engine
+from audit.schema import Status
+from stimuli.prompts import Prompt, Scale
+
+
+@dataclass(frozen=True)
+class GenerateElicitation:
+    """Generates a text and parses it.
+
+    Attributes
+    ----------
+    scale
+        What an intensity may be.
+    max_tokens
+        Length of a response, in tokens.
+    parser
+        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parsing with its faults.
+    """
+
+    scale: Scale
+    max_tokens: int
+    parser: Literal["scale", "hou2025"]
+
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
+        """See :class:`audit.elicitation.base.Elicitation`."""
+        encoded = encode_prompts(engine, prompts, room=self.max_tokens)
+        texts = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=self.max_tokens))
+        outcomes = []
+        for prompt, ids in zip(prompts, encoded, strict=True):
+            text = next(texts) if ids is not None else None
+            if text is None:
+                outcomes.append(Elicited(Status.FAILED))
+                continue
+            reading = self._read(text, prompt)
+            outcomes.append(Elicited(reading.status, reading.intensity, response=text))
+        return outcomes
+
+    def _read(self, text: str, prompt: Prompt) -> Reading:
+        if self.parser == "hou2025":
+            return parse_response_hou2025(text)
+        return parse_response(
+            text,
+            low=self.scale.low,
+            high=self.scale.high,
+            quoted=(prompt.user,),
+            low_label=self.scale.low_label,
+            high_label=self.scale.high_label,
+        )

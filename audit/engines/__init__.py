@@ -1,0 +1,1 @@
+"""What runs a model: one library each, imported only when it is opened."""

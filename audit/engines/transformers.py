@@ -1,0 +1,157 @@
+"""The transformers engine: forward passes on a CPU, CUDA or MPS; slower than vLLM, and at home everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.config import EngineConfig, ModelConfig
+from audit.engines.base import EngineFacts, TokenIds
+from audit.engines.chat import ChatTokenizer
+from audit.engines.resolve import ModelFiles
+from audit.errors import ModelError
+
+
+class TransformersEngine:
+    """Runs a model by ``AutoModelForCausalLM``."""
+
+    def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, *, seed: int) -> None:
+        import torch
+        import transformers
+
+        if model.quantization is not None:
+            raise ModelError(
+                f"model.quantization={model.quantization}: engine=transformers takes quantisation from the model's own "
+                "files; leave it null, or use engine=vllm"
+            )
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        torch.manual_seed(seed)
+        self._torch: Any = torch
+        self._device = _device(torch, config.device)
+        folder = files.folder if model.tokenizer is None else model.tokenizer
+        self._tokenizer = ChatTokenizer.load(folder, name=model.name, trust_remote_code=model.trust_remote_code)
+        try:
+            self._model: Any = (
+                transformers.AutoModelForCausalLM.from_pretrained(
+                    str(files.folder), dtype=model.dtype, trust_remote_code=model.trust_remote_code
+                )
+                .to(self._device)
+                .eval()
+            )
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            raise ModelError(f"transformers can not load model {model.name} from {files.folder}: {reason}") from error
+        self._batch_size = config.batch_size
+        self._max_model_len = model.max_model_len
+        self.facts = EngineFacts(
+            name="transformers",
+            version=str(transformers.__version__),
+            device=self._device,
+            dtype=str(self._model.dtype).removeprefix("torch."),
+        )
+
+    @property
+    def tokenizer(self) -> ChatTokenizer:
+        """See :class:`audit.engines.base.Engine`."""
+        return self._tokenizer
+
+    @property
+    def max_model_len(self) -> int:
+        """See :class:`audit.engines.base.Engine`."""
+        return self._max_model_len
+
+    def forget(self) -> None:
+        """Nothing is kept between calls."""
+
+    def generate(self, prompts: Sequence[TokenIds], *, max_tokens: int) -> list[str | None]:
+        """See :class:`audit.engines.base.Engine`."""
+        texts: list[str | None] = [None] * len(prompts)
+        for places, ids, mask in self._batches(prompts):
+            with self._torch.inference_mode():
+                written = self._model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    max_new_tokens=max_tokens,
+                    do_sample=False,
+                    temperature=None,
+                    top_p=None,
+                    top_k=None,
+                    pad_token_id=self._padding,
+                )
+            for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):
+                texts[place] = self._tokenizer.decode(tokens)
+        return texts
+
+    def next_token_probabilities(
+        self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+    ) -> list[npt.NDArray[np.float64]]:
+        """See :class:`audit.engines.base.Engine`. A prompt is read once for all its tails."""
+        probabilities = [np.empty((len(own), len(token_ids))) for own in tails]
+        length = max((len(tail) for own in tails for tail in own), default=0)
+        if any(len(tail) != length for own in tails for tail in own):
+            raise ValueError("all tails of one call must have one length")
+        asked = [place for place, own in enumerate(tails) if own]
+        torch = self._torch
+        for batch, ids, mask in self._batches([prompts[place] for place in asked]):
+            places = [asked[b] for b in batch]
+            positions = (mask.cumsum(-1) - 1).clamp(min=0)
+            with torch.inference_mode():
+                read = self._model(
+                    input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=length > 0, logits_to_keep=1
+                )
+                if length == 0:
+                    logits = read.logits[:, -1]
+                    n_rows = 1
+                else:
+                    n_rows = max(len(tails[place]) for place in places)
+                    # Rows are padded to one number of tails a prompt by repeating the first; the repeats are dropped.
+                    filled = [[*tails[p], *[tails[p][0]] * (n_rows - len(tails[p]))] for p in places]
+                    cache = read.past_key_values
+                    cache.batch_repeat_interleave(n_rows)
+                    tail_ids = torch.tensor(filled, device=self._device).reshape(-1, length)
+                    steps = torch.arange(1, length + 1, device=self._device)
+                    logits = self._model(
+                        input_ids=tail_ids,
+                        attention_mask=torch.cat([mask.repeat_interleave(n_rows, 0), torch.ones_like(tail_ids)], dim=1),
+                        position_ids=positions[:, -1:].repeat_interleave(n_rows, 0) + steps,
+                        past_key_values=cache,
+                        logits_to_keep=1,
+                    ).logits[:, -1]
+                chosen = logits.double().log_softmax(-1)[:, list(token_ids)].exp().cpu().numpy()
+            table = chosen.reshape(len(places), n_rows, len(token_ids))
+            for row, place in enumerate(places):
+                probabilities[place][:] = table[row, : len(tails[place])]
+        return probabilities
+
+    @property
+    def _padding(self) -> int:
+        hf = self._tokenizer.hf
+        return int(hf.pad_token_id if hf.pad_token_id is not None else hf.eos_token_id or 0)
+
+    def _batches(self, prompts: Sequence[TokenIds]) -> Iterator[tuple[list[int], Any, Any]]:
+        """Yield places, left-padded ids and mask, prompts of like length together."""
+        order = sorted(range(len(prompts)), key=lambda place: (len(prompts[place]), place))
+        for start in range(0, len(order), self._batch_size):
+            places = order[start : start + self._batch_size]
+            width = max(len(prompts[place]) for place in places)
+            ids = [[self._padding] * (width - len(prompts[p])) + list(prompts[p]) for p in places]
+            mask = [[0] * (width - len(prompts[p])) + [1] * len(prompts[p]) for p in places]
+            tensor = self._torch.tensor
+            yield places, tensor(ids, device=self._device), tensor(mask, device=self._device)
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        del self._model
+
+
+def _device(torch: Any, wanted: str) -> str:
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        return next(name for name, there in available.items() if there)
+    if not available[wanted]:
+        raise ModelError(f"engine.device={wanted}: this machine has none; use engine.device=auto")
+    return wanted

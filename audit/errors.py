@@ -1,0 +1,27 @@
+"""What can go wrong in an audit by the user's hand or the machine's; each ends in one line and exit code 2."""
+
+from __future__ import annotations
+
+
+class AuditError(Exception):
+    """Base of all errors that the command line shows as one line; it names value, place and remedy."""
+
+
+class ConfigError(AuditError):
+    """The configuration can not be used."""
+
+
+class ModelError(AuditError):
+    """The model or its engine can not be loaded, or can not do what was asked."""
+
+
+class StoreError(AuditError):
+    """The run folder can not be read or written, is in use, or holds another run."""
+
+
+class MissingCellError(AuditError):
+    """A statistic needs a cell that holds no rating: a refusal is missing data, not an intensity of 0."""
+
+
+class NotEstimableError(AuditError):
+    """The ratings do not determine the statistic that was asked for."""

@@ -1,0 +1,217 @@
+"""The run folder: the only place that writes to the disk, and what makes a run safe to interrupt.
+
+``manifest.json`` says what the run is; ``ratings/part-*.parquet`` hold its rows, one file a shard. A shard is a fixed
+range of the prompt grid, written under another name and renamed when it is complete. So a shard is there whole or not
+at all, and a run goes on by doing the shards that are not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from audit.errors import StoreError
+from audit.schema import RATINGS
+
+SCHEMA_VERSION: Final = 1
+_WORD: Final = pa.dictionary(pa.int32(), pa.string())
+_TYPES: Final = {
+    "prompt_index": pa.int64(),
+    "in_group": pa.bool_(),
+    "n_shared": pa.int8(),
+    "response": pa.string(),
+    "intensity": pa.float64(),
+    "number_mass": pa.float64(),
+    "mode": pa.float64(),
+    "spread": pa.float64(),
+}
+RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in RATINGS])
+"""The ratings table as Parquet stores it; columns of words are dictionaries."""
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn the disk's refusals into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space and give the same command again: what is collected is kept"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = "choose a folder that you may write to with run_dir=PATH"
+        else:
+            remedy = "mend that and give the same command again"
+        raise StoreError(f"{path} can not be written ({error.strerror or error}); {remedy}") from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Raises
+    ------
+    StoreError
+        If the disk is full or the place may not be written to.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with _writing(path):
+        try:
+            with unfinished.open("wb") as handle:
+                handle.write(content)
+                handle.flush()
+                os.fsync(handle.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return a run folder's manifest.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, or its manifest is not readable or of another version.
+    """
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StoreError(f"{folder} is not a run folder: it has no manifest.json") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} can not be read ({error})") from error
+    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if version != SCHEMA_VERSION:
+        raise StoreError(f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}")
+    return dict(manifest)
+
+
+class RunFolder:
+    """One run's folder, held by one process at a time.
+
+    Use as a context manager: entering takes the folder's lock, leaving gives it back, and so does dying.
+
+    Parameters
+    ----------
+    path
+        Made if it is not there.
+
+    Raises
+    ------
+    StoreError
+        On entering: if another run holds the folder, it may not be written to, or it holds other files than a run's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ratings_path = path / "ratings"
+        self._lock = FileLock(path / ".lock", timeout=0)
+
+    def __enter__(self) -> Self:
+        """Make and lock the folder."""
+        with _writing(self.path):
+            if self.path.exists() and not self.path.is_dir():
+                raise StoreError(f"run_dir={self.path} is a file; name a folder")
+            fresh = not self.path.exists() or not any(self.path.iterdir())
+            if not fresh and not (self.path / "manifest.json").exists() and not (self.path / ".lock").exists():
+                raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise StoreError(f"run_dir={self.path} is in use by another run; wait for it or name another") from error
+            self.ratings_path.mkdir(exist_ok=True)
+            for unfinished in [*self.path.glob(".*.unfinished"), *self.ratings_path.glob(".*.unfinished")]:
+                unfinished.unlink()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the folder back."""
+        self._lock.release()
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """Return the manifest, or None in a new folder."""
+        return read_manifest(self.path) if (self.path / "manifest.json").exists() else None
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, in place of the one there was."""
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=2, ensure_ascii=False, allow_nan=False)
+        write_atomically(self.path / "manifest.json", f"{text}\n".encode())
+
+    def shards(self) -> set[int]:
+        """Return the numbers of the shards that are there."""
+        names = (re.fullmatch(r"part-(\d{6})\.parquet", path.name) for path in self.ratings_path.iterdir())
+        return {int(name[1]) for name in names if name}
+
+    def write_shard(self, number: int, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write one shard's rows; see :data:`audit.schema.RATINGS` for their keys."""
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        write_atomically(self.ratings_path / f"part-{number:06d}.parquet", sink.getvalue().to_pybytes())
+
+    def write_file(self, name: str, content: bytes) -> Path:
+        """Write a file of the run, e.g. ``tables/gap.csv``, and return where it is."""
+        path = self.path / name
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+        return path
+
+    def clear(self, name: str) -> None:
+        """Remove a folder of what an analysis writes, so that nothing of an earlier one is left in it."""
+        with _writing(self.path / name):
+            if (self.path / name).is_dir():
+                shutil.rmtree(self.path / name)
+
+    def read_ratings(self, *, n_prompts: int) -> pd.DataFrame:
+        """Return all rows in the grid's order; words are categoricals, ``in_group`` and ``n_shared`` nullable.
+
+        Raises
+        ------
+        StoreError
+            If a shard can not be read, or a prompt of the grid has no row or two.
+        """
+        tables = []
+        for path in sorted(self.ratings_path.glob("part-*.parquet")):
+            try:
+                tables.append(pq.read_table(path, schema=RATINGS_SCHEMA))
+            except (OSError, pa.ArrowException) as error:
+                reason = str(error).splitlines()[0]
+                raise StoreError(
+                    f"{path} can not be read ({reason}); delete it and run the same command again: it redoes that part"
+                ) from error
+        table = pa.concat_tables(tables) if tables else RATINGS_SCHEMA.empty_table()
+        index = table["prompt_index"].to_pandas()
+        if len(index) != n_prompts or index.nunique() != n_prompts or not index.between(0, n_prompts - 1).all():
+            raise StoreError(
+                f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
+                "run the command in its manifest.json again to complete it"
+            )
+        ratings = table.unify_dictionaries().to_pandas(
+            types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
+        )
+        return ratings.sort_values("prompt_index", ignore_index=True)

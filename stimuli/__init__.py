@@ -1,0 +1,1 @@
+"""What is asked: identities, narratives and prompt variants. Imports nothing from ``audit``."""

@@ -1,0 +1,319 @@
+"""Who perceives whom: dimensions, their groups and terms, in-group pairs, and intersections of dimensions.
+
+Words: a *dimension* (religion) has *groups* (Muslim), a group one or more *terms* ("a Muslim"). A *perceiver* is the
+identity that the model is given, an *experiencer* the one of the person in the narrative. The *unspecified* identity
+("a person") is a baseline on both sides, *no persona* one for the perceiver alone; both are outside the gap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
+
+from stimuli.errors import StimulusError, suggest
+from stimuli.yaml_files import explain, read_yaml
+
+UNSPECIFIED: Final = "unspecified"
+NO_PERSONA: Final = "no persona"
+CROSS: Final = "+"
+"""Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
+IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
+
+Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Group(_Strict):
+    terms: tuple[Word, ...]
+    adjective: Word | None = None
+    noun: Word | None = None
+    place: Word | None = None
+    cluster: Word | None = None
+
+    @model_validator(mode="after")
+    def _has_terms(self) -> _Group:
+        if not self.terms:
+            raise ValueError("a group needs at least one term")
+        return self
+
+
+def _as_group(value: object) -> object:
+    if value is None:
+        raise ValueError("a group needs at least one term, as a list or under `terms`")
+    return {"terms": value} if isinstance(value, (list, tuple)) else value
+
+
+_Groups = dict[Word, Annotated[_Group, BeforeValidator(_as_group)]]
+
+
+class _Dimension(_Strict):
+    unspecified: Word = "a person"
+    in_group: Literal["same_group", "same_cluster"] | tuple[tuple[Word, Word], ...] = "same_group"
+    groups: _Groups | None = None
+    perceivers: _Groups | None = None
+    experiencers: _Groups | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> _Dimension:
+        if (self.groups is None) == (self.perceivers is None and self.experiencers is None):
+            raise ValueError("give `groups`, or both `perceivers` and `experiencers`")
+        for side in (self.perceiver_groups, self.experiencer_groups):
+            if not side:
+                raise ValueError("give both `perceivers` and `experiencers`, each with groups")
+            owner: dict[str, str] = {self.unspecified: UNSPECIFIED}
+            for name, group in side.items():
+                if name in (UNSPECIFIED, NO_PERSONA):
+                    raise ValueError(f"{name!r} is the name of a baseline; call the group otherwise")
+                for term in group.terms:
+                    if term in owner:
+                        raise ValueError(f"the term {term!r} is in {owner[term]!r} and again in {name!r}; keep one")
+                    owner[term] = name
+        return self
+
+    @property
+    def perceiver_groups(self) -> _Groups:
+        return (self.groups if self.groups is not None else self.perceivers) or {}
+
+    @property
+    def experiencer_groups(self) -> _Groups:
+        return (self.groups if self.groups is not None else self.experiencers) or {}
+
+    def in_group_pairs(self) -> frozenset[tuple[str, str]]:
+        """Return the pairs (perceiver's group, experiencer's group) that share a group."""
+        perceivers, experiencers = self.perceiver_groups, self.experiencer_groups
+        if not isinstance(self.in_group, str):
+            for perceiver, experiencer in self.in_group:
+                for name, known in ((perceiver, perceivers), (experiencer, experiencers)):
+                    if name not in known:
+                        raise StimulusError(f"in_group names {name!r}: {suggest(name, known)}")
+            return frozenset(self.in_group)
+        if self.in_group == "same_group":
+            return frozenset((name, name) for name in perceivers if name in experiencers)
+        for name, group in (perceivers | experiencers).items():
+            if group.cluster is None:
+                raise StimulusError(f"in_group is same_cluster, but the group {name!r} has no cluster")
+        return frozenset(
+            (p, e)
+            for p, perceiver_group in perceivers.items()
+            for e, experiencer_group in experiencers.items()
+            if perceiver_group.cluster == experiencer_group.cluster
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One identity of one side of a dimension.
+
+    Attributes
+    ----------
+    term
+        The wording that a prompt shows ("a Latina"); for no persona its name, which no prompt shows.
+    group
+        What the term belongs to; for an intersection the groups joined; for a baseline its name.
+    groups
+        The group in each crossed dimension, in their order; empty for a baseline.
+    """
+
+    term: str
+    group: str
+    groups: tuple[str, ...]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether this is the unspecified identity or no persona: shown, but outside the gap."""
+        return not self.groups
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What perceiver and experiencer may differ in; one dimension of a study or several crossed.
+
+    Attributes
+    ----------
+    name
+        E.g. ``religion``, or ``race_ethnicity+religion`` for an intersection.
+    perceivers, experiencers
+        The identities of each side, baselines last.
+    in_group_pairs
+        For each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group.
+    clusters
+        The cultural cluster of each group that has one.
+    """
+
+    name: str
+    perceivers: tuple[Identity, ...]
+    experiencers: tuple[Identity, ...]
+    in_group_pairs: tuple[frozenset[tuple[str, str]], ...]
+    clusters: Mapping[str, str]
+
+    def n_shared(self, perceiver: Identity, experiencer: Identity) -> int | None:
+        """Return in how many crossed dimensions the two share a group; None if either is a baseline."""
+        if perceiver.is_baseline or experiencer.is_baseline:
+            return None
+        pairs = zip(perceiver.groups, experiencer.groups, strict=True)
+        return sum(pair in shared for pair, shared in zip(pairs, self.in_group_pairs, strict=True))
+
+    def in_group(self, perceiver: Identity, experiencer: Identity) -> bool | None:
+        """Return whether the two share the group in every crossed dimension; None if either is a baseline."""
+        n_shared = self.n_shared(perceiver, experiencer)
+        return None if n_shared is None else n_shared == len(self.in_group_pairs)
+
+    def pairs(self) -> Iterator[tuple[Identity, Identity]]:
+        """Yield every (perceiver, experiencer), experiencers running fastest."""
+        return itertools.product(self.perceivers, self.experiencers)
+
+
+@cache
+def _packaged() -> dict[str, dict[str, object]]:
+    return read_yaml(IDENTITIES_FILE)
+
+
+def _parse(content: object, *, place: str) -> dict[str, _Dimension]:
+    if not isinstance(content, dict) or not content:
+        raise StimulusError(f"{place}: needs at least one dimension")
+    dimensions: dict[str, _Dimension] = {}
+    for name, body in content.items():
+        if not isinstance(name, str) or not name or any(c in name for c in f"{CROSS}/\\ "):
+            raise StimulusError(f"{place}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
+        try:
+            dimensions[name] = _Dimension.model_validate(body)
+        except ValidationError as error:
+            raise StimulusError(f"{place}: {name}: {explain(error)}") from error
+    return dimensions
+
+
+def load_dimensions(
+    study: str,
+    *,
+    own: Path | None = None,
+    names: Sequence[str] | None = None,
+    unspecified: bool = True,
+    no_persona: bool = False,
+) -> tuple[Dimension, ...]:
+    """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
+
+    Parameters
+    ----------
+    study
+        A study of ``data/identities.yaml``: ``geneva`` or ``hou2025``.
+    own
+        A user's YAML file whose top level are further dimensions, in the form of the packaged file's dimensions.
+    names
+        Which dimensions, in this order; ``a+b`` crosses two. None takes all that are not intersections.
+    unspecified
+        Whether each side has the unspecified baseline.
+    no_persona
+        Whether perceivers have the baseline of no persona at all.
+
+    Raises
+    ------
+    StimulusError
+        If a name is unknown or given twice, a file is malformed, a term stands twice in a dimension, a group has no
+        terms, no or every pair of a dimension is in-group, or an intersection has no wording.
+    """
+    packaged = _packaged()
+    if study not in packaged:
+        raise StimulusError(f"stimuli.identities={study!r}: {suggest(study, packaged)}")
+    known = _parse(packaged[study], place=f"{IDENTITIES_FILE.name}: {study}")
+    if own is not None:
+        added = _parse(read_yaml(own), place=str(own))
+        for name in added:
+            if name in known:
+                raise StimulusError(f"{own}: the dimension {name!r} is one of {study}'s; give yours another name")
+        known |= added
+    wanted = list(names) if names is not None else list(known)
+    if not wanted:
+        raise StimulusError(f"dimensions is empty; {suggest('', known)}")
+    dimensions: list[Dimension] = []
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise StimulusError(f"dimensions names {name!r} twice")
+        parts = name.split(CROSS)
+        for part in parts:
+            if part not in known:
+                raise StimulusError(f"dimensions: {part!r} is not a dimension; {suggest(part, known)}")
+        if len(set(parts)) < len(parts):
+            raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself")
+        try:
+            dimensions.append(
+                _build(name, [known[part] for part in parts], parts, unspecified=unspecified, no_persona=no_persona)
+            )
+        except StimulusError as error:
+            raise StimulusError(f"dimension {name!r}: {error}") from error
+    return tuple(dimensions)
+
+
+def _build(
+    name: str, parts: list[_Dimension], part_names: list[str], *, unspecified: bool, no_persona: bool
+) -> Dimension:
+    sides = []
+    for side in ([p.perceiver_groups for p in parts], [p.experiencer_groups for p in parts]):
+        if len(parts) == 1:
+            identities = [Identity(t, g, (g,)) for g, group in side[0].items() for t in group.terms]
+        else:
+            identities = _intersections(side, part_names)
+        if unspecified:
+            wordings = {part.unspecified for part in parts}
+            if len(wordings) > 1:
+                raise StimulusError(f"its dimensions word the unspecified identity differently: {sorted(wordings)}")
+            identities.append(Identity(wordings.pop(), UNSPECIFIED, ()))
+        sides.append(identities)
+    perceivers, experiencers = sides
+    if no_persona:
+        perceivers.append(Identity(NO_PERSONA, NO_PERSONA, ()))
+    dimension = Dimension(
+        name=name,
+        perceivers=tuple(perceivers),
+        experiencers=tuple(experiencers),
+        in_group_pairs=tuple(part.in_group_pairs() for part in parts),
+        clusters={
+            group: body.cluster
+            for part in parts
+            for group, body in (part.perceiver_groups | part.experiencer_groups).items()
+            if body.cluster is not None
+        },
+    )
+    verdicts = {dimension.in_group(p, e) for p, e in dimension.pairs()} - {None}
+    if verdicts != {True, False}:
+        which = "no" if verdicts == {False} else "every"
+        raise StimulusError(f"{which} pair is in-group, so there is no gap; name groups alike or list pairs in in_group")
+    return dimension
+
+
+def _intersections(side: Sequence[_Groups], part_names: Sequence[str]) -> list[Identity]:
+    """Word every combination of one group per dimension: adjectives, one noun, then ``from PLACE``."""
+    head = next((k for k in reversed(range(len(side))) if all(g.noun for g in side[k].values())), None)
+    identities = []
+    for combination in itertools.product(*(groups.items() for groups in side)):
+        before, noun, after = [], "person", []
+        for k, (group_name, group) in enumerate(combination):
+            if k == head and group.noun:
+                noun = group.noun
+            elif all(g.place for g in side[k].values()):
+                after.append(f"from {group.place}")
+            elif group.adjective:
+                before.append(group.adjective)
+            else:
+                raise StimulusError(
+                    f"the group {group_name!r} of {part_names[k]} has no `adjective` or `place`, so it can not be "
+                    "worded together with another dimension; add one to its entry"
+                )
+        groups = tuple(group_name for group_name, _ in combination)
+        identities.append(Identity(_with_article(" ".join([*before, noun, *after])), " + ".join(groups), groups))
+    return identities
+
+
+def _with_article(phrase: str) -> str:
+    # Imported here: it takes a third of a second, and only intersections need it.
+    import inflect
+
+    return str(inflect.engine().a(phrase))

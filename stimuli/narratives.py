@@ -1,0 +1,278 @@
+"""Where narratives come from: the packaged Geneva situations, the crowd-enVENT study, or a user's own file.
+
+Every source becomes the same thing: a tuple of :class:`Narrative`, each in up to three wordings.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from stimuli.errors import StimulusError, suggest
+from stimuli.yaml_files import read_text, read_yaml
+
+WORDINGS: Final = ("neutral", "first_person", "third_person")
+"""The wordings a narrative may have. For crowd-enVENT ``neutral`` is the writer's own text (``generated_text``)."""
+
+_DATA: Final = Path(__file__).parent / "data"
+GENEVA_FILE: Final = _DATA / "geneva_narratives.csv"
+HOU2025_COUNTS: Final = {
+    "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
+    "trust": 550, "relief": 550, "surprise": 550, "guilt": 275, "shame": 275,
+}  # fmt: skip
+_HOU2025_COLUMNS: Final = {
+    "narrative_id": "text_id",
+    "emotion": "emotion",
+    "neutral": "generated_text",
+    "first_person": "first_person_text",
+    "third_person": "third_person_text",
+}
+_HOU2025_ORIGIN: Final = (
+    "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; "
+    "point stimuli.path at the folder that holds them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmotionWords:
+    """The words of an emotion: ``how much {noun}``, ``how {adjective}``; empty where a source gives none."""
+
+    noun: str
+    adjective: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrative:
+    """One situation in which somebody felt an emotion; a wording that the source lacks is empty."""
+
+    narrative_id: str
+    emotion: str
+    words: EmotionWords
+    neutral: str
+    first_person: str
+    third_person: str
+
+    def wording(self, name: str) -> str:
+        """Return the text in one of :data:`WORDINGS`."""
+        return str(getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Narratives:
+    """The narratives of a run and where they came from.
+
+    Attributes
+    ----------
+    source
+        ``geneva``, ``hou2025`` or ``csv``.
+    narratives
+        In the order of their file.
+    n_available
+        How many the source holds for the emotions asked, of which ``narratives`` may be a subset.
+    sha256
+        Of the texts, identifiers and emotion words of ``narratives``, in their order.
+    """
+
+    source: str
+    narratives: tuple[Narrative, ...]
+    n_available: int
+    sha256: str
+
+    @property
+    def emotions(self) -> tuple[str, ...]:
+        """The emotions, in the order of the narratives."""
+        return tuple(dict.fromkeys(n.emotion for n in self.narratives))
+
+    def check_wording(self, wording: str, *, asked_by: str) -> None:
+        """Raise StimulusError if any narrative lacks the wording that a prompt variant shows."""
+        lacking = [n.narrative_id for n in self.narratives if not n.wording(wording)]
+        if lacking:
+            raise StimulusError(
+                f"{asked_by} shows the {wording} wording, which {len(lacking)} of {len(self.narratives)} narratives "
+                f"lack (first: {lacking[0]!r}); set stimuli.columns.{wording} or choose another prompt"
+            )
+
+
+@cache
+def emotion_words() -> dict[str, EmotionWords]:
+    """Return the packaged emotions' words, by the emotion's name."""
+    return {
+        name: EmotionWords(noun=body["noun"], adjective=body["adjective"])
+        for name, body in read_yaml(_DATA / "emotions.yaml").items()
+    }
+
+
+def load_narratives(
+    source: str,
+    *,
+    path: Path | None = None,
+    columns: Mapping[str, str | None] | None = None,
+    emotions: Sequence[str] | None = None,
+    situations_per_emotion: int | None = None,
+    seed: int = 0,
+) -> Narratives:
+    """Return the narratives of a source, or an emotion-stratified random subset of them.
+
+    Parameters
+    ----------
+    source
+        ``geneva`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv`` (a user's file).
+    path
+        The folder or file; not for ``geneva``.
+    columns
+        For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
+        emotion_noun emotion_adjective``; None where the file has none.
+    emotions
+        Keep only these, in the source's order; None keeps all.
+    situations_per_emotion
+        Draw so many of each emotion without replacement, each emotion from its own random stream, so that leaving
+        out an emotion changes no other's draw. None keeps all.
+    seed
+        Of the draw.
+
+    Raises
+    ------
+    StimulusError
+        If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier stands twice, an emotion
+        is unknown or has too few situations.
+    """
+    match source:
+        case "geneva":
+            if path is not None:
+                raise StimulusError(f"stimuli.path={path}: the geneva narratives are packaged; stimuli=csv reads a file")
+            rows = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS)}, delimiter=",")
+        case "hou2025":
+            rows = _read_hou2025(path, emotions)
+        case "csv":
+            rows = _read_csv(path, columns or {})
+        case _:
+            raise StimulusError(f"stimuli.source={source!r}: {suggest(source, ('geneva', 'hou2025', 'csv'))}")
+    if emotions is not None:
+        known = {r.emotion for r in rows}
+        for emotion in emotions:
+            if emotion not in known:
+                raise StimulusError(f"stimuli.emotions: {source} has no {emotion!r}; {suggest(emotion, known)}")
+        rows = [r for r in rows if r.emotion in emotions]
+    chosen = rows if situations_per_emotion is None else _sample(rows, situations_per_emotion, seed)
+    digest = hashlib.sha256()
+    for n in chosen:
+        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, n.neutral, n.first_person, n.third_person)
+        digest.update("\x1f".join(parts).encode() + b"\x1e")
+    return Narratives(source, tuple(chosen), len(rows), digest.hexdigest())
+
+
+def _sample(rows: list[Narrative], per_emotion: int, seed: int) -> list[Narrative]:
+    if per_emotion < 1:
+        raise StimulusError(f"stimuli.situations_per_emotion={per_emotion} must be at least 1")
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(row.emotion, []).append(place)
+    kept: list[int] = []
+    for emotion, available in places.items():
+        if per_emotion > len(available):
+            raise StimulusError(
+                f"stimuli.situations_per_emotion={per_emotion}, but {emotion} has {len(available)}; "
+                f"ask for at most {min(map(len, places.values()))}"
+            )
+        rng = np.random.default_rng([seed, zlib.crc32(emotion.encode())])
+        kept.extend(rng.choice(available, size=per_emotion, replace=False).tolist())
+    return [rows[place] for place in sorted(kept)]
+
+
+def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Narrative]:
+    if path is None:
+        raise StimulusError(f"stimuli=hou2025 needs stimuli.path; {_HOU2025_ORIGIN}")
+    if not path.is_dir():
+        raise StimulusError(f"stimuli.path={path} is not a folder; {_HOU2025_ORIGIN}")
+    for emotion in emotions or ():
+        if emotion not in HOU2025_COUNTS:
+            raise StimulusError(f"stimuli.emotions: hou2025 has no {emotion!r}; {suggest(emotion, HOU2025_COUNTS)}")
+    wanted = [e for e in HOU2025_COUNTS if emotions is None or e in emotions]
+    files = {e: path / f"crowd-enVent_{e}.tsv" for e in wanted}
+    present = [e for e, file in files.items() if file.is_file()]
+    missing = [files[e].name for e in wanted if e not in present]
+    if missing:
+        subset = f"; to use what is there: stimuli.emotions=[{','.join(present)}]" if present else ""
+        raise StimulusError(
+            f"stimuli.path={path}: {len(missing)} of {len(wanted)} files are missing: {', '.join(missing)}; "
+            f"{_HOU2025_ORIGIN}{subset}"
+        )
+    rows: list[Narrative] = []
+    for emotion, file in files.items():
+        read = _read_table(file, _HOU2025_COLUMNS, delimiter="\t")
+        for row in read:
+            if row.emotion != emotion:
+                raise StimulusError(f"{file}: text_id {row.narrative_id!r} says emotion {row.emotion!r}, not {emotion!r}")
+        rows.extend(read)
+    _check_unique(rows, str(path))
+    return rows
+
+
+def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> list[Narrative]:
+    if path is None:
+        raise StimulusError("stimuli=csv needs stimuli.path, a CSV file with named columns")
+    named = {ours: theirs for ours, theirs in columns.items() if theirs is not None}
+    for ours in ("narrative_id", "emotion"):
+        if ours not in named:
+            raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
+    if not any(wording in named for wording in WORDINGS):
+        raise StimulusError(f"stimuli.columns must name a column for at least one of {', '.join(WORDINGS)}")
+    return _read_table(path, named, delimiter="\t" if path.suffix == ".tsv" else ",")
+
+
+def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str) -> list[Narrative]:
+    """Read a delimited file with a header; ``columns`` maps our names to the file's."""
+    if not path.is_file():
+        raise StimulusError(f"{path} is not a file")
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = list(reader.fieldnames or ())
+        for ours, theirs in columns.items():
+            if theirs not in header:
+                raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, header)}")
+        rows = [_narrative(row, columns, place=f"{path}: line {reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise StimulusError(f"{path}: line {reader.line_num}: {error}") from error
+    if not rows:
+        raise StimulusError(f"{path}: has a header but no narratives")
+    _check_unique(rows, str(path))
+    return rows
+
+
+def _narrative(row: Mapping[str, str | None], columns: Mapping[str, str], *, place: str) -> Narrative:
+    if None in row:
+        raise StimulusError(f"{place}: has more cells than the header has columns")
+    cells: dict[str, str] = {}
+    for ours, theirs in columns.items():
+        cell = (row[theirs] or "").strip()
+        if not cell:
+            raise StimulusError(f"{place}: the cell in column {theirs!r} is empty; fill it or leave the row out")
+        cells[ours] = cell
+    packaged = emotion_words().get(cells["emotion"], EmotionWords("", ""))
+    return Narrative(
+        narrative_id=cells["narrative_id"],
+        emotion=cells["emotion"],
+        words=EmotionWords(
+            noun=cells.get("emotion_noun", packaged.noun), adjective=cells.get("emotion_adjective", packaged.adjective)
+        ),
+        neutral=cells.get("neutral", ""),
+        first_person=cells.get("first_person", ""),
+        third_person=cells.get("third_person", ""),
+    )
+
+
+def _check_unique(rows: Iterable[Narrative], place: str) -> None:
+    seen: set[str] = set()
+    for row in rows:
+        if row.narrative_id in seen:
+            raise StimulusError(f"{place}: the narrative identifier {row.narrative_id!r} stands twice")
+        seen.add(row.narrative_id)

@@ -1,0 +1,316 @@
+"""Prompt variants, and the grid that crosses perceivers, experiencers and narratives, one prompt at a time.
+
+The grid is a sequence: prompt ``i`` is computed from ``i``, so 37 million prompts take no more memory than one. Its
+order (dimension, perceiver, experiencer, then narratives by emotion) puts prompts that begin alike next to each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import string
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Final, overload
+
+from stimuli.errors import StimulusError, suggest
+from stimuli.identities import NO_PERSONA, Dimension, Identity
+from stimuli.narratives import WORDINGS, Narrative, Narratives
+from stimuli.yaml_files import read_text
+
+_PERSONA_FIELDS: Final = frozenset({"perceiver"})
+_SCALE_FIELDS: Final = frozenset({"low", "high", "low_label", "high_label"})
+_EMOTION_FIELDS: Final = frozenset({"emotion", "emotion_noun", "emotion_adjective"})
+_SYSTEM_FIELDS: Final = _SCALE_FIELDS | _EMOTION_FIELDS | {"persona"}
+_USER_FIELDS: Final = _SCALE_FIELDS | _EMOTION_FIELDS | {"experiencer", "Experiencer", "narrative", "Narrative"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The ends of the rating scale, in points, and what each end is called."""
+
+    low: int
+    high: int
+    low_label: str = "not at all"
+    high_label: str = "extremely"
+
+    def __post_init__(self) -> None:
+        """Raise StimulusError unless the ends are whole numbers from 0 up, the lower first."""
+        if not 0 <= self.low < self.high <= 1000:
+            raise StimulusError(f"scale: low={self.low} and high={self.high} must be whole numbers, 0 <= low < high <= 1000")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked: a system and a user message, either of which may be empty of identity."""
+
+    system: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptVariant:
+    """A way of asking: templates, the narrative's wording and the scale.
+
+    Attributes
+    ----------
+    name
+        The variant, e.g. ``persona-1``; the value of the column ``variant``.
+    persona
+        The sentence that gives the model its identity, with ``{perceiver}``. Left out where there is no persona.
+    system
+        The system message, with ``{persona}``, and the scale's and emotion's placeholders.
+    user
+        The user message, with ``{experiencer}`` (or ``{Experiencer}`` to begin a sentence) and ``{narrative}``
+        (``{Narrative}`` has the experiencer in place of a leading "The person").
+    narrative
+        Which wording of the narratives is shown.
+    scale
+        The rating scale.
+    """
+
+    name: str
+    persona: str
+    system: str
+    user: str
+    narrative: str
+    scale: Scale
+
+    def __post_init__(self) -> None:
+        """Raise StimulusError if a template can not be filled, or would not say who feels, what and how much."""
+        if self.narrative not in WORDINGS:
+            raise StimulusError(
+                f"prompt {self.name}: narrative={self.narrative!r} is no wording; {suggest(self.narrative, WORDINGS)}"
+            )
+        persona = _fields(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
+        system = _fields(self.system, _SYSTEM_FIELDS, place=f"prompt {self.name}: system")
+        user = _fields(self.user, _USER_FIELDS, place=f"prompt {self.name}: user")
+        for needed, where, found in (
+            (("perceiver",), "persona", persona),
+            (("persona",), "system", system),
+            (("narrative", "Narrative"), "user", user),
+            (("experiencer", "Experiencer", "Narrative"), "user", user),
+            (tuple(sorted(_EMOTION_FIELDS)), "system or user", system | user),
+        ):
+            if not found & set(needed):
+                choice = " or ".join(f"{{{name}}}" for name in needed)
+                raise StimulusError(f"prompt {self.name}: {where} lacks the placeholder {choice}")
+        if "Narrative" in user and self.narrative != "third_person":
+            raise StimulusError(f"prompt {self.name}: {{Narrative}} needs narrative: third_person")
+
+    @property
+    def emotion_fields(self) -> frozenset[str]:
+        """Which of the emotion's placeholders the templates use."""
+        used = {name for template in (self.system, self.user) for _, name, _, _ in string.Formatter().parse(template)}
+        return frozenset(used & _EMOTION_FIELDS)
+
+    @property
+    def sha256(self) -> str:
+        """Of everything that the variant puts into prompts."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
+        """Return the prompt for one perceiver, experiencer and narrative."""
+        text = narrative.wording(self.narrative)
+        values = {
+            "low": self.scale.low,
+            "high": self.scale.high,
+            "low_label": self.scale.low_label,
+            "high_label": self.scale.high_label,
+            "emotion": narrative.emotion,
+            "emotion_noun": narrative.words.noun,
+            "emotion_adjective": narrative.words.adjective,
+            "experiencer": experiencer.term,
+            "Experiencer": _capitalised(experiencer.term),
+            "narrative": text,
+            "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+        }
+        persona = "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term)
+        return Prompt(
+            system=self.system.format(persona=persona, **values).strip(), user=self.user.format(**values).strip()
+        )
+
+
+_THE_PERSON: Final = "The person"
+
+
+def _capitalised(term: str) -> str:
+    return term[:1].upper() + term[1:]
+
+
+def _fields(template: str, known: frozenset[str], *, place: str) -> set[str]:
+    try:
+        parsed = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise StimulusError(f"{place}: {error}; write {{{{ and }}}} for braces") from error
+    found: set[str] = set()
+    for _, name, spec, conversion in parsed:
+        if name is None:
+            continue
+        if name not in known or spec or conversion:
+            shown = name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+            raise StimulusError(f"{place}: unknown placeholder {{{shown}}}; {suggest(name, known)}")
+        found.add(name)
+    return found
+
+
+# --- The study's own wording, from the user's copy of its repository -------------------------------------------------
+
+PUBLISHED_VARIANTS: Final = ("origin", "persona-1", "persona-2", "persona-3", "1-person", "3-person", "10-scale")
+
+
+def read_published_variant(variant: str, path: Path) -> PromptVariant:
+    """Return a prompt variant in the exact wording of Hou et al. (2025), read from the user's copy of ``const.py``.
+
+    The file is parsed to its syntax tree and never run.
+
+    Raises
+    ------
+    StimulusError
+        If the variant is unknown, or the file is not Python or lacks a string that the variant needs.
+    """
+    if variant not in PUBLISHED_VARIANTS:
+        raise StimulusError(f"prompt.variant={variant!r}: {suggest(variant, PUBLISHED_VARIANTS)}")
+    strings = _module_strings(path)
+
+    def wording(name: str, fields: Mapping[str, str]) -> str:
+        if name not in strings:
+            raise StimulusError(
+                f"{path}: has no module-level string {name!r}, which variant {variant} needs; {suggest(name, strings)}"
+            )
+        _fields(strings[name], frozenset(fields), place=f"{path}: {name}")
+        return "".join(
+            literal.replace("{", "{{").replace("}", "}}") + (f"{{{fields[field]}}}" if field is not None else "")
+            for literal, field, _, _ in string.Formatter().parse(strings[name])
+        )
+
+    number = variant.removeprefix("persona-") if variant.startswith("persona-") else "0"
+    suffix = {"1-person": "_1_person", "3-person": "_3_person"}.get(variant, "")
+    ten = variant == "10-scale"
+    return PromptVariant(
+        name=f"published-{variant}",
+        persona=wording(f"persona_prompt_{number}", {"persona": "perceiver"}),
+        system=wording("system_prompt_1" if ten else "system_prompt_0", {"persona_prompt": "persona"}),
+        user=wording(
+            f"crowd_enVent_user_input{suffix}",
+            {"experiencer": "experiencer", "sent": "narrative", "emotion": "emotion_noun"},
+        ),
+        narrative={"_1_person": "first_person", "_3_person": "third_person"}.get(suffix, "neutral"),
+        scale=Scale(0, 10 if ten else 100),
+    )
+
+
+def _module_strings(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        raise StimulusError(f"prompt.path={path} is not a file; it is const.py in the study's repository")
+    try:
+        tree = ast.parse(read_text(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise StimulusError(f"{path}: not Python ({error})") from error
+    found: dict[str, str] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        text = _string(node.value) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        if text is not None:
+            found.update({target.id: text for target in targets if isinstance(target, ast.Name)})
+    return found
+
+
+def _string(node: ast.expr | None) -> str | None:
+    """Return the value of a string literal, or of several joined by ``+``; None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _string(node.left), _string(node.right)
+        return left + right if left is not None and right is not None else None
+    return None
+
+
+# --- Crossing --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCell:
+    """One place of the grid: whose prompt it is."""
+
+    index: int
+    dimension: Dimension
+    perceiver: Identity
+    experiencer: Identity
+    narrative: Narrative
+
+
+class PromptGrid(Sequence[PromptCell]):
+    """Every perceiver with every experiencer and narrative of every dimension, computed on demand.
+
+    Parameters
+    ----------
+    dimensions
+        In the order of the grid.
+    narratives
+        Shown to each pair; must have the wording and the emotion words that the variant asks for.
+    variant
+        The way of asking.
+
+    Raises
+    ------
+    StimulusError
+        If a narrative lacks the wording or the emotion word that the variant's templates show.
+    """
+
+    def __init__(self, dimensions: Sequence[Dimension], narratives: Narratives, variant: PromptVariant) -> None:
+        narratives.check_wording(variant.narrative, asked_by=f"prompt {variant.name}")
+        for field in variant.emotion_fields - {"emotion"}:
+            kind = field.removeprefix("emotion_")
+            for narrative in narratives.narratives:
+                if not getattr(narrative.words, kind):
+                    raise StimulusError(
+                        f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no {kind}; "
+                        f"set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+                    )
+        if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
+            for narrative in narratives.narratives:
+                if not narrative.third_person.startswith(f"{_THE_PERSON} "):
+                    raise StimulusError(
+                        f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
+                        f"third_person text of {narrative.narrative_id!r} does not begin"
+                    )
+        self.dimensions = tuple(dimensions)
+        self.variant = variant
+        self.narratives = narratives
+        self._by_emotion = sorted(narratives.narratives, key=lambda n: narratives.emotions.index(n.emotion))
+        self._sizes = [len(d.perceivers) * len(d.experiencers) * len(self._by_emotion) for d in self.dimensions]
+        self._ends = list(accumulate(self._sizes))
+
+    def __len__(self) -> int:
+        """Return the number of prompts."""
+        return self._ends[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> PromptCell: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[PromptCell]: ...
+    def __getitem__(self, index: int | slice) -> PromptCell | list[PromptCell]:
+        """Return the cell at a place, or the cells of a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        k = bisect_right(self._ends, index)
+        dimension = self.dimensions[k]
+        pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))
+        p, e = divmod(pair, len(dimension.experiencers))
+        return PromptCell(index, dimension, dimension.perceivers[p], dimension.experiencers[e], self._by_emotion[n])
+
+    def prompt(self, cell: PromptCell) -> Prompt:
+        """Return the text of one place of the grid."""
+        return self.variant.fill(cell.perceiver, cell.experiencer, cell.narrative)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs of identities are crossed, over all dimensions."""
+        return sum(len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
