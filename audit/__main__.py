@@ -146,12 +146,26 @@ def _run(config: AuditConfig, *, command: str, job: int | None) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from audit.report.sentences import gap_line
+    from audit.wording import count, dimension_title, interval, p_value, points
 
     for remark in outcome.remarks:
-        _say(f"note: {remark.dimension}: {remark.text}")
-    for _, row in outcome.gap[outcome.gap["estimator"] == "contrast"].iterrows():
-        print(gap_line(row))
+        _say(f"note: {dimension_title(remark.dimension)}: {remark.text}")
+    lines = [("dimension", "variant", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "narratives", "missing")]
+    for row in outcome.gap[outcome.gap["estimator"] == "contrast"].to_dict("records"):
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["variant"],
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]),
+                p_value(row["p"]),
+                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
+                count(row["n_missing"]),
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     print(f"report: {outcome.report}")
 
 

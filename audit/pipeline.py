@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -17,7 +18,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.config import AuditConfig, fingerprint, measured
-from audit.errors import StoreError
+from audit.errors import MissingCellError, StoreError
 from audit.schema import Status
 from audit.store import RunFolder, read_manifest
 from stimuli.identities import Dimension, load_dimensions
@@ -127,6 +128,8 @@ class Outcome:
         The rendered report.
     gap
         ``tables/gap.csv``; see :data:`audit.schema.GAP`.
+    confidence
+        Level of the intervals in ``gap``.
     remarks
         What a reader must know beside it, in plain words.
     """
@@ -134,6 +137,7 @@ class Outcome:
     run_dir: Path
     report: Path
     gap: pd.DataFrame
+    confidence: float
     remarks: tuple[Any, ...]
 
 
@@ -367,11 +371,13 @@ def _analyse(folder: RunFolder, *, say: Callable[[str], None]) -> Outcome:
         folder.clear(name)
     for name, table in analysis.tables.items():
         folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
-    drawn = {"gaps": plot_gaps(analysis.tables["gap"])}
+    drawn = {"gaps": plot_gaps(analysis.tables["gap"], confidence=settings["confidence"])}
     cells = analysis.tables["cells"]
     for (dimension, variant), own in cells.groupby(["dimension", "variant"], sort=False, observed=True):
         drawn[f"cells-{dimension}-{variant}"] = plot_cells(own, low=scale["low"], high=scale["high"])
-        drawn[f"interaction-{dimension}-{variant}"] = plot_interaction(own)
+        # Without main effects there is nothing to draw where a pair has no rating; the report says so.
+        with contextlib.suppress(MissingCellError):
+            drawn[f"interaction-{dimension}-{variant}"] = plot_interaction(own)
     figures = {}
     for name, figure in drawn.items():
         figures[name] = figure_bytes(figure, "svg")
@@ -386,7 +392,7 @@ def _analyse(folder: RunFolder, *, say: Callable[[str], None]) -> Outcome:
         examples=example_ratings(ratings, seed=manifest["seed"]),
     )
     report = folder.write_file("report.html", html.encode())
-    return Outcome(folder.path, report, analysis.tables["gap"], analysis.remarks)
+    return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], analysis.remarks)
 
 
 def example_ratings(ratings: pd.DataFrame, *, seed: int, n_each: int = 3) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
 
@@ -98,7 +98,7 @@ class _Dimension(_Strict):
             return frozenset(self.in_group)
         if self.in_group == "same_group":
             return frozenset((name, name) for name in perceivers if name in experiencers)
-        for name, group in (perceivers | experiencers).items():
+        for name, group in itertools.chain(perceivers.items(), experiencers.items()):
             if group.cluster is None:
                 raise StimulusError(f"in_group is same_cluster, but the group {name!r} has no cluster")
         return frozenset(
@@ -223,13 +223,16 @@ def load_dimensions(
     packaged = _packaged()
     if study not in packaged:
         raise StimulusError(f"stimuli.identities={study!r}: {suggest(study, packaged)}")
-    known = _parse(packaged[study], place=f"{IDENTITIES_FILE.name}: {study}")
+    place = f"{IDENTITIES_FILE.name}: {study}"
+    known = _parse(packaged[study], place=place)
+    places = dict.fromkeys(known, place)
     if own is not None:
         added = _parse(read_yaml(own), place=str(own))
         for name in added:
             if name in known:
                 raise StimulusError(f"{own}: the dimension {name!r} is one of {study}'s; give yours another name")
         known |= added
+        places |= dict.fromkeys(added, str(own))
     wanted = list(names) if names is not None else list(known)
     if not wanted:
         raise StimulusError(f"dimensions is empty; {suggest('', known)}")
@@ -248,7 +251,8 @@ def load_dimensions(
                 _build(name, [known[part] for part in parts], parts, unspecified=unspecified, no_persona=no_persona)
             )
         except StimulusError as error:
-            raise StimulusError(f"dimension {name!r}: {error}") from error
+            where = ", ".join(dict.fromkeys(places[part] for part in parts))
+            raise StimulusError(f"{where}: dimension {name!r}: {error}") from error
     return tuple(dimensions)
 
 
@@ -270,6 +274,14 @@ def _build(
     perceivers, experiencers = sides
     if no_persona:
         perceivers.append(Identity(NO_PERSONA, NO_PERSONA, ()))
+    for identities in sides:
+        owner: dict[str, str] = {}
+        for identity in identities:
+            if identity.term in owner:
+                raise StimulusError(
+                    f"{owner[identity.term]!r} and {identity.group!r} are both worded {identity.term!r}; reword one"
+                )
+            owner[identity.term] = identity.group
     dimension = Dimension(
         name=name,
         perceivers=tuple(perceivers),
@@ -282,10 +294,16 @@ def _build(
             if body.cluster is not None
         },
     )
-    verdicts = {dimension.in_group(p, e) for p, e in dimension.pairs()} - {None}
-    if verdicts != {True, False}:
-        which = "no" if verdicts == {False} else "every"
-        raise StimulusError(f"{which} pair is in-group, so there is no gap; name groups alike or list pairs in in_group")
+    verdicts: set[bool | None] = set()
+    for perceiver, experiencer in dimension.pairs():
+        verdicts.add(dimension.in_group(perceiver, experiencer))
+        if verdicts >= {True, False}:
+            break
+    else:
+        which = "every" if True in verdicts else "no"
+        raise StimulusError(
+            f"{which} pair is in-group, so there is no gap; name groups alike or list pairs in in_group"
+        )
     return dimension
 
 
@@ -313,7 +331,15 @@ def _intersections(side: Sequence[_Groups], part_names: Sequence[str]) -> list[I
 
 
 def _with_article(phrase: str) -> str:
-    # Imported here: it takes a third of a second, and only intersections need it.
+    return str(_articles().a(phrase))
+
+
+@cache
+def _articles() -> Any:
+    # Imported here: it takes a second or more, and only intersections need it.
     import inflect
 
-    return str(inflect.engine().a(phrase))
+    engine = inflect.engine()
+    engine.defan(r"(?:8\d*|1[18])\b.*")  # an 80-year-old, which it would give "a"
+    engine.defa(r"Uighur.*")
+    return engine

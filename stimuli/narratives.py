@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,13 +143,17 @@ def load_narratives(
     Raises
     ------
     StimulusError
-        If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier stands twice, an emotion
-        is unknown or has too few situations.
+        If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
+        stands twice, an emotion is unknown or has too few situations, or no emotion is asked for.
     """
+    if emotions is not None and not emotions:
+        raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
     match source:
         case "geneva":
             if path is not None:
-                raise StimulusError(f"stimuli.path={path}: the geneva narratives are packaged; stimuli=csv reads a file")
+                raise StimulusError(
+                    f"stimuli.path={path}: the geneva narratives are packaged; stimuli=csv reads a file"
+                )
             rows = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS)}, delimiter=",")
         case "hou2025":
             rows = _read_hou2025(path, emotions)
@@ -166,7 +171,7 @@ def load_narratives(
     digest = hashlib.sha256()
     for n in chosen:
         parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, n.neutral, n.first_person, n.third_person)
-        digest.update("\x1f".join(parts).encode() + b"\x1e")
+        digest.update(json.dumps(parts).encode() + b"\n")
     return Narratives(source, tuple(chosen), len(rows), digest.hexdigest())
 
 
@@ -211,7 +216,9 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
         read = _read_table(file, _HOU2025_COLUMNS, delimiter="\t")
         for row in read:
             if row.emotion != emotion:
-                raise StimulusError(f"{file}: text_id {row.narrative_id!r} says emotion {row.emotion!r}, not {emotion!r}")
+                raise StimulusError(
+                    f"{file}: text_id {row.narrative_id!r} says emotion {row.emotion!r}, not {emotion!r}"
+                )
         rows.extend(read)
     _check_unique(rows, str(path))
     return rows
@@ -239,6 +246,10 @@ def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str) -> li
         for ours, theirs in columns.items():
             if theirs not in header:
                 raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, header)}")
+            if header.count(theirs) > 1:
+                raise StimulusError(
+                    f"{path}: {header.count(theirs)} columns are called {theirs!r} (for {ours}); keep one"
+                )
         rows = [_narrative(row, columns, place=f"{path}: line {reader.line_num}") for row in reader]
     except csv.Error as error:
         raise StimulusError(f"{path}: line {reader.line_num}: {error}") from error

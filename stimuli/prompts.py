@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import string
+import warnings
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -41,7 +42,9 @@ class Scale:
     def __post_init__(self) -> None:
         """Raise StimulusError unless the ends are whole numbers from 0 up, the lower first."""
         if not 0 <= self.low < self.high <= 1000:
-            raise StimulusError(f"scale: low={self.low} and high={self.high} must be whole numbers, 0 <= low < high <= 1000")
+            raise StimulusError(
+                f"scale: low={self.low} and high={self.high} must be whole numbers, 0 <= low < high <= 1000"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class PromptVariant:
     def emotion_fields(self) -> frozenset[str]:
         """Which of the emotion's placeholders the templates use."""
         used = {name for template in (self.system, self.user) for _, name, _, _ in string.Formatter().parse(template)}
-        return frozenset(used & _EMOTION_FIELDS)
+        return frozenset(name for name in used if name in _EMOTION_FIELDS)
 
     @property
     def sha256(self) -> str:
@@ -130,9 +133,8 @@ class PromptVariant:
             "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
         }
         persona = "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term)
-        return Prompt(
-            system=self.system.format(persona=persona, **values).strip(), user=self.user.format(**values).strip()
-        )
+        system = self.system.format(persona=persona, **values)
+        return Prompt(system=system if persona else system.strip(), user=self.user.format(**values))
 
 
 _THE_PERSON: Final = "The person"
@@ -207,16 +209,26 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
 def _module_strings(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise StimulusError(f"prompt.path={path} is not a file; it is const.py in the study's repository")
+    text = read_text(path)
     try:
-        tree = ast.parse(read_text(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in a file that is not ours
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise StimulusError(f"{path}: not Python ({error})") from error
     found: dict[str, str] = {}
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        text = _string(node.value) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-        if text is not None:
-            found.update({target.id: text for target in targets if isinstance(target, ast.Name)})
+        if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            continue
+        value = None if isinstance(node, ast.AugAssign) else _string(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if not isinstance(target, ast.Name):
+                continue
+            # What is later changed in a way that can not be read must not be taken for the wording.
+            if value is None:
+                found.pop(target.id, None)
+            else:
+                found[target.id] = value
     return found
 
 
@@ -269,8 +281,8 @@ class PromptGrid(Sequence[PromptCell]):
             for narrative in narratives.narratives:
                 if not getattr(narrative.words, kind):
                     raise StimulusError(
-                        f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no {kind}; "
-                        f"set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+                        f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
+                        f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
                     )
         if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
             for narrative in narratives.narratives:
@@ -282,13 +294,14 @@ class PromptGrid(Sequence[PromptCell]):
         self.dimensions = tuple(dimensions)
         self.variant = variant
         self.narratives = narratives
-        self._by_emotion = sorted(narratives.narratives, key=lambda n: narratives.emotions.index(n.emotion))
+        rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
+        self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
         self._sizes = [len(d.perceivers) * len(d.experiencers) * len(self._by_emotion) for d in self.dimensions]
         self._ends = list(accumulate(self._sizes))
 
     def __len__(self) -> int:
         """Return the number of prompts."""
-        return self._ends[-1]
+        return sum(self._sizes)
 
     @overload
     def __getitem__(self, index: int) -> PromptCell: ...
@@ -298,8 +311,10 @@ class PromptGrid(Sequence[PromptCell]):
         """Return the cell at a place, or the cells of a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+        n_prompts = len(self)
+        if not -n_prompts <= index < n_prompts:
+            raise IndexError(f"prompt {index} of {n_prompts}")
+        index %= n_prompts
         k = bisect_right(self._ends, index)
         dimension = self.dimensions[k]
         pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))

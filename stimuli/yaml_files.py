@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
-        if isinstance(key, (dict, list)):
+        if not isinstance(key, Hashable):
             raise StimulusError(f"line {line}: a key must be a word, not a {type(key).__name__}")
         if key in seen:
             raise StimulusError(f"line {line}: {key!r} is given a second time, first on line {seen[key]}; keep one")
@@ -62,10 +63,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     text = read_text(path)
     try:
-        content = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (a subclass of SafeLoader)
+        content = yaml.load(text, Loader=_StrictLoader)  # a subclass of SafeLoader
     except StimulusError as error:
         raise StimulusError(f"{path}: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # PyYAML's own constructors let the bare ones escape, e.g. for the date 2020-13-01.
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         raise StimulusError(f"{path}: {where}not YAML ({getattr(error, 'problem', None) or error})") from error

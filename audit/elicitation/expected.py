@@ -52,6 +52,10 @@ class NumberTree:
         """Return the paths of a length that go on."""
         return [path for path in self.children if len(path) == depth]
 
+    def is_closed(self, path: Path) -> bool:
+        """Return whether all that begins with a path is a number of the scale: it is one, and any digit may follow."""
+        return path in self.number_at and set(self.digits) <= set(self.children[path])
+
     @property
     def depth(self) -> int:
         """Length of the longest path that goes on."""
@@ -173,20 +177,23 @@ class ExpectedElicitation:
                             reached[child] = child_mass
                         else:
                             distributions[place, tree.number_at[child] - self.scale.low] += child_mass
-                frontier[place] = self._prune(reached, counted=float(distributions[place].sum()), depth=tree.depth)
+                frontier[place] = self._prune(tree, reached, counted=float(distributions[place].sum()))
         return distributions
 
-    def _prune(self, reached: dict[Path, float], *, counted: float, depth: int) -> dict[Path, float]:
+    def _prune(self, tree: NumberTree, reached: dict[Path, float], *, counted: float) -> dict[Path, float]:
         """Leave out the branches of least mass, as far as the bound allows.
 
-        Leaving out mass m of a distribution of total mass M moves its mean by at most range · m / M. M is at least
-        what is counted already. The bound is shared out over the levels of the tree.
+        Leaving out mass m of a distribution moves its mean by at most range · m / M, where M is the number mass that is
+        left. M is at least what is counted already and what the branches hold that can only end in numbers. The bound
+        is shared out over the levels of the tree.
         """
-        allowed = self.max_pruned_points / (self.scale.high - self.scale.low) / depth * counted if depth else 0.0
+        allowed = self.max_pruned_points / (self.scale.high - self.scale.low) / max(tree.depth, 1)
         kept = dict(reached)
+        pruned = 0.0
         for path in sorted(reached, key=lambda p: reached[p]):
-            allowed -= reached[path]
-            if allowed < 0:
+            pruned += reached[path]
+            certain = counted + sum(mass for other, mass in kept.items() if other != path and tree.is_closed(other))
+            if pruned > allowed * certain:
                 break
             del kept[path]
         return kept

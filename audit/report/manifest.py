@@ -1,0 +1,240 @@
+"""What the report takes from a run's manifest: the one place that knows the manifest's names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import yaml
+
+from audit.errors import AuditError
+from audit.wording import count, scale_end
+
+NOT_RECORDED: Final = "not recorded"
+
+_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "model": ("name", "path", "revision", "dtype", "files"),
+    "engine": ("name", "version", "device"),
+    "elicitation": ("method",),
+    "scale": ("low", "high", "low_label", "high_label"),
+    "stimuli": ("source", "n_narratives", "n_emotions", "emotions", "sha256", "license"),
+    "prompt": ("variant", "sha256"),
+    "counts": ("rated", "refused", "unparseable", "failed", "total"),
+    "timings": ("load_s", "elicit_s", "prompts_per_s"),
+    "versions": (),
+    "hardware": (),
+}
+"""Sections of the manifest, each with the keys that are shown as "not recorded" where they are absent."""
+_RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
+_ELSEWHERE: Final = frozenset({"config", "command", "example_prompt", "identity"})
+"""Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares."""
+
+
+class ManifestError(AuditError, KeyError):
+    """The manifest lacks what a report can not do without; the message names the key and what there is."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A part of the manifest as it is shown.
+
+    Attributes
+    ----------
+    title
+        What the part is called, e.g. "model".
+    rows
+        Names and values; a nested name is dotted.
+    """
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestView:
+    """The manifest by the report's names; what the run did not record reads "not recorded".
+
+    Attributes
+    ----------
+    model
+        The model's name.
+    method
+        How a rating is got: ``expected``, ``generate`` or another.
+    confidence
+        Coverage of the intervals; 0.95 if not recorded.
+    low, high
+        Ends of the scale, in points.
+    low_label, high_label
+        What the ends mean, e.g. "not at all"; empty if not recorded.
+    stimuli
+        Where the narratives come from.
+    variant
+        The prompt variants.
+    date
+        Day on which the run started, ISO 8601.
+    revision, version
+        Of the model, and of empathy-audit.
+    emotions
+        The emotions asked about; empty if not recorded.
+    system_prompt, user_prompt
+        One full example; empty if not recorded.
+    command
+        What to type to run it again.
+    config
+        The composed configuration, as YAML.
+    facts
+        Everything else, section by section.
+    """
+
+    model: str
+    method: str
+    confidence: float
+    low: float
+    high: float
+    low_label: str
+    high_label: str
+    stimuli: str
+    variant: str
+    date: str
+    revision: str
+    version: str
+    emotions: tuple[str, ...]
+    system_prompt: str
+    user_prompt: str
+    command: str
+    config: str
+    facts: tuple[Facts, ...]
+
+    @property
+    def scale(self) -> str:
+        """The scale's name: "0–100"."""
+        return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
+
+
+def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
+    """View a manifest by the report's names.
+
+    Parameters
+    ----------
+    manifest
+        The run's manifest as parsed from JSON. ``model.name``, ``scale.low``, ``scale.high`` and
+        ``elicitation.method`` must be there; without them the report's sentences have no meaning.
+
+    Raises
+    ------
+    ManifestError
+        If one of these is missing or has another type.
+    """
+    return ManifestView(
+        model=str(_require(manifest, "model", "name")),
+        method=str(_require(manifest, "elicitation", "method")),
+        confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
+        low=_number(manifest, "scale", "low"),
+        high=_number(manifest, "scale", "high"),
+        low_label=_text(manifest, "scale", "low_label", absent=""),
+        high_label=_text(manifest, "scale", "high_label", absent=""),
+        stimuli=_text(manifest, "stimuli", "source"),
+        variant=_text(manifest, "prompt", "variant"),
+        date=_day(_text(manifest, "started")),
+        revision=_text(manifest, "model", "revision"),
+        version=_text(manifest, "versions", "empathy-audit"),
+        emotions=_texts(_find(manifest, "stimuli", "emotions")),
+        system_prompt=_text(manifest, "example_prompt", "system", absent=""),
+        user_prompt=_text(manifest, "example_prompt", "user", absent=""),
+        command=_text(manifest, "command"),
+        config=_config(manifest.get("config")),
+        facts=tuple(_facts(manifest)),
+    )
+
+
+def _find(manifest: Mapping[str, object], *path: str) -> object:
+    found: object = manifest
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _require(manifest: Mapping[str, object], *path: str) -> object:
+    found = _find(manifest, *path)
+    if found is None or found == "":
+        section = _find(manifest, *path[:-1])
+        known = ", ".join(map(str, section)) if isinstance(section, Mapping) and section else "nothing"
+        raise ManifestError(f"the manifest has no {'.'.join(path)}, which the report needs; {path[-2]} has: {known}")
+    return found
+
+
+def _number(manifest: Mapping[str, object], *path: str) -> float:
+    found = _require(manifest, *path)
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        raise ManifestError(f"the manifest's {'.'.join(path)} is {found!r}, and should be a number")
+    return float(found)
+
+
+def _text(manifest: Mapping[str, object], *path: str, absent: str = NOT_RECORDED) -> str:
+    found = _find(manifest, *path)
+    return absent if found is None or found == "" else _show(found)
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _show(found: object) -> str:
+    """Write a leaf of the manifest; floats are timings and the like, for which six digits are plenty."""
+    if found is None or found == "":
+        return NOT_RECORDED
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    if isinstance(found, int):
+        return count(found) if abs(found) >= 10_000 else str(found)
+    if isinstance(found, float):
+        return f"{found:,.6g}"
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return ", ".join(map(_show, found)) if found else "none"
+    return str(found)
+
+
+def _confidence(found: object) -> float:
+    return float(found) if isinstance(found, (int, float)) and 0 < found < 1 else 0.95
+
+
+def _day(started: str) -> str:
+    try:
+        return datetime.fromisoformat(started).date().isoformat()
+    except ValueError:
+        return started
+
+
+def _config(config: object) -> str:
+    if not config:
+        return ""
+    plain = json.loads(json.dumps(config, default=str))
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
+
+
+def _facts(manifest: Mapping[str, object]) -> Iterator[Facts]:
+    seed = manifest.get("seed")
+    # A seed is a name, not an amount: no thousands separator.
+    run = {**{name: manifest.get(name) for name in _RUN}, "seed": None if seed is None else str(seed)}
+    others = {name: value for name, value in manifest.items() if name not in {*_RUN, *_SECTIONS, *_ELSEWHERE}}
+    plain = {name: value for name, value in others.items() if not isinstance(value, Mapping)}
+    yield Facts("run", tuple(_leaves({**run, **plain})))
+    for section, expected in {**_SECTIONS, **{name: () for name in others if name not in plain}}.items():
+        found = manifest.get(section)
+        values = dict(found) if isinstance(found, Mapping) else {} if found is None else {section: found}
+        shown = {**dict.fromkeys(expected), **values}
+        yield Facts(section, tuple(_leaves(shown)) or ((section, NOT_RECORDED),))
+
+
+def _leaves(values: Mapping[str, object], *, above: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, above=f"{above}{name}: ")
+        else:
+            yield f"{above}{name}", _show(value) if not isinstance(value, Mapping) else "none"

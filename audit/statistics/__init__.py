@@ -1,0 +1,1 @@
+"""The statistics of the gap: pure functions, tables in and tables out."""

@@ -1,0 +1,224 @@
+"""Ratings brought into the two shapes that statistics are computed on: a table of cells, and a cube of narratives.
+
+A *cell* is a pair of a perceiver and an experiencer. :func:`cell_table` describes each cell over all narratives;
+:class:`NarrativeCube` keeps the narratives apart, which every estimate of δ with a standard error needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from audit.schema import CELLS
+from audit.statistics.ratings import (
+    STATUSES,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Pairs,
+    axis_codes,
+    compact_ratings,
+    count_statuses,
+    divide,
+    label_of_code,
+    split_ratings,
+)
+
+
+def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
+    """Describe every pair of identities that was asked about: its mean, its spread and what became of its prompts.
+
+    Parameters
+    ----------
+    ratings
+        Columns of ``schema.RATINGS``, one row a prompt.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of ``schema.CELLS``, one row for each dimension, variant, perceiver and experiencer, baselines included;
+        each in order of first appearance, experiencers fastest. Means are over the rated prompts of the cell, so
+        cells with refusals average different narratives.
+
+    Raises
+    ------
+    ValueError
+        As :func:`compact_ratings`; or if a pair has more than one value of ``n_shared`` or ``in_group``.
+    """
+    tables = [_cells_of(dimension, variant, part) for dimension, variant, part in split_ratings(ratings)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(CELLS))
+
+
+def _cells_of(dimension: str, variant: str, part: pd.DataFrame) -> pd.DataFrame:
+    pairs = Pairs.of(part)
+    n_pairs = pairs.n_prompts.size
+    counts = count_statuses(part["status"], pairs.pair, n_groups=n_pairs)
+    rated = part["status"].array.codes == 0
+    pair, intensity = pairs.pair[rated], part["intensity"].to_numpy()[rated]
+    n_rated = counts[:, 0]
+    mean = divide(np.bincount(pair, weights=intensity, minlength=n_pairs), n_rated)
+    squares = np.bincount(pair, weights=(intensity - mean[pair]) ** 2, minlength=n_pairs)
+    n_prompts = pairs.n_prompts.ravel()
+    n_experiencers = len(pairs.experiencers)
+    columns: dict[str, Any] = {
+        "dimension": dimension,
+        "variant": variant,
+        "perceiver": np.repeat(np.array(pairs.perceivers, dtype=object), n_experiencers),
+        "experiencer": np.tile(np.array(pairs.experiencers, dtype=object), len(pairs.perceivers)),
+        "perceiver_group": np.repeat(np.array(pairs.perceiver_groups, dtype=object), n_experiencers),
+        "experiencer_group": np.tile(np.array(pairs.experiencer_groups, dtype=object), len(pairs.perceivers)),
+        "in_group": pd.Series(pairs.in_group.ravel()).astype("boolean"),
+        "n_shared": pd.Series(pairs.n_shared.ravel()).astype("Int64"),
+        "mean": mean,
+        "sd": np.sqrt(divide(squares, n_rated - 1)),
+        "n_prompts": n_prompts,
+        **{f"n_{status}": counts[:, code] for code, status in enumerate(STATUSES)},
+        "refusal_rate": divide(counts[:, 1], n_prompts),
+        "unparseable_rate": divide(counts[:, 2], n_prompts),
+    }
+    asked = n_prompts > 0
+    return pd.DataFrame(columns, columns=list(CELLS)).loc[asked].reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class NarrativeCube:
+    """The ratings of one dimension and variant, narrative by narrative.
+
+    Attributes
+    ----------
+    y
+        Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
+    n_shared
+        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
+        either is a baseline or the pair was never asked.
+    in_group
+        Shape (P, E), whether the pair shares the group in all of them; False as above.
+    asked
+        Shape (P, E), whether any narrative was asked about the pair.
+    baseline_perceiver, baseline_experiencer
+        Shapes (P,) and (E,), whether the identity is a baseline: never compared with a group.
+    narrative_ids, emotions
+        Length N.
+    perceivers, perceiver_groups
+        Length P, in order of first appearance.
+    experiencers, experiencer_groups
+        Length E; they need not be the perceivers.
+    """
+
+    dimension: str
+    variant: str
+    y: FloatArray
+    n_shared: IntArray
+    in_group: BoolArray
+    asked: BoolArray
+    baseline_perceiver: BoolArray
+    baseline_experiencer: BoolArray
+    narrative_ids: tuple[Any, ...]
+    emotions: tuple[str, ...]
+    perceivers: tuple[str, ...]
+    experiencers: tuple[str, ...]
+    perceiver_groups: tuple[str, ...]
+    experiencer_groups: tuple[str, ...]
+
+    @classmethod
+    def from_ratings(cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> Self:
+        """Build the cube of one dimension and variant.
+
+        Parameters
+        ----------
+        ratings
+            Columns of ``schema.RATINGS``, one row a prompt; may hold other dimensions and variants too.
+        dimension, variant
+            Which ratings to take.
+        baselines
+            Keep the perceivers and experiencers for whom ``in_group`` is missing. δ never uses them.
+
+        Raises
+        ------
+        ValueError
+            As :func:`compact_ratings`; or if there are no such ratings, a prompt occurs twice, or a pair has more
+            than one value of ``n_shared`` or ``in_group``, or values that contradict each other.
+        """
+        compact = compact_ratings(ratings)
+        wanted = ((compact["dimension"] == dimension) & (compact["variant"] == variant)).to_numpy()
+        if not wanted.any():
+            raise ValueError(f"the ratings hold none of dimension {dimension!r} and variant {variant!r}")
+        part = compact if wanted.all() else compact.iloc[np.flatnonzero(wanted)]
+        pairs = Pairs.of(part)
+        _check_degrees(pairs, dimension)
+        narrative_codes, narrative_ids = axis_codes(part["narrative_id"])
+        shape = len(narrative_ids), len(pairs.perceivers), len(pairs.experiencers)
+        place = narrative_codes * pairs.n_prompts.size + pairs.pair
+        times_asked = np.bincount(place, minlength=shape[0] * shape[1] * shape[2])
+        if times_asked.max() > 1:
+            narrative, perceiver, experiencer = np.unravel_index(int(np.argmax(times_asked)), shape)
+            raise ValueError(
+                f"the ratings hold {times_asked.max()} rows of dimension {dimension!r}, variant {variant!r}, narrative "
+                f"{narrative_ids[narrative]!r}, perceiver {pairs.perceivers[perceiver]!r} and experiencer "
+                f"{pairs.experiencers[experiencer]!r}: keep one"
+            )
+        y = np.full(times_asked.size, np.nan)
+        y[place] = part["intensity"].to_numpy()
+        compared = ~np.isnan(pairs.n_shared)
+        cube = cls(
+            dimension=dimension,
+            variant=variant,
+            y=y.reshape(shape),
+            n_shared=np.where(compared, pairs.n_shared, 0).astype(np.int64),
+            in_group=pairs.in_group == 1,
+            asked=pairs.n_prompts > 0,
+            baseline_perceiver=~np.asarray(compared.any(axis=1)),
+            baseline_experiencer=~np.asarray(compared.any(axis=0)),
+            narrative_ids=narrative_ids,
+            emotions=label_of_code(part["emotion"], narrative_codes, shape[0]),
+            perceivers=pairs.perceivers,
+            experiencers=pairs.experiencers,
+            perceiver_groups=pairs.perceiver_groups,
+            experiencer_groups=pairs.experiencer_groups,
+        )
+        return cube if baselines else cube.without_baselines()
+
+    def without_baselines(self) -> Self:
+        """Return the cube of the identities that belong to a group; itself if there are no others."""
+        return self.select(~self.baseline_perceiver, ~self.baseline_experiencer)
+
+    def select(self, perceivers: BoolArray, experiencers: BoolArray) -> Self:
+        """Return the cube of some perceivers, shape (P,), and some experiencers, shape (E,)."""
+        if perceivers.all() and experiencers.all():
+            return self
+        rows, columns = np.flatnonzero(perceivers), np.flatnonzero(experiencers)
+        cells = np.ix_(rows, columns)
+        return replace(
+            self,
+            y=self.y[:, rows[:, None], columns],
+            n_shared=self.n_shared[cells],
+            in_group=self.in_group[cells],
+            asked=self.asked[cells],
+            baseline_perceiver=self.baseline_perceiver[rows],
+            baseline_experiencer=self.baseline_experiencer[columns],
+            perceivers=tuple(self.perceivers[row] for row in rows),
+            experiencers=tuple(self.experiencers[column] for column in columns),
+            perceiver_groups=tuple(self.perceiver_groups[row] for row in rows),
+            experiencer_groups=tuple(self.experiencer_groups[column] for column in columns),
+        )
+
+
+def _check_degrees(pairs: Pairs, dimension: str) -> None:
+    """Refuse ``n_shared`` and ``in_group`` that do not describe one set of identities."""
+    compared = ~np.isnan(pairs.n_shared)
+    forgotten = (pairs.n_prompts > 0) & ~compared & compared.any(axis=1, keepdims=True) & compared.any(axis=0)
+    top = np.nanmax(pairs.n_shared) if compared.any() else 0.0
+    contradictory = compared != ~np.isnan(pairs.in_group)
+    if (pairs.in_group == 1).any():
+        contradictory |= compared & ((pairs.n_shared == top) != (pairs.in_group == 1))
+    wrong = forgotten | contradictory
+    if wrong.any():
+        perceiver, experiencer = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        raise ValueError(
+            f"perceiver {pairs.perceivers[perceiver]!r} and experiencer {pairs.experiencers[experiencer]!r} of "
+            f"dimension {dimension!r} have n_shared {pairs.n_shared[perceiver, experiencer]} and in_group "
+            f"{pairs.in_group[perceiver, experiencer]}, which contradict the other pairs"
+        )

@@ -1,0 +1,325 @@
+"""δ in points: one contrast a narrative, free of perceiver and experiencer main effects, and a t interval over them.
+
+The estimator is that of complete narratives: on complete data it equals the in-group fixed effect of the mixed model
+with a random intercept and in-group slope for each narrative. Its interval speaks about *these identities, any such
+narratives*; it says nothing about identities that were not asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.ratings import BoolArray, FloatArray
+
+_EPSILON: Final = float(np.finfo(np.float64).eps)
+_SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
+"""All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
+
+
+@dataclass(frozen=True)
+class GapEstimate:
+    """A gap over narratives; unrounded, NaN where the narratives do not determine a value.
+
+    Attributes
+    ----------
+    delta_points
+        Mean of the narratives' contrasts, in points of the scale: in-group minus out-group.
+    se
+        Their standard deviation (N − 1) over √N, in points.
+    df
+        N − 1.
+    ci_low, ci_high
+        Ends of the t interval, in points.
+    p
+        Two-sided sign-flip p against a gap of 0.
+    d_z
+        ``delta_points`` over the standard deviation of the contrasts; no unit.
+    n_narratives
+        N, the narratives with a rating in every cell.
+    n_narratives_asked
+        Those and the narratives left out because a rating is missing.
+    n_ratings
+        Ratings used: N · P · E.
+    not_estimable
+        Why there is no interval, in words; empty if there is one.
+    """
+
+    delta_points: float
+    se: float
+    df: float
+    ci_low: float
+    ci_high: float
+    p: float
+    d_z: float
+    n_narratives: int
+    n_narratives_asked: int
+    n_ratings: int
+    not_estimable: str = ""
+
+
+def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
+    """Weights of the cells whose sum with one complete narrative's ratings is its gap at each degree of sharing.
+
+    Parameters
+    ----------
+    n_shared
+        Shape (P, E), in how many of the crossed dimensions perceiver and experiencer share the group: 0 or 1 for a
+        single dimension. P and E may differ.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (D, P, E), D the largest degree. Row d − 1 is the least-squares coefficient of ``n_shared == d``, against
+        sharing none, next to perceiver and experiencer effects. A degree below the largest that the pairs do not
+        determine (none has it, say) is NaN.
+
+    Raises
+    ------
+    NotEstimableError
+        If the largest degree can not be told from perceiver and experiencer effects and the other degrees: one
+        perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
+
+    Notes
+    -----
+    Each indicator is double-centred (less row means and column means, plus the grand mean) and the weights are rows of
+    the pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver
+    and every experiencer, so that their main effects cancel whatever the number of terms in a group.
+    """
+    shared = np.asarray(n_shared)
+    n_degrees = int(shared.max(initial=0))
+    where = f"the {' × '.join(map(str, shared.shape))} pairs of identities"
+    if n_degrees < 1:
+        raise NotEstimableError(f"no perceiver shares a group with an experiencer in {where}: nothing is in-group")
+    if (shared == n_degrees).all():
+        raise NotEstimableError(
+            f"every perceiver shares the group of every experiencer in {where}: nothing is out-group"
+        )
+    if min(shared.shape) < 2:
+        raise NotEstimableError(
+            f"{where} can not tell in-group from the identity itself: ask at least two perceivers and two experiencers"
+        )
+    masks = np.stack([shared == degree for degree in range(1, n_degrees + 1)]).astype(np.float64)
+    centred = (
+        masks
+        - masks.mean(axis=2, keepdims=True)
+        - masks.mean(axis=1, keepdims=True)
+        + masks.mean(axis=(1, 2), keepdims=True)
+    ).reshape(n_degrees, -1)
+    centred[np.abs(centred) < 1e-12] = 0.0
+    inverse = np.linalg.pinv(centred, rcond=1e-10)
+    close = np.isclose(centred @ inverse, np.eye(n_degrees), rtol=0, atol=1e-8)
+    determined = np.asarray(close.all(axis=1))
+    if not determined[-1]:
+        reason = "" if (shared == 0).any() else ": no pair shares none, to compare with"
+        raise NotEstimableError(
+            f"sharing {n_degrees} can not be told from lesser sharing and from perceiver and experiencer effects in "
+            f"{where}{reason}"
+        )
+    weights: FloatArray = inverse.T.reshape(masks.shape)
+    weights[~determined] = np.nan
+    return weights
+
+
+def complete_narratives(cube: NarrativeCube) -> BoolArray:
+    """Say, shape (N,), which narratives have a rating in every cell of the cube."""
+    return ~np.asarray(np.isnan(cube.y).any(axis=(1, 2)))
+
+
+def degree_gaps(
+    cube: NarrativeCube,
+    *,
+    rng: np.random.Generator,
+    n_permutations: int = 10_000,
+    confidence: float = 0.95,
+) -> dict[int, GapEstimate]:
+    """Estimate how much higher pairs that share d dimensions are rated than pairs that share none, for each d.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension (d = 1 only) or intersection. Baselines are left out, and so are narratives with a
+        missing rating between the identities that remain.
+    rng
+        Draws the sign flips; the caller owns the seed. The largest degree draws first.
+    n_permutations
+        Sign flips; all of them instead where there are no more.
+    confidence
+        Coverage of the interval, between 0 and 1.
+
+    Returns
+    -------
+    dict
+        Estimate by degree, largest first; a degree that the pairs do not determine is absent.
+
+    Raises
+    ------
+    NotEstimableError
+        If no narrative is complete, or as :func:`contrast_weights`.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
+    compared = cube.without_baselines()
+    n_asked, n_perceivers, n_experiencers = compared.y.shape
+    if n_perceivers == 0 or n_experiencers == 0:
+        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
+    complete = complete_narratives(compared)
+    n_cells = n_perceivers * n_experiencers
+    if not complete.any():
+        raise NotEstimableError(
+            f"none of {n_asked} narratives has a rating in all {n_perceivers} × {n_experiencers} pairs of identities"
+        )
+    weights = contrast_weights(compared.n_shared)
+    y = (compared.y if complete.all() else compared.y[complete]).reshape(-1, n_cells)
+    largest = float(np.abs(y).max())
+    gaps = {}
+    for degree in range(len(weights), 0, -1):
+        w = weights[degree - 1].ravel()
+        if np.isnan(w).any():
+            continue
+        contrasts = y @ w
+        rounding = n_cells * _EPSILON * float(np.abs(w).sum()) * largest
+        contrasts[np.abs(contrasts) <= rounding] = 0.0
+        gaps[degree] = _estimate(
+            contrasts,
+            rounding=rounding,
+            p=sign_flip_p(contrasts, rng=rng, n_permutations=n_permutations),
+            confidence=confidence,
+            n_narratives_asked=n_asked,
+            n_ratings=y.size,
+        )
+    return gaps
+
+
+def gap_by_narrative(
+    cube: NarrativeCube,
+    *,
+    rng: np.random.Generator,
+    n_permutations: int = 10_000,
+    confidence: float = 0.95,
+) -> GapEstimate:
+    """Estimate δ: how much higher in-group pairs are rated than out-group pairs, narrative by narrative.
+
+    A positive δ says that in-group experiencers were rated as feeling more; it does not say which rating is right.
+    For an intersection, in-group is sharing every dimension, and it is compared with sharing none.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; see :func:`degree_gaps`.
+    rng
+        Draws the sign flips; the caller owns the seed.
+    n_permutations
+        Sign flips; all 2^N instead where that is no more.
+    confidence
+        Coverage of the interval, between 0 and 1.
+
+    Raises
+    ------
+    NotEstimableError
+        If no pair is in-group, no narrative is complete, or as :func:`contrast_weights`.
+
+    Notes
+    -----
+    The contrast of a narrative is d = ⟨w, y⟩, the in-group coefficient of y ~ in_group + perceiver + experiencer within
+    it; δ = mean(d), se = sd(d)/√N, t with N − 1 degrees of freedom. One narrative, or narratives that all give the
+    same contrast, have no interval: those fields are NaN and ``not_estimable`` says so.
+    """
+    in_group = cube.without_baselines().in_group
+    if in_group.size and not in_group.any():
+        raise NotEstimableError(
+            f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, in_group.shape))} pairs "
+            "of identities: nothing is in-group"
+        )
+    gaps = degree_gaps(cube, rng=rng, n_permutations=n_permutations, confidence=confidence)
+    return gaps[max(gaps)]
+
+
+def _estimate(
+    contrasts: FloatArray,
+    *,
+    rounding: float,
+    p: float,
+    confidence: float,
+    n_narratives_asked: int,
+    n_ratings: int,
+) -> GapEstimate:
+    """Summarise contrasts, shape (N,); differences up to ``rounding`` are those of floating-point arithmetic."""
+    n = contrasts.size
+    delta = float(contrasts.mean())
+    se = half_width = d_z = float("nan")
+    not_estimable = ""
+    if n < 2:
+        not_estimable = "one complete narrative says nothing about how narratives differ"
+    elif np.ptp(contrasts) <= 2 * rounding:
+        not_estimable = f"all {n} complete narratives give the same contrast, so their spread is 0"
+    else:
+        sd = float(contrasts.std(ddof=1))
+        se, d_z = sd / n**0.5, delta / sd
+        half_width = se * float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    return GapEstimate(
+        delta_points=delta,
+        se=se,
+        df=float(n - 1) if n > 1 else float("nan"),
+        ci_low=delta - half_width,
+        ci_high=delta + half_width,
+        p=p,
+        d_z=d_z,
+        n_narratives=n,
+        n_narratives_asked=n_narratives_asked,
+        n_ratings=n_ratings,
+        not_estimable=not_estimable,
+    )
+
+
+def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutations: int = 10_000) -> float:
+    """Test whether contrasts centre on 0 by flipping their signs at random.
+
+    Parameters
+    ----------
+    contrasts
+        Shape (N,), one number a narrative. Their order does not matter to the draws.
+    rng
+        Draws the flips; the caller owns the seed.
+    n_permutations
+        Flips, B. If 2^N ≤ B, each of the 2^N is taken once and ``rng`` is not used.
+
+    Returns
+    -------
+    float
+        Two-sided p: (c + 1)/(B + 1), c the flips whose |sum| reaches the observed one; c / 2^N if all are taken; NaN
+        for fewer than two narratives.
+
+    Notes
+    -----
+    Exact if contrasts are symmetric about 0 under the null [1]_. The 1 added counts the ratings as observed as a draw,
+    so that p is never 0 [2]_.
+
+    References
+    ----------
+    .. [1] Pitman (1937), Supplement to the Journal of the Royal Statistical Society 4, 119–130.
+    .. [2] Phipson and Smyth (2010), Statistical Applications in Genetics and Molecular Biology 9(1), 39.
+    """
+    if n_permutations < 1:
+        raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")
+    n = contrasts.size
+    if n < 2:
+        return float("nan")
+    ordered = np.sort(contrasts)
+    reached = abs(float(ordered.sum())) - n * _EPSILON * float(np.abs(ordered).sum())
+    exact = n < 63 and 2**n <= n_permutations
+    n_flips = 2**n if exact else n_permutations
+    sums = np.zeros(n_flips)
+    for first in range(0, n, 8):
+        eight = np.zeros(8)
+        eight[: min(8, n - first)] = ordered[first : first + 8]
+        patterns = np.arange(n_flips) >> first & 255 if exact else rng.integers(0, 256, size=n_flips, dtype=np.uint8)
+        sums += (_SIGNS @ eight).take(patterns)
+    count = int(np.count_nonzero(np.abs(sums) >= reached))
+    return count / n_flips if exact else (count + 1) / (n_flips + 1)

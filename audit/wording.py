@@ -1,0 +1,109 @@
+"""How numbers and names read: what figures and report share, so that both round alike.
+
+Everything before this point is unrounded. A minus is the true minus sign, a value that rounds to nothing is "0.00" and
+never "−0.00", a missing value is an en dash.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+MINUS: Final = "\N{MINUS SIGN}"
+MISSING: Final = "\N{EN DASH}"
+CROSS: Final = "\N{MULTIPLICATION SIGN}"
+_NUMERICAL_ZERO: Final = 1e-9
+"""Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
+_DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity"}
+
+
+def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
+    """Write a number with that many decimals.
+
+    Parameters
+    ----------
+    value
+        The number; NaN gives an en dash.
+    decimals
+        Digits after the point.
+    signed
+        Whether a positive number carries its plus.
+    """
+    if not math.isfinite(value):
+        return MISSING
+    digits = f"{abs(value):,.{decimals}f}"
+    if not any(digit in "123456789" for digit in digits):
+        return digits
+    sign = MINUS if value < 0 else "+" if signed else ""
+    return sign + digits
+
+
+def points(value: float, *, signed: bool = True) -> str:
+    """Write a gap: two decimals, or two significant digits where it is smaller than 0.01.
+
+    Parameters
+    ----------
+    value
+        The gap in scale points, or any other statistic read with the same care.
+    signed
+        Whether a positive gap carries its plus.
+    """
+    size = abs(value)
+    if not _NUMERICAL_ZERO <= size < 0.01:
+        return fixed(value, decimals=2, signed=signed)
+    return fixed(value, decimals=1 - math.floor(math.log10(size)), signed=signed)
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval as "low to high" by the rule of `points`."""
+    return f"{points(low)} to {points(high)}"
+
+
+def p_value(p: float) -> str:
+    """Write a p value with its letter: "p < .001", "p = .012"; a missing one says so."""
+    if not math.isfinite(p):
+        return "p not available"
+    if p < 0.001:
+        return "p < .001"
+    if p > 0.999:
+        return "p > .999"
+    return f"p = {p:.3f}".replace("0.", ".", 1)
+
+
+def rate(share: float) -> str:
+    """Write a share as a percentage; one that is not 0 never reads as 0%, nor one below 1 as 100%."""
+    if not math.isfinite(share):
+        return MISSING
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if share < 0.001:
+        return "<0.1%"
+    if share > 0.999:
+        return ">99.9%"
+    return f"{share:.1%}"
+
+
+def count(number: float) -> str:
+    """Write a count with thousands separated; a missing one is an en dash."""
+    return f"{round(number):,}" if math.isfinite(number) else MISSING
+
+
+def plural(number: float, noun: str) -> str:
+    """Write a count with its noun: "1 rating", "6,528 ratings"."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def scale_end(value: float) -> str:
+    """Write an end of the scale without needless decimals: "0", "100", "0.5"."""
+    return f"{value:g}".replace("-", MINUS)
+
+
+def coverage(confidence: float) -> str:
+    """Write an interval's coverage: "95%", "99.5%"."""
+    return f"{100 * confidence:.6g}%"
+
+
+def dimension_title(dimension: str) -> str:
+    """Write a dimension's name for people: "race_ethnicity+religion" is "race/ethnicity × religion"."""
+    names = (_DIMENSIONS.get(name, name.replace("_", " ")) for name in dimension.split("+"))
+    return f" {CROSS} ".join(names)

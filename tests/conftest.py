@@ -1,0 +1,226 @@
+"""Tiny models of a known behaviour, made on the spot, so that the real engines run in tests without a download."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import string
+import sys
+from pathlib import Path
+
+import pytest
+
+# Before any library of Hugging Face is imported: a test must never wait for a network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+CHAT = MESSAGES + ANSWER
+NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
+THINKING = MESSAGES + "{% if add_generation_prompt %}<|start|>assistant\n<think>\n{% endif %}"
+SPECIAL = ["<|pad|>", "<|start|>", "<|end|>", "<think>", "</think>"]
+# What the tokenizer's merges are learnt from: common words, and every character that a prompt may hold.
+CORPUS = [
+    "For this task you are a Muslim. You read about a situation and judge how intense the named emotion was for the "
+    "person who lived through it. Judge on a scale from 0 (not at all) to 100 (extremely). Write one whole number and "
+    "nothing more. A Christian tells of a situation that brought on sadness: how much joy did a person feel? Number:",
+    string.printable,
+] * 3
+
+
+def write_tokenizer(folder, *, template, whole_numbers):
+    """Write a byte-level BPE tokenizer with a chat template; numbers are digits, or one token each from 0 to 100."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\p{N}{1,3}" if whole_numbers else r"\p{N}"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=512, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    if whole_numbers:  # as Llama 3 has them: words of the vocabulary, taken whole before any merge
+        learnt = json.loads(tokenizer.to_str())["model"]
+        vocabulary = dict(learnt["vocab"])
+        for number in map(str, range(101)):
+            vocabulary.setdefault(number, len(vocabulary))
+        tokenizer.model = models.BPE(vocabulary, [tuple(pair) for pair in learnt["merges"]], ignore_merges=True)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", additional_special_tokens=["<|start|>"]
+    )
+    fast.chat_template = template
+    fast.save_pretrained(folder)
+    return fast
+
+
+def write_model(folder, *, template=CHAT, whole_numbers=False, says=None):
+    """Write a two-layer Llama of fixed random weights; with ``says`` it always answers exactly that text.
+
+    To answer a text, the layers are silenced and the head made an associative memory from each token of the text to
+    the next one; so the text must not hold a token twice.
+    """
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = write_tokenizer(folder, template=template, whole_numbers=whole_numbers)
+    torch_state = torch.get_rng_state()
+    torch.manual_seed(20250301)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+            initializer_range=0.3,  # of the order at which different prompts get visibly different answers
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    ).float()
+    torch.set_rng_state(torch_state)
+    if says is not None:
+        chain = tokenizer.encode("<|start|>assistant\n", add_special_tokens=False)[-1:]
+        chain += tokenizer.encode(says, add_special_tokens=False) + [tokenizer.eos_token_id]
+        assert len(set(chain)) == len(chain), "a token of the text leads to two others"
+        with torch.no_grad():
+            for layer in model.model.layers:
+                layer.self_attn.o_proj.weight.zero_()
+                layer.mlp.down_proj.weight.zero_()
+            embeddings = torch.nn.functional.normalize(model.model.embed_tokens.weight, dim=1)
+            model.lm_head.weight.zero_()
+            for now, then in zip(chain, chain[1:], strict=False):
+                model.lm_head.weight[then] = 20 * embeddings[now]
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def make_model(tmp_path_factory):
+    """Return a function that writes a tiny model (see `write_model`) and returns its folder, one for each behaviour."""
+    made: dict[tuple[tuple[str, object], ...], Path] = {}
+
+    def make(**behaviour):
+        key = tuple(sorted(behaviour.items()))
+        if key not in made:
+            made[key] = write_model(tmp_path_factory.mktemp("model"), **behaviour)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_model(make_model):
+    """Folder of a model with random weights whose tokenizer splits numbers into digits."""
+    return make_model()
+
+
+@pytest.fixture(scope="session")
+def number_model(make_model):
+    """Folder of a model with random weights and a token for each number from 0 to 100."""
+    return make_model(whole_numbers=True)
+
+
+@pytest.fixture(scope="session")
+def no_system_model(make_model):
+    """Folder of a model whose chat template raises on a system message."""
+    return make_model(template=NO_SYSTEM)
+
+
+@pytest.fixture(scope="session")
+def thinking_model(make_model):
+    """Folder of a model whose chat template opens a thinking block whatever it is told."""
+    return make_model(template=THINKING)
+
+
+@pytest.fixture
+def audit(tmp_path, monkeypatch):
+    """Return a function that runs a command in this process, in an empty folder, and returns its exit code.
+
+    What a process of its own would start with is put back afterwards: arguments, environment, the model kept.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.setattr("audit.engines.open._kept", None)
+
+    def run(*arguments):
+        from audit.__main__ import main
+
+        return main([str(argument) for argument in arguments])
+
+    yield run
+    from audit.engines import open as opening
+
+    if opening._kept is not None:
+        with contextlib.suppress(Exception):
+            opening._kept[1].engine.close()
+
+
+@pytest.fixture
+def tiny_config():
+    """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""
+    from audit.config import EngineConfig, ModelConfig
+
+    def cards(folder, *, batch_size=16, device="cpu", engine="transformers", **changes):
+        model = {
+            "name": "tiny",
+            "path": str(folder),
+            "revision": None,
+            "tokenizer": None,
+            "dtype": "float32",
+            "quantization": None,
+            "max_model_len": 2048,
+            "trust_remote_code": False,
+            "elicitation": "expected",
+        }
+        return ModelConfig(**(model | changes)), EngineConfig(
+            name=engine,
+            tensor_parallel_size=1,
+            gpu_memory_utilization=0.9,
+            kv_cache_gib=1,
+            enforce_eager=None,
+            block_size=None,
+            device=device,
+            batch_size=batch_size,
+        )
+
+    return cards
+
+
+@pytest.fixture
+def open_engine(tiny_config):
+    """Return a function that opens a folder by the transformers engine, through the same steps as a run."""
+    from audit.engines.resolve import resolve_model
+    from audit.engines.transformers import TransformersEngine
+
+    def opened(folder, **options):
+        model, engine = tiny_config(folder, **options)
+        return TransformersEngine(model, engine, resolve_model(model), seed=0)
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def child_environment():
+    """Environment for a Python of its own that finds the same `audit` as this one."""
+    import audit
+
+    home = str(Path(audit.__file__).resolve().parent.parent)
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")])),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": "1",
+    }

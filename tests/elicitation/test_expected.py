@@ -1,0 +1,335 @@
+import math
+import re
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit.elicitation.expected import ExpectedElicitation, number_tree
+from audit.engines.base import EngineFacts
+from audit.engines.chat import ChatTokenizer
+from audit.errors import ModelError
+from audit.schema import Status
+from stimuli.prompts import Prompt, Scale
+
+TEN = Scale(0, 10)
+HUNDRED = Scale(0, 100)
+DIGITS = r"\d|\s|[^\d\s]+"  # SmolLM2, Qwen, Mistral, Gemma: "100" is 1 0 0, a space before is a token of its own
+WHOLE = r"\d{1,3}|\s|[^\d\s]+"  # Llama 3: "100" is one token
+SPACED = r" ?\d{1,3}|\s|[^\d\s]+"  # GPT-2: " 100" is one token
+
+
+class FakeTokenizer:
+    """Splits a text by a pattern; each piece it meets becomes a token."""
+
+    chat_template = "yes"
+
+    def __init__(self, pattern):
+        self.pattern = re.compile(pattern)
+        self.ids = {}
+
+    def token(self, piece):
+        return self.ids.setdefault(piece, len(self.ids))
+
+    def __call__(self, text, add_special_tokens=True):
+        return {"input_ids": [self.token(piece) for piece in self.pattern.findall(text)]}
+
+    def apply_chat_template(self, messages, **_):
+        return "".join(f"{m['role']}:{m['content']}\n" for m in messages) + "answer:"
+
+
+class FakeEngine:
+    """A model that is a table: for each prompt and tokens after it, the probabilities of what follows.
+
+    It keeps the protocol: rows in the order asked, one length of tails a call, at most 128 tokens asked.
+    """
+
+    facts = EngineFacts("fake", "1", "cpu", "float64")
+
+    def __init__(self, table, *, pattern=DIGITS, max_model_len=1000):
+        self.max_model_len = max_model_len
+        self.tokenizer = ChatTokenizer(FakeTokenizer(pattern), name="fake")
+        hf = self.tokenizer.hf
+        self.table = {
+            tuple(self.tokenizer.encode(self.tokenizer.render(Prompt("s", user)))): {
+                tuple(map(hf.token, before)): {hf.token(piece): p for piece, p in after.items()}
+                for before, after in answers.items()
+            }
+            for user, answers in table.items()
+        }
+        self.asked = []
+
+    def forget(self):
+        pass
+
+    def generate(self, prompts, *, max_tokens):
+        raise NotImplementedError
+
+    def next_token_probabilities(self, prompts, tails, token_ids):
+        assert len({len(tail) for own in tails for tail in own}) <= 1
+        assert len(set(token_ids)) == len(token_ids) <= 128
+        self.asked.append([len(own) for own in tails])
+        return [
+            np.array(
+                [[self.table[tuple(prompt)].get(tuple(tail), {}).get(t, 0.0) for t in token_ids] for tail in own]
+            ).reshape(len(own), len(token_ids))
+            for prompt, own in zip(prompts, tails, strict=True)
+        ]
+
+
+def elicit(answers, scale, *, pattern=DIGITS, max_pruned_points=0.0):
+    """Elicit one prompt from a model with these answers."""
+    engine = FakeEngine({"q": answers}, pattern=pattern)
+    [outcome] = ExpectedElicitation(scale, max_pruned_points).elicit(engine, [Prompt("s", "q")])
+    return outcome, engine
+
+
+def test_mean_mode_spread_and_mass_of_single_digits_are_the_hand_worked_ones():
+    # On 0-10 only "1" goes on (to "10"), and it never does here. 2: .2, 4: .1, 7: .3; mass .6.
+    # mean = (.4 + .4 + 2.1) / .6 = 2.9 / .6 = 29/6
+    # mean square = (.2·4 + .1·16 + .3·49) / .6 = 17.1 / .6 = 28.5; variance = 28.5 - 841/36 = 185/36
+    outcome, _ = elicit({(): {"2": 0.2, "4": 0.1, "7": 0.3, "I": 0.4}}, TEN)
+    assert outcome.status is Status.RATED
+    assert outcome.intensity == pytest.approx(29 / 6, abs=1e-12)
+    assert outcome.number_mass == pytest.approx(0.6, abs=1e-12)
+    assert outcome.mode == 7
+    assert outcome.spread == pytest.approx(math.sqrt(185 / 36), abs=1e-12)
+    assert outcome.response == ""
+
+
+def test_one_before_ten_counts_only_as_far_as_no_digit_follows():
+    # "1" .4; after it "0" .25 (that is 10), "5" .35 (15: off the scale), the end .4.
+    # 1: .4·.4 = .16, 10: .4·.25 = .1, 15 is lost; 7: .5. mass .76; mean = (.16 + 1 + 3.5) / .76 = 4.66 / .76
+    outcome, _ = elicit({(): {"1": 0.4, "7": 0.5}, ("1",): {"0": 0.25, "5": 0.35, ".": 0.4}}, TEN)
+    assert outcome.number_mass == pytest.approx(0.76, abs=1e-12)
+    assert outcome.intensity == pytest.approx(4.66 / 0.76, abs=1e-12)
+    assert outcome.mode == 7
+
+
+def test_ten_hundred_and_a_hundred_and_five_are_told_apart_digit_by_digit():
+    # "1" .8, "9" .1. After "1": "0" .5, "2" .2, the end .3. After "1 0": "0" .4 (100), "5" .3 (105: off), end .3.
+    # After "1 2": nothing of the scale goes on, so 12 has .8·.2 whole. After "9": "9" 1 (99).
+    # 1: .8·.3 = .24, 10: .8·.5·.3 = .12, 100: .8·.5·.4 = .16, 12: .16, 99: .1; mass .78
+    # mean = (.24 + 1.2 + 16 + 1.92 + 9.9) / .78 = 29.26 / .78
+    outcome, engine = elicit(
+        {
+            (): {"1": 0.8, "9": 0.1},
+            ("1",): {"0": 0.5, "2": 0.2, "!": 0.3},
+            ("1", "0"): {"0": 0.4, "5": 0.3, "!": 0.3},
+            ("9",): {"9": 1.0},
+        },
+        HUNDRED,
+    )
+    assert outcome.number_mass == pytest.approx(0.78, abs=1e-12)
+    assert outcome.intensity == pytest.approx(29.26 / 0.78, abs=1e-12)
+    assert outcome.mode == 1
+    assert engine.asked == [[1], [2], [1]]  # the answer; after "1" and "9"; after "1 0". What weighs nothing is not asked
+
+
+def test_a_number_after_a_space_is_the_same_number():
+    # "7" at once .2; a space .5, then "7" .4 (.2 in all), "1" .6, after which "0" 1 (10: .3). mass .7
+    # mean = (.4·7 + .3·10) / .7 = 5.8 / .7
+    outcome, _ = elicit({(): {"7": 0.2, " ": 0.5}, (" ",): {"7": 0.4, "1": 0.6}, (" ", "1"): {"0": 1.0}}, TEN)
+    assert outcome.number_mass == pytest.approx(0.7, abs=1e-12)
+    assert outcome.intensity == pytest.approx(5.8 / 0.7, abs=1e-12)
+    assert outcome.mode == 7
+
+
+def test_two_spellings_of_one_number_add_up_to_the_mode():
+    # 3 twice .2 beats 8 once .3.
+    outcome, _ = elicit({(): {"3": 0.2, "8": 0.3, " ": 0.2}, (" ",): {"3": 1.0}}, TEN)
+    assert outcome.mode == 3
+
+
+@pytest.mark.parametrize(("scale", "high"), [(TEN, "10"), (HUNDRED, "100")])
+def test_a_token_for_each_number_needs_no_walk(scale, high):
+    # 10 and 100 are tokens of their own, so what follows "10" is not asked. 1: .1, high: .3; mass .4
+    answers = {(): {"1": 0.1, high: 0.3, "105": 0.2}, ("1",): {"0": 1.0}}
+    outcome, engine = elicit(answers, scale, pattern=WHOLE)
+    assert outcome.number_mass == pytest.approx(0.4, abs=1e-12)
+    assert outcome.intensity == pytest.approx((0.1 + 0.3 * int(high)) / 0.4, abs=1e-12)
+    assert engine.asked == [[1]]
+
+
+def test_a_token_for_each_number_is_also_read_after_a_space():
+    # "10" .2; a space .4, then "100" .5 (.2). mass .4; mean = (2 + 20) / .4 = 55
+    outcome, engine = elicit({(): {"10": 0.2, " ": 0.4}, (" ",): {"100": 0.5}}, HUNDRED, pattern=WHOLE)
+    assert (outcome.intensity, outcome.number_mass) == pytest.approx((55, 0.4), abs=1e-12)
+    assert engine.asked == [[1], [1]]
+
+
+def test_tokens_that_hold_their_space_need_one_pass():
+    # " 50" .3, "50" .1, "10" .1: mass .5, mean = (20 + 1) / .5
+    outcome, engine = elicit({(): {" 50": 0.3, "50": 0.1, "10": 0.1}}, Scale(0, 60), pattern=SPACED)
+    assert outcome.intensity == pytest.approx(42, abs=1e-12)
+    assert outcome.number_mass == pytest.approx(0.5, abs=1e-12)
+    assert engine.asked == [[1]]
+
+
+def test_a_scale_that_begins_above_zero_is_measured_in_its_own_points():
+    # 1 to 7: "5" .6, "1" .2, "0" and "8" are off the scale. mean = (3 + .2) / .8 = 4
+    outcome, _ = elicit({(): {"5": 0.6, "1": 0.2, "0": 0.1, "8": 0.1}}, Scale(1, 7))
+    assert (outcome.intensity, outcome.number_mass) == pytest.approx((4, 0.8), abs=1e-12)
+
+
+def test_certain_answer_has_no_spread_and_stays_on_the_scale():
+    outcome, _ = elicit({(): {"1": 1.0}, ("1",): {"0": 1.0}, ("1", "0"): {"0": 1.0}}, HUNDRED)
+    assert (outcome.intensity, outcome.mode, outcome.spread, outcome.number_mass) == (100, 100, 0, 1)
+
+
+def test_no_mass_on_any_number_is_unparseable_and_not_zero():
+    outcome, _ = elicit({(): {"I": 0.9, "-": 0.1}, ("-",): {"5": 1.0}}, HUNDRED)
+    assert outcome.status is Status.UNPARSEABLE
+    assert math.isnan(outcome.intensity)
+    assert math.isnan(outcome.mode)
+    assert outcome.number_mass == 0
+
+
+def test_mass_of_zero_alone_is_a_rating_of_zero():
+    outcome, _ = elicit({(): {"0": 0.01}}, HUNDRED)
+    assert (outcome.status, outcome.intensity, outcome.number_mass) == (Status.RATED, 0, 0.01)
+
+
+def test_too_long_a_prompt_has_failed_and_the_others_are_unharmed():
+    long = "word " * 40
+    engine = FakeEngine({"a": {(): {"3": 0.5}}, long: {(): {"4": 0.5}}, "b": {(): {"5": 0.5}}}, max_model_len=40)
+    prompts = [Prompt("s", user) for user in ("a", long, "b")]
+    first, failed, last = ExpectedElicitation(TEN, 0.0).elicit(engine, prompts)
+    assert failed.status is Status.FAILED
+    assert math.isnan(failed.intensity)
+    assert math.isnan(failed.number_mass)
+    assert (first.intensity, last.intensity) == (3, 5)
+    assert {len(own) for own in engine.asked} == {2}  # the engine never saw the long one
+
+
+def test_only_too_long_prompts_ask_nothing():
+    engine = FakeEngine({"word " * 40: {}}, max_model_len=40)
+    [outcome] = ExpectedElicitation(TEN, 0.0).elicit(engine, [Prompt("s", "word " * 40)])
+    assert outcome.status is Status.FAILED
+    assert engine.asked == []
+
+
+def test_a_prompt_that_just_fits_is_asked():
+    engine = FakeEngine({"a": {(): {"3": 0.5}}})
+    length = len(engine.tokenizer.encode(engine.tokenizer.render(Prompt("s", "a"))))
+    for room, status in ((2, Status.FAILED), (3, Status.RATED)):  # " 10" is three tokens, the last of them not read
+        engine.max_model_len = length + room
+        [outcome] = ExpectedElicitation(TEN, 0.0).elicit(engine, [Prompt("s", "a")])
+        assert outcome.status is status
+
+
+@st.composite
+def trees(draw):
+    """Random next-token probabilities after every path of the digit tree of 0 to 100, some of them far apart."""
+    exponents = st.floats(0, 4)
+    paths = [(), (" ",)]
+    paths += [(*path, str(d)) for path in list(paths) for d in range(1, 10)] + [("1", "0"), (" ", "1", "0")]
+    table = {}
+    for path in paths:
+        pieces = [*map(str, range(10)), "word"] + ([" "] if path == () else [])
+        weights = np.array([math.exp(-draw(exponents) * 3) for _ in pieces])
+        table[path] = dict(zip(pieces, (weights / weights.sum()).tolist(), strict=True))
+    return table
+
+
+@given(trees(), st.sampled_from([0.01, 0.5, 3.0]))
+@settings(max_examples=60, deadline=None)
+def test_pruning_moves_an_intensity_by_no_more_than_its_bound(table, bound):
+    # Oracle: the same tree, walked without pruning.
+    whole, _ = elicit(table, HUNDRED)
+    pruned, _ = elicit(table, HUNDRED, max_pruned_points=bound)
+    assert abs(pruned.intensity - whole.intensity) <= bound + 1e-9
+    assert pruned.number_mass <= whole.number_mass + 1e-12
+
+
+def test_pruning_follows_fewer_branches_and_changes_nothing_of_the_other_prompts():
+    sharp = {(): {"0": 0.9, "7": 1e-7, " ": 1e-8}, ("7",): {"7": 1.0}}
+    flat = {(): {str(d): 0.1 for d in range(10)}} | {(str(d),): {"5": 0.5} for d in range(1, 10)}
+    engine = FakeEngine({"sharp": sharp, "flat": flat})
+    prompts = [Prompt("s", "sharp"), Prompt("s", "flat")]
+    both = ExpectedElicitation(HUNDRED, 0.1).elicit(engine, prompts)
+    assert engine.asked[1] == [0, 9]  # 1 to 9 go on; what goes on from the sharp one's zero weighs next to nothing
+    alone = [ExpectedElicitation(HUNDRED, 0.1).elicit(engine, [prompt])[0] for prompt in prompts]
+    assert both == alone
+
+
+def test_a_scale_of_more_tokens_than_can_be_asked_is_refused():
+    engine = FakeEngine({}, pattern=WHOLE)
+    with pytest.raises(ModelError, match=r"more first tokens than the 128 .* smaller scale or elicitation=generate"):
+        number_tree(engine.tokenizer, Scale(0, 200), before="answer:")
+    assert len(number_tree(engine.tokenizer, HUNDRED, before="answer:").children[()]) == 102
+
+
+def test_a_tokenizer_that_joins_numbers_to_the_prompt_is_refused():
+    engine = FakeEngine({}, pattern=r":?\s?\d+|\s|[^\d\s:]+|:")
+    with pytest.raises(ModelError, match=r"model fake: its tokenizer joins numbers to the end of the prompt.*generate"):
+        number_tree(engine.tokenizer, TEN, before="answer:")
+
+
+def test_a_tokenizer_that_does_not_know_digits_is_refused():
+    class Unknowing(FakeTokenizer):
+        def token(self, piece):
+            return super().token("?" if piece.isdigit() else piece)
+
+    tokenizer = ChatTokenizer(Unknowing(DIGITS), name="fake")
+    with pytest.raises(ModelError, match=r"model fake: its tokenizer spells 1 like 0; use elicitation=generate"):
+        number_tree(tokenizer, TEN, before="answer:")
+
+
+PROMPTS = [
+    Prompt("Judge from 0 to 100.", "A Muslim tells of a situation. How much joy? Number:"),
+    Prompt("For this task you are a Christian. Judge from 0 to 100.", "A person tells of a loss. How much joy? Number:"),
+    Prompt("", "How sad?"),
+]
+
+
+def _spellings(tokenizer, text, scale):
+    """Token ids of a text with each number of the scale after it, with and without a space, and the number."""
+    for number in range(scale.low, scale.high + 1):
+        for space in ("", " "):
+            yield tokenizer(f"{text}{space}{number}", add_special_tokens=False)["input_ids"], number
+
+
+def _length(spelling):
+    return len(spelling[0])
+
+
+@pytest.mark.parametrize("model", ["tiny_model", "number_model"])
+@pytest.mark.parametrize("scale", [TEN, HUNDRED], ids=["to 10", "to 100"])
+def test_a_real_model_agrees_with_whole_sequences_read_directly(model, scale, request, open_engine):
+    # Oracle: transformers alone, in double precision, one full sequence at a time, without batch, padding or cache.
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = request.getfixturevalue(model)
+    outcomes = ExpectedElicitation(scale, 0.0).elicit(open_engine(folder), PROMPTS)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    double = AutoModelForCausalLM.from_pretrained(str(folder)).double().eval()
+    digits = tokenizer.convert_tokens_to_ids(list("0123456789"))
+    for prompt, outcome in zip(PROMPTS, outcomes, strict=True):
+        messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
+        messages.append({"role": "user", "content": prompt.user})
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        start = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        is_split = len(tokenizer(f"{text}10", add_special_tokens=False)["input_ids"]) > start + 1
+        distribution = np.zeros(scale.high + 1)
+        for length, spellings in groupby(sorted(_spellings(tokenizer, text, scale), key=_length), key=_length):
+            sequences, numbers = zip(*spellings, strict=True)
+            with torch.inference_mode():
+                following = double(torch.tensor(sequences)).logits[:, start - 1 :].softmax(-1).numpy()
+            for ids, number, after in zip(sequences, numbers, following, strict=True):
+                probability = math.prod(after[k, ids[start + k]] for k in range(length - start))
+                if is_split and any(str(n).startswith(str(number)) for n in range(number + 1, scale.high + 1)):
+                    probability *= 1 - after[-1, digits].sum()
+                distribution[number] += probability
+        mass = distribution.sum()
+        numbers = np.arange(scale.high + 1)
+        mean = (distribution * numbers).sum() / mass
+        assert outcome.number_mass == pytest.approx(mass, abs=1e-6)
+        assert outcome.intensity / scale.high == pytest.approx(mean / scale.high, abs=1e-6)
+        assert outcome.mode == distribution.argmax()
+        spread = math.sqrt((distribution * (numbers - mean) ** 2).sum() / mass)
+        assert outcome.spread / scale.high == pytest.approx(spread / scale.high, abs=1e-6)
+    assert len({round(outcome.intensity, 3) for outcome in outcomes}) == len(PROMPTS)

@@ -1,0 +1,233 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from audit.errors import ModelError
+from stimuli.prompts import Prompt
+
+PROMPTS = [
+    Prompt("You judge.", "word " * n + question)
+    for n, question in [(3, "How sad?"), (40, "How glad?"), (1, "Who?"), (90, "How sad?"), (7, ""), (8, "?"), (25, "!"), (2, "a")]
+]
+
+
+def encoded(engine):
+    return [engine.tokenizer.encode(engine.tokenizer.render(prompt)) for prompt in PROMPTS]
+
+
+def copy_of(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def one_line(raised):
+    [line] = str(raised.value).strip().splitlines()
+    return line
+
+
+def test_facts_say_what_ran(tiny_model, open_engine):
+    import transformers
+
+    facts = open_engine(tiny_model).facts
+    assert (facts.name, facts.version, facts.device, facts.dtype) == (
+        "transformers",
+        transformers.__version__,
+        "cpu",
+        "float32",
+    )
+
+
+def test_batching_does_not_alter_probabilities(tiny_model, open_engine):
+    # Prompts of 20 to 115 tokens share batches with padding. Measured: at most 1e-8; float32 sums in another order.
+    one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
+    prompts, asked = encoded(one), list(range(100, 228))
+    assert len({len(ids) for ids in prompts}) > 6
+    for tails in ([[()]] * 8, [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3)] * 2, [(5, 5)], [(6, 1)], [], [(9, 9)]]):
+        alone = one.next_token_probabilities(prompts, tails, asked)
+        together = seven.next_token_probabilities(prompts, tails, asked)
+        assert [table.shape for table in together] == [(len(own), 128) for own in tails]
+        for a, b in zip(alone, together, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_batching_does_not_alter_texts(tiny_model, open_engine):
+    one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
+    texts = one.generate(encoded(one), max_tokens=12)
+    assert texts == seven.generate(encoded(seven), max_tokens=12)
+    assert len(set(texts)) > 1
+
+
+def test_the_same_call_gives_the_same_bits(tiny_model, open_engine):
+    # What makes an interrupted run equal to an uninterrupted one: nothing is carried from call to call.
+    engine = open_engine(tiny_model, batch_size=3)
+    prompts = encoded(engine)
+    first = engine.next_token_probabilities(prompts, [[(5,), (6,)]] * 8, [10, 11])
+    engine.generate(prompts, max_tokens=3)
+    engine.forget()
+    again = engine.next_token_probabilities(prompts, [[(5,), (6,)]] * 8, [10, 11])
+    np.testing.assert_array_equal(first, again)
+
+
+def test_tails_are_read_as_if_they_stood_in_the_prompt(tiny_model, open_engine):
+    # Oracle: the same engine on full prompts, without tails. Measured: at most 1e-8.
+    engine = open_engine(tiny_model, batch_size=3)
+    prompts, asked = encoded(engine), [20, 300, 5, 77]
+    tails = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6, 1)], [], [(9, 9), (2, 2)]]
+    read = engine.next_token_probabilities(prompts, tails, asked)
+    for prompt, own, table in zip(prompts, tails, read, strict=True):
+        assert table.shape == (len(own), 4)
+        for tail, row in zip(own, table, strict=True):
+            [[plain]] = engine.next_token_probabilities([[*prompt, *tail]], [[()]], asked)
+            np.testing.assert_allclose(row, plain, rtol=1e-4, atol=1e-7)
+
+
+def test_probabilities_are_those_of_the_full_softmax(tiny_model, open_engine):
+    # Oracle: transformers alone in double precision, one prompt without padding; all tokens' probabilities sum to 1.
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    engine = open_engine(tiny_model)
+    prompts = encoded(engine)
+    double = AutoModelForCausalLM.from_pretrained(str(tiny_model)).double().eval()
+    n_tokens = double.config.vocab_size
+    read = [
+        engine.next_token_probabilities(prompts, [[()]] * 8, range(start, min(start + 128, n_tokens)))
+        for start in range(0, n_tokens, 128)
+    ]
+    for place, prompt in enumerate(prompts):
+        whole = np.concatenate([part[place][0] for part in read])
+        with torch.inference_mode():
+            oracle = double(torch.tensor([prompt])).logits[0, -1].softmax(-1).numpy()
+        np.testing.assert_allclose(whole, oracle, rtol=1e-4, atol=1e-7)
+        assert whole.sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_tails_of_two_lengths_in_one_call_are_a_programming_error(tiny_model, open_engine):
+    engine = open_engine(tiny_model)
+    with pytest.raises(ValueError, match="one length"):
+        engine.next_token_probabilities(encoded(engine)[:2], [[(1,)], [(1, 2)]], [3])
+
+
+def test_nothing_asked_is_nothing_answered(tiny_model, open_engine):
+    engine = open_engine(tiny_model)
+    assert engine.next_token_probabilities([], [], [3]) == []
+    assert engine.generate([], max_tokens=3) == []
+    [table] = engine.next_token_probabilities(encoded(engine)[:1], [[]], [3])
+    assert table.shape == (0, 1)
+
+
+def test_text_ends_at_the_end_token_and_shows_no_special_token(make_model, open_engine):
+    engine = open_engine(make_model(says="85"), batch_size=3)
+    assert engine.generate(encoded(engine), max_tokens=16) == ["85"] * 8
+
+
+def test_text_is_no_longer_than_asked(make_model, open_engine):
+    engine = open_engine(make_model(says="85"))
+    assert engine.generate(encoded(engine)[:1], max_tokens=1) == ["8"]
+
+
+def test_system_message_goes_to_the_head_of_the_user_turn_where_there_is_no_system_role(no_system_model, open_engine):
+    tokenizer = open_engine(no_system_model).tokenizer
+    assert not tokenizer.has_system_role
+    assert tokenizer.render(Prompt("You judge.", "How sad?")) == (
+        "<|start|>user\nYou judge.\n\nHow sad?<|end|>\n<|start|>assistant\n"
+    )
+
+
+def test_system_message_keeps_its_turn_where_there_is_one(tiny_model, open_engine):
+    tokenizer = open_engine(tiny_model).tokenizer
+    assert tokenizer.has_system_role
+    assert tokenizer.render(Prompt("You judge.", "How sad?")) == (
+        "<|start|>system\nYou judge.<|end|>\n<|start|>user\nHow sad?<|end|>\n<|start|>assistant\n"
+    )
+    assert tokenizer.render(Prompt("", "How sad?")) == "<|start|>user\nHow sad?<|end|>\n<|start|>assistant\n"
+
+
+def test_a_thinking_block_that_the_template_opens_is_closed(thinking_model, open_engine):
+    rendered = open_engine(thinking_model).tokenizer.render(Prompt("", "How sad?"))
+    assert rendered.endswith("<|start|>assistant\n<think>\n\n</think>\n\n")
+    assert rendered.count("<think>") == rendered.count("</think>") == 1
+
+
+def test_special_tokens_of_the_template_are_single_tokens_and_none_is_added(tiny_model, open_engine):
+    tokenizer = open_engine(tiny_model).tokenizer
+    ids = tokenizer.encode(tokenizer.render(Prompt("", "a")))
+    start, end = tokenizer.hf.convert_tokens_to_ids(["<|start|>", "<|end|>"])
+    assert ids[0] == start
+    assert (ids.count(start), ids.count(end)) == (2, 1)
+
+
+def test_a_model_without_chat_template_is_refused(make_model, open_engine):
+    with pytest.raises(ModelError, match="model tiny: its tokenizer has no chat template; .* instruction-tuned") as raised:
+        open_engine(make_model(template=None))
+    one_line(raised)
+
+
+def test_quantization_is_refused(tiny_model, open_engine):
+    with pytest.raises(ModelError, match=r"model\.quantization=awq: .*engine=vllm"):
+        open_engine(tiny_model, quantization="awq")
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_refused(tiny_model, open_engine, device):
+    import torch
+
+    if {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}[device]():
+        pytest.skip(f"this machine has {device}")
+    with pytest.raises(ModelError, match=f"engine.device={device}: this machine has none; use engine.device=auto"):
+        open_engine(tiny_model, device=device)
+
+
+def test_a_truncated_weights_file_is_one_line(tiny_model, tmp_path, open_engine):
+    folder = copy_of(tiny_model, tmp_path)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    with pytest.raises(ModelError, match="transformers can not load model tiny from .*copy") as raised:
+        open_engine(folder)
+    assert len(one_line(raised)) < 500
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "", "[]", '{"model_type": "no such"}', "{}", '{"model_type": "llama", "hidden_size": "wide"}']
+)
+def test_a_corrupt_configuration_is_one_line(content, tiny_model, tmp_path, open_engine):
+    folder = copy_of(tiny_model, tmp_path)
+    (folder / "config.json").write_text(content)
+    with pytest.raises(ModelError, match="model tiny") as raised:
+        open_engine(folder)
+    assert len(one_line(raised)) < 500
+
+
+def test_a_missing_tokenizer_is_one_line(tiny_model, tmp_path, open_engine):
+    folder = copy_of(tiny_model, tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ModelError, match="model tiny") as raised:
+        open_engine(folder)
+    assert len(one_line(raised)) < 500
+
+
+def test_a_corrupt_tokenizer_is_one_line(tiny_model, tmp_path, open_engine):
+    folder = copy_of(tiny_model, tmp_path)
+    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
+    with pytest.raises(ModelError, match="model tiny: no tokenizer could be read from .*copy") as raised:
+        open_engine(folder)
+    assert len(one_line(raised)) < 500
+
+
+def test_another_tokenizer_is_taken_where_the_card_names_one(tiny_model, number_model, open_engine):
+    engine = open_engine(tiny_model, tokenizer=str(number_model))
+    assert len(engine.tokenizer.encode("100")) == 1
+
+
+def test_weights_in_another_architecture_are_refused_rather_than_made_up(tiny_model, tmp_path, open_engine):
+    # transformers fills weights that a file lacks with random numbers, and only warns.
+    from safetensors.torch import load_file, save_file
+
+    folder = copy_of(tiny_model, tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.1.mlp.down_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="model tiny"):
+        open_engine(folder)

@@ -1,0 +1,189 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit.errors import NotEstimableError
+from audit.statistics import published
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.published import (
+    draw_orders,
+    permutation_null,
+    published_gap,
+    shuffled_gaps,
+    standardise_cells,
+)
+
+NAN = np.nan
+
+
+def gap_of(ratings, seed=0, n_permutations=200):
+    cube = NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin", baselines=True)
+    return published_gap(cube, rng=np.random.default_rng(seed), n_permutations=n_permutations)
+
+
+def released_gap(z, in_group):
+    """Mean of in-group cells less mean of the others, cell by cell."""
+    inside, outside = [], []
+    for row, members in zip(z, in_group, strict=True):
+        for cell, member in zip(row, members, strict=True):
+            (inside if member else outside).append(cell)
+    return sum(inside) / len(inside) - sum(outside) / len(outside)
+
+
+def released_null(means, in_group, row_orders, column_orders):
+    """Standardise and shuffle rows and columns one draw at a time, in plain Python; return δ_z and its percentiles."""
+    cells = [cell for row in means for cell in row]
+    mean = sum(cells) / len(cells)
+    sd = math.sqrt(sum((cell - mean) ** 2 for cell in cells) / len(cells))
+    z = [[(cell - mean) / sd for cell in row] for row in means]
+    null = []
+    for rows, columns in zip(row_orders, column_orders, strict=True):
+        null.append(released_gap([[z[row][column] for column in columns] for row in rows], in_group))
+    null.sort()
+
+    def percentile(q):
+        place = (len(null) - 1) * q / 100
+        below = math.floor(place)
+        above = min(below + 1, len(null) - 1)
+        return null[below] + (null[above] - null[below]) * (place - below)
+
+    return released_gap(z, in_group), percentile(2.5), percentile(97.5)
+
+
+def test_two_by_two_worked_by_hand(ratings_of):
+    # Mean 55, deviations 5, −5, −15, 15; squares 25 + 25 + 225 + 225 = 500, over 4 cells 125, SD √125.
+    # In-group (5 + 15) / 2 = 10, out-group (−5 − 15) / 2 = −10: δ_z = 20 / √125 = 1.788854.
+    gap = gap_of(ratings_of([[[60, 50], [40, 70]]], ["A", "B"]))
+    assert gap.delta_z == pytest.approx(1.788854, abs=1e-6)
+    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (1, 1, 4)
+
+
+def test_three_by_three_with_two_terms_in_a_group_worked_by_hand(ratings_of):
+    # In-group 60, 50, 50, 60, 70: mean 58; out-group four of 40. Mean (290 + 160) / 9 = 50.
+    # Squared deviations by row: 100 + 0 + 100, 0 + 100 + 100, 100 + 100 + 400; 1000 together, SD √(1000/9).
+    # δ_z = (58 − 40) / 10.540926 = 1.707630.
+    gap = gap_of(ratings_of([[[60, 50, 40], [50, 60, 40], [40, 40, 70]]], ["A", "A", "B"]))
+    assert gap.delta_z == pytest.approx(1.707630, abs=1e-6)
+
+
+def test_means_are_rounded_to_two_decimals_by_numpys_rule(ratings_of):
+    # numpy rounds 1.115 up (100 times it is 111.50000000000001), Python's round() down to 1.11; 1.004 becomes 1.
+    # M = [[1.12, 1], [1, 1.05]]: mean 1.0425, squared deviations .00600625 + 2 · .00180625 + .00005625 = .009675,
+    # SD √.00241875 = .0491808; δ_z = (1.085 − 1) / .0491808 = 1.728318. By Python's rule it would be 1.766907.
+    assert round(1.115, 2) == 1.11
+    gap = gap_of(ratings_of([[[1.115, 1.004], [1, 1.05]]], ["A", "B"]))
+    assert gap.delta_z == pytest.approx(1.728318, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("perceivers", "experiencers"),
+    [("ABCDE", "ABCDE"), ("AAAAABBBBCCCDDDDDD", "AAAAABBBBCCCDDDDDD"), ("AABBC", "ABBBCCD"), ("AAAB", "AAB")],
+    ids=["K = 5", "18 terms of 4 groups", "non-square", "mostly in-group"],
+)
+def test_null_interval_equals_the_plain_loop_with_the_same_draws(ratings_of, perceivers, experiencers):
+    y = np.random.default_rng(8).integers(0, 101, size=(3, len(perceivers), len(experiencers)))
+    draws = np.random.default_rng(5)
+    row_orders = draw_orders(len(perceivers), 300, rng=draws).T.tolist()
+    column_orders = draw_orders(len(experiencers), 300, rng=draws).T.tolist()
+    in_group = [[p == e for e in experiencers] for p in perceivers]
+    oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, row_orders, column_orders)
+
+    gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), seed=5, n_permutations=300)
+    assert (gap.delta_z, gap.null_low, gap.null_high) == pytest.approx(oracle, abs=1e-12)
+
+
+def test_null_of_many_shuffles_is_drawn_in_chunks(monkeypatch):
+    """Six one-term groups, 20 shuffles in chunks of 7: the draws of a chunk are rows, then columns."""
+    z = standardise_cells(np.random.default_rng(0).normal(size=(6, 6)))
+    in_group = np.eye(6, dtype=bool)
+    monkeypatch.setattr(published, "_CHUNK", 7 * 6)
+    ours = permutation_null(z, in_group, rng=np.random.default_rng(1), n_permutations=20)
+    draws, parts = np.random.default_rng(1), []
+    for size in (7, 7, 6):
+        orders = {name: draw_orders(6, size, rng=draws) for name in ("row_orders", "column_orders")}
+        parts.append(shuffled_gaps(z, in_group, **orders))
+    np.testing.assert_array_equal(ours, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("n_terms", [3, 6, 7])
+def test_orders_are_uniform(n_terms):
+    """Each thing in each place: 1 / n of 60,000 draws, standard error below .002."""
+    orders = draw_orders(n_terms, 60_000, rng=np.random.default_rng(0))
+    assert (np.sort(orders, axis=0) == np.arange(n_terms)[:, None]).all()
+    for place in range(n_terms):
+        shares = np.bincount(orders[place], minlength=n_terms) / 60_000
+        np.testing.assert_allclose(shares, 1 / n_terms, atol=0.008)
+
+
+def test_all_orders_of_three_one_term_groups_bound_the_null():
+    # δ depends on the relative order only: 6 values, each as probable; the 2.5 percentile is the least of them.
+    z = standardise_cells(np.array([[60.0, 50, 41], [52, 66, 40], [40, 40, 70]]))
+    orders = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]).T
+    stay = np.tile([[0], [1], [2]], 6)
+    values = shuffled_gaps(z, np.eye(3, dtype=bool), row_orders=stay, column_orders=orders)
+    null = permutation_null(z, np.eye(3, dtype=bool), rng=np.random.default_rng(0), n_permutations=2_000)
+    np.testing.assert_allclose(np.percentile(null, [2.5, 97.5]), [values.min(), values.max()], atol=1e-12)
+
+
+def test_same_seed_same_interval_and_more_identities_another(ratings_of):
+    ratings = ratings_of(np.random.default_rng(8).integers(0, 101, size=(3, 7, 7)), list("ABCDEFG"))
+    assert gap_of(ratings, seed=3) == gap_of(ratings, seed=3)
+    assert gap_of(ratings, seed=3).null_low != gap_of(ratings, seed=4).null_low
+
+
+def test_missing_rating_in_any_cell_even_unspecified_drops_the_narrative(ratings_of):
+    y = np.random.default_rng(1).integers(0, 101, size=(4, 3, 3)).astype(float)
+    groups = ["unspecified", "A", "B"]
+    y[1, 1, 2] = NAN  # between identities
+    y[2, 0, 1] = NAN  # the unspecified perceiver
+    gap = gap_of(ratings_of(y, groups))
+    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (2, 4, 8)
+    assert gap.delta_z == gap_of(ratings_of(y[[0, 3]], groups)).delta_z
+    assert gap.delta_z == gap_of(ratings_of(y[[0, 3], 1:, 1:], groups[1:])).delta_z
+
+
+def test_missing_rating_without_persona_drops_nothing(ratings_of):
+    y = np.random.default_rng(1).integers(0, 101, size=(4, 3, 2)).astype(float)
+    y[1, 0] = NAN
+    assert gap_of(ratings_of(y, ["no persona", "A", "B"], ["A", "B"])).n_narratives == 4
+
+
+def test_baseline_pair_that_was_never_asked_drops_nothing(ratings_of):
+    y = np.random.default_rng(1).integers(0, 101, size=(4, 3, 3))
+    ratings = ratings_of(y, ["unspecified", "A", "B"])
+    unasked = (ratings["perceiver_group"] == "unspecified") & (ratings["experiencer_group"] == "unspecified")
+    assert gap_of(ratings[~unasked]) == gap_of(ratings)
+
+
+@pytest.mark.parametrize(
+    ("y", "perceivers", "experiencers", "message"),
+    [
+        (np.full((3, 2, 2), 50.0), "AB", "AB", "all 4 cell means are 50"),
+        (np.arange(12.0).reshape(3, 2, 2), "AA", "AA", "every one of 4 pairs is in-group"),
+        (np.arange(12.0).reshape(3, 2, 2), "AB", "CD", "no one of 4 pairs is in-group"),
+        (np.full((3, 2, 2), NAN), "AB", "AB", "leaves none of 3 narratives"),
+        (np.full((3, 1, 1), 1.0), ["unspecified"], ["unspecified"], "baselines only"),
+    ],
+)
+def test_undefined_gap_is_not_estimable(ratings_of, y, perceivers, experiencers, message):
+    with pytest.raises(NotEstimableError, match=message):
+        gap_of(ratings_of(y, list(perceivers), list(experiencers)))
+
+
+@given(st.integers(0, 2**32), st.floats(-50, 50), st.floats(0.1, 10))
+@settings(max_examples=50)
+def test_shift_and_scale_leave_the_standardised_cells(seed, shift, scale):
+    means = np.random.default_rng(seed).uniform(0, 100, size=(4, 5))
+    np.testing.assert_allclose(standardise_cells(means * scale + shift), standardise_cells(means), atol=1e-9)
+
+
+@given(st.integers(2, 8), st.integers(0, 2**32))
+@settings(max_examples=50)
+def test_gap_of_one_term_groups_stays_within_its_bound(k, seed):
+    """|δ_z| ≤ 1/√(f(1 − f)), f = 1/K: 2.5 at K = 5."""
+    z = standardise_cells(np.random.default_rng(seed).normal(size=(k, k)))
+    null = permutation_null(z, np.eye(k, dtype=bool), rng=np.random.default_rng(seed), n_permutations=50)
+    assert np.abs(null).max() <= 1 / math.sqrt((1 / k) * (1 - 1 / k)) + 1e-12
