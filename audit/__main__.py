@@ -10,11 +10,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from audit import __version__
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from audit.config import AuditConfig
     from audit.pipeline import Outcome
 
@@ -68,6 +70,9 @@ usage: python -m audit report RUN_DIR
 Reads the ratings of a complete run, writes tables/, figures/ and report.html anew and prints the gap. No model is
 loaded.
 """
+
+_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info", "-i")
+"""What Hydra's own command line takes of flags, as far as it is of use here."""
 
 OK: Final = 0
 FAILED: Final = 2
@@ -126,7 +131,8 @@ def _dispatch(given: list[str]) -> int:
             shown = shlex.join(["python", "-m", "audit", "run", *rest])
             return _compose(rest, lambda config, job: _run(config, command=shown, job=job))
         case "prompts":
-            return _compose(rest, lambda config, job: _prompts(config, job=job))
+            written: set[Path] = set()
+            return _compose(rest, lambda config, _: _prompts(config, written=written))
         case "report":
             return _report(rest)
     from stimuli.errors import suggest
@@ -169,7 +175,7 @@ def _show(outcome: Outcome) -> None:
     print(f"report: {outcome.report}")
 
 
-def _prompts(config: AuditConfig, *, job: int | None) -> None:
+def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     import json
     from contextlib import nullcontext
 
@@ -177,9 +183,13 @@ def _prompts(config: AuditConfig, *, job: int | None) -> None:
     from audit.pipeline import build_stimuli, prompt_records
 
     stimuli = build_stimuli(config)
-    mode = "a" if job else "w"  # the jobs of a sweep follow each other in one file
     try:
-        target = nullcontext(sys.stdout) if config.out is None else config.out.open(mode, encoding="utf-8")
+        if config.out is None:
+            target: AbstractContextManager[TextIO] = nullcontext(sys.stdout)
+        else:
+            # The jobs of a sweep follow each other in one file; what was in it before goes.
+            target = config.out.open("a" if config.out in written else "w", encoding="utf-8")
+            written.add(config.out)
         with target as stream:
             for record in prompt_records(stimuli):
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -231,6 +241,7 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
 
     from audit.config import load_config
     from audit.errors import ConfigError
+    from stimuli.errors import suggest
 
     succeeded: list[bool] = []
 
@@ -251,6 +262,9 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
         succeeded.append(_attempt(step))
 
     def compose() -> None:
+        for flag in overrides:
+            if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
+                raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
         try:
             sys.argv = ["audit", *_normalise(overrides)]
             hydra.main(version_base="1.3", config_path=str(_conf_folder()), config_name="audit")(task)()
@@ -292,10 +306,10 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
             reason = " ".join(str(fault).split())
             return f"{override!r} is no override, KEY=VALUE is wanted (quote values with spaces or commas): {reason}"
         name = parsed.key_or_group
-        if name in groups and not parsed.is_sweep_override():
-            value = parsed.value()
-            if isinstance(value, str) and value not in groups[name] and value != "none":
-                return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
+        if name in groups:
+            for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
+                if isinstance(value, str) and value not in groups[name] and value != "none":
+                    return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:

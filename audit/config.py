@@ -164,7 +164,9 @@ class AuditConfig(_Strict):
                 return read_published_variant(self.prompt.variant, self.prompt.path)
             case template:
                 fields = template.model_dump(exclude={"kind", "scale"})
-                return PromptVariant(**fields, scale=Scale(**template.scale.model_dump()))
+                # A YAML block leaves a newline at its end, which nobody means to ask.
+                stripped = {name: text.strip() for name, text in fields.items()}
+                return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))
 
 
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:

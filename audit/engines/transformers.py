@@ -32,19 +32,23 @@ class TransformersEngine:
         torch.manual_seed(seed)
         self._torch: Any = torch
         self._device = _device(torch, config.device)
-        folder = files.folder if model.tokenizer is None else model.tokenizer
-        self._tokenizer = ChatTokenizer.load(folder, name=model.name, trust_remote_code=model.trust_remote_code)
+        where = model.tokenizer or str(files.folder)
+        self._tokenizer = ChatTokenizer.load(where, name=model.name, trust_remote_code=model.trust_remote_code)
         try:
-            self._model: Any = (
-                transformers.AutoModelForCausalLM.from_pretrained(
-                    str(files.folder), dtype=model.dtype, trust_remote_code=model.trust_remote_code
-                )
-                .to(self._device)
-                .eval()
+            loaded, loading = transformers.AutoModelForCausalLM.from_pretrained(
+                str(files.folder), dtype=model.dtype, trust_remote_code=model.trust_remote_code, output_loading_info=True
             )
+            self._model: Any = loaded.to(self._device).eval()
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"transformers can not load model {model.name} from {files.folder}: {reason}") from error
+        # transformers makes up what a file lacks, at random, and only warns.
+        lacking = sorted(map(str, loading["missing_keys"]))
+        if lacking:
+            raise ModelError(
+                f"model {model.name}: {len(lacking)} weights are missing in {files.folder} (first: {lacking[0]}); "
+                "download or copy it again"
+            )
         self._batch_size = config.batch_size
         self._max_model_len = model.max_model_len
         self.facts = EngineFacts(

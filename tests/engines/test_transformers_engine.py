@@ -39,7 +39,7 @@ def test_facts_say_what_ran(tiny_model, open_engine):
 
 
 def test_batching_does_not_alter_probabilities(tiny_model, open_engine):
-    # Prompts of 20 to 115 tokens share batches with padding. Measured: at most 1e-8; float32 sums in another order.
+    # Prompts of unlike length share batches with padding. float32 sums in another order: measured 5e-6 of a probability.
     one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
     prompts, asked = encoded(one), list(range(100, 228))
     assert len({len(ids) for ids in prompts}) > 6
@@ -48,7 +48,7 @@ def test_batching_does_not_alter_probabilities(tiny_model, open_engine):
         together = seven.next_token_probabilities(prompts, tails, asked)
         assert [table.shape for table in together] == [(len(own), 128) for own in tails]
         for a, b in zip(alone, together, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-9)
 
 
 def test_batching_does_not_alter_texts(tiny_model, open_engine):
@@ -70,7 +70,7 @@ def test_the_same_call_gives_the_same_bits(tiny_model, open_engine):
 
 
 def test_tails_are_read_as_if_they_stood_in_the_prompt(tiny_model, open_engine):
-    # Oracle: the same engine on full prompts, without tails. Measured: at most 1e-8.
+    # Oracle: the same engine on full prompts, without tails. Measured: 4e-6 of a probability, from float32 sums.
     engine = open_engine(tiny_model, batch_size=3)
     prompts, asked = encoded(engine), [20, 300, 5, 77]
     tails = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6, 1)], [], [(9, 9), (2, 2)]]
@@ -79,7 +79,7 @@ def test_tails_are_read_as_if_they_stood_in_the_prompt(tiny_model, open_engine):
         assert table.shape == (len(own), 4)
         for tail, row in zip(own, table, strict=True):
             [[plain]] = engine.next_token_probabilities([[*prompt, *tail]], [[()]], asked)
-            np.testing.assert_allclose(row, plain, rtol=1e-4, atol=1e-7)
+            np.testing.assert_allclose(row, plain, rtol=2e-5, atol=1e-9)
 
 
 def test_probabilities_are_those_of_the_full_softmax(tiny_model, open_engine):
@@ -99,7 +99,7 @@ def test_probabilities_are_those_of_the_full_softmax(tiny_model, open_engine):
         whole = np.concatenate([part[place][0] for part in read])
         with torch.inference_mode():
             oracle = double(torch.tensor([prompt])).logits[0, -1].softmax(-1).numpy()
-        np.testing.assert_allclose(whole, oracle, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(whole, oracle, rtol=2e-5, atol=1e-9)
         assert whole.sum() == pytest.approx(1, abs=1e-6)
 
 
@@ -221,7 +221,7 @@ def test_another_tokenizer_is_taken_where_the_card_names_one(tiny_model, number_
     assert len(engine.tokenizer.encode("100")) == 1
 
 
-def test_weights_in_another_architecture_are_refused_rather_than_made_up(tiny_model, tmp_path, open_engine):
+def test_missing_weights_are_refused_rather_than_made_up(tiny_model, tmp_path, open_engine):
     # transformers fills weights that a file lacks with random numbers, and only warns.
     from safetensors.torch import load_file, save_file
 
@@ -229,5 +229,5 @@ def test_weights_in_another_architecture_are_refused_rather_than_made_up(tiny_mo
     weights = load_file(folder / "model.safetensors")
     del weights["model.layers.1.mlp.down_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="model tiny"):
+    with pytest.raises(ModelError, match=r"model tiny: 1 weights are missing in .*copy .*layers\.1\.mlp\.down_proj"):
         open_engine(folder)

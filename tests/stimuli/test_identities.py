@@ -1,0 +1,610 @@
+"""Identities: the packaged studies, a user's own dimensions, intersections, and every way to get them wrong."""
+
+from __future__ import annotations
+
+from itertools import product
+from textwrap import dedent
+
+import pytest
+
+from stimuli.errors import StimulusError
+from stimuli.identities import NO_PERSONA, UNSPECIFIED, load_dimensions
+
+TEAMS = """
+    football:
+      in_group: [[fans of A, players of A], [fans of B, players of B]]
+      perceivers:
+        fans of A: [a fan of A, an A supporter]
+        fans of B: [a fan of B]
+      experiencers:
+        players of A: [a player of A]
+        players of B: [a player of B, a B striker]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a user's own identities and return the file."""
+
+    def to_file(content: str | bytes):
+        path = tmp_path / "own.yaml"
+        path.write_bytes(content if isinstance(content, bytes) else dedent(content).encode())
+        return path
+
+    return to_file
+
+
+def only(study="geneva", *, name, own=None, **options):
+    (dimension,) = load_dimensions(study, own=own, names=[name], **options)
+    return dimension
+
+
+def terms(identities):
+    """Map each group to its terms, in order, the baselines left out."""
+    grouped: dict[str, list[str]] = {}
+    for identity in identities:
+        if not identity.is_baseline:
+            grouped.setdefault(identity.group, []).append(identity.term)
+    return grouped
+
+
+def in_group_terms(dimension):
+    return {(p.term, e.term) for p, e in dimension.pairs() if dimension.in_group(p, e)}
+
+
+def by_term(identities, term):
+    (identity,) = [i for i in identities if i.term == term]
+    return identity
+
+
+# --- The packaged studies, as protocols.md gives them ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+def test_a_study_has_three_dimensions(study):
+    assert {d.name for d in load_dimensions(study)} == {"race_ethnicity", "nationality", "religion"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "race_ethnicity",
+            {
+                "Asian": ["an Asian person"],
+                "Black": ["a Black person"],
+                "Hispanic": ["a Hispanic person"],
+                "White": ["a White person"],
+            },
+        ),
+        (
+            "nationality",
+            {
+                "American": ["an American person"],
+                "Chinese": ["a Chinese person"],
+                "English": ["an English person"],
+                "Indian": ["an Indian person"],
+            },
+        ),
+        (
+            "religion",
+            {
+                "Buddhist": ["a Buddhist"],
+                "Christian": ["a Christian"],
+                "Hindu": ["a Hindu"],
+                "Muslim": ["a Muslim"],
+            },
+        ),
+    ],
+)
+def test_geneva_identities(name, expected):
+    dimension = only(name=name)
+    assert terms(dimension.perceivers) == terms(dimension.experiencers) == expected
+
+
+def test_hou2025_religions():
+    dimension = only("hou2025", name="religion")
+    assert terms(dimension.perceivers) == {
+        "Christian": ["a Christian"],
+        "Muslim": ["a Muslim"],
+        "Jewish": ["a Jew"],
+        "Buddhist": ["a Buddhist"],
+        "Hindu": ["a Hindu"],
+    }
+    assert dimension.experiencers == dimension.perceivers
+
+
+def test_hou2025_has_18_ethnicity_terms_in_groups_of_5_4_3_and_6():
+    dimension = only("hou2025", name="race_ethnicity")
+    assert terms(dimension.perceivers) == {
+        "White": ["a white person", "a White person", "a Caucasian", "a White American", "a European American"],
+        "Black": ["a black person", "a Black person", "an African American", "a Black American"],
+        "Asian": ["an Asian person", "an Asian American", "an Asian"],
+        "Hispanic/Latino": [
+            "a Hispanic person",
+            "a Hispanic American",
+            "a Latino American",
+            "a Latino",
+            "a Latina",
+            "a Latinx",
+        ],
+    }
+    assert dimension.experiencers == dimension.perceivers
+
+
+def test_hou2025_has_21_nationalities_in_eight_clusters():
+    dimension = only("hou2025", name="nationality")
+    countries = [
+        "China", "Japan", "India", "Pakistan", "Myanmar", "the Philippines", "Iran", "Israel", "Palestine", "Russia",
+        "Ukraine", "Germany", "France", "the United Kingdom", "Nigeria", "Egypt", "the United States", "Canada",
+        "Mexico", "Brazil", "Argentina",
+    ]  # fmt: skip
+    assert len(countries) == 21
+    shown = [i.term for i in dimension.perceivers if not i.is_baseline]
+    assert shown == [f"a person from {country}" for country in countries]
+    assert dimension.experiencers == dimension.perceivers
+    members: dict[str, set[str]] = {}
+    for group, cluster in dimension.clusters.items():
+        members.setdefault(cluster, set()).add(group)
+    assert members == {
+        "English-speaking": {"United States", "Canada", "United Kingdom"},
+        "Protestant Europe": {"Germany"},
+        "Catholic Europe": {"France"},
+        "Confucian": {"China", "Japan"},
+        "West & South Asia": {"India", "Myanmar", "Israel"},
+        "Orthodox Europe": {"Russia", "Ukraine"},
+        "Latin America": {"Philippines", "Argentina", "Brazil", "Mexico"},
+        "African-Islamic": {"Iran", "Palestine", "Nigeria", "Egypt", "Pakistan"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "n_in_group", "n_out_group"),
+    [
+        ("geneva", "race_ethnicity", 4, 12),
+        ("geneva", "nationality", 4, 12),
+        ("geneva", "religion", 4, 12),
+        ("hou2025", "religion", 5, 20),
+        ("hou2025", "nationality", 21, 420),
+        # 5² + 4² + 3² + 6² = 86 of 18² = 324
+        ("hou2025", "race_ethnicity", 86, 238),
+    ],
+)
+def test_in_group_is_the_same_group(study, name, n_in_group, n_out_group):
+    dimension = only(study, name=name, unspecified=False)
+    verdicts = [dimension.in_group(p, e) for p, e in dimension.pairs()]
+    assert (verdicts.count(True), verdicts.count(False)) == (n_in_group, n_out_group)
+    assert all(dimension.in_group(p, e) == (p.group == e.group) for p, e in dimension.pairs())
+
+
+def test_names_give_the_dimensions_and_their_order():
+    names = ["religion", "nationality"]
+    assert [d.name for d in load_dimensions("geneva", names=names)] == names
+    assert [d.name for d in load_dimensions("geneva", names=names[::-1])] == names[::-1]
+
+
+# --- Baselines -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
+    for dimension in load_dimensions(study):
+        for side in (dimension.perceivers, dimension.experiencers):
+            assert (side[-1].term, side[-1].group, side[-1].groups) == ("a person", UNSPECIFIED, ())
+            assert not any(i.is_baseline for i in side[:-1])
+
+
+def test_unspecified_can_be_left_out():
+    dimension = only(name="religion", unspecified=False)
+    assert len(dimension.perceivers) == len(dimension.experiencers) == 4
+
+
+@pytest.mark.parametrize("unspecified", [True, False])
+def test_no_persona_is_a_perceiver_only_and_stands_last(unspecified):
+    dimension = only(name="religion", unspecified=unspecified, no_persona=True)
+    assert dimension.perceivers[-1].group == NO_PERSONA
+    assert [i.group for i in dimension.perceivers].count(NO_PERSONA) == 1
+    assert NO_PERSONA not in [i.group for i in dimension.experiencers]
+
+
+def test_a_pair_with_a_baseline_is_neither_in_group_nor_out_group():
+    dimension = only(name="religion", no_persona=True)
+    for p, e in dimension.pairs():
+        outside = p.is_baseline or e.is_baseline
+        assert (dimension.n_shared(p, e) is None) == outside
+        assert (dimension.in_group(p, e) is None) == outside
+    assert sum(p.is_baseline or e.is_baseline for p, e in dimension.pairs()) == 6 * 5 - 4 * 4
+
+
+def test_pairs_run_over_experiencers_fastest():
+    dimension = only(name="religion")
+    pairs = list(dimension.pairs())
+    assert len(pairs) == 25
+    assert [e for _, e in pairs[:5]] == list(dimension.experiencers)
+    assert {p for p, _ in pairs[:5]} == {dimension.perceivers[0]}
+
+
+# --- A user's own dimensions -----------------------------------------------------------------------------------------
+
+
+def test_own_dimensions_follow_the_study_s(write):
+    own = write("age:\n  groups:\n    young: [a young person, a youth]\n    old: [an old person]\n")
+    dimensions = load_dimensions("geneva", own=own)
+    assert [d.name for d in dimensions] == ["race_ethnicity", "nationality", "religion", "age"]
+    assert terms(dimensions[-1].perceivers) == {"young": ["a young person", "a youth"], "old": ["an old person"]}
+
+
+def test_terms_of_one_group_are_in_group_to_each_other(write):
+    own = write("age:\n  groups:\n    young: [a young person, a youth]\n    old: [an old person]\n")
+    assert in_group_terms(only(name="age", own=own)) == {
+        ("a young person", "a young person"),
+        ("a young person", "a youth"),
+        ("a youth", "a young person"),
+        ("a youth", "a youth"),
+        ("an old person", "an old person"),
+    }
+
+
+def test_perceivers_and_experiencers_may_differ_with_listed_in_group_pairs(write):
+    dimension = only(name="football", own=write(TEAMS), no_persona=True)
+    assert [i.term for i in dimension.perceivers] == [
+        "a fan of A",
+        "an A supporter",
+        "a fan of B",
+        "a person",
+        NO_PERSONA,
+    ]
+    assert [i.term for i in dimension.experiencers] == ["a player of A", "a player of B", "a B striker", "a person"]
+    assert in_group_terms(dimension) == {
+        ("a fan of A", "a player of A"),
+        ("an A supporter", "a player of A"),
+        ("a fan of B", "a player of B"),
+        ("a fan of B", "a B striker"),
+    }
+
+
+def test_listed_pairs_have_a_direction(write):
+    own = write("""
+        rank:
+          in_group: [[low, high]]
+          groups: {low: [a clerk], high: [a director]}
+    """)
+    assert in_group_terms(only(name="rank", own=own)) == {("a clerk", "a director")}
+
+
+def test_same_cluster_makes_neighbours_in_group(write):
+    own = write("""
+        country:
+          in_group: same_cluster
+          groups:
+            Norway: {terms: [a Norwegian], cluster: north}
+            Sweden: {terms: [a Swede], cluster: north}
+            Greece: {terms: [a Greek], cluster: south}
+    """)
+    dimension = only(name="country", own=own)
+    north = {"a Norwegian", "a Swede"}
+    assert in_group_terms(dimension) == {*product(north, north), ("a Greek", "a Greek")}
+    assert dimension.clusters == {"Norway": "north", "Sweden": "north", "Greece": "south"}
+
+
+def test_own_wording_of_the_unspecified_identity(write):
+    own = write("age:\n  unspecified: somebody\n  groups: {young: [a youth], old: [an old person]}\n")
+    dimension = only(name="age", own=own)
+    assert dimension.perceivers[-1].term == dimension.experiencers[-1].term == "somebody"
+
+
+def test_a_term_is_freed_of_outer_white_space(write):
+    own = write("age:\n  groups: {young: ['  a youth '], old: [an old person]}\n")
+    assert terms(only(name="age", own=own).perceivers)["young"] == ["a youth"]
+
+
+def test_own_file_may_begin_with_a_byte_order_mark(write):
+    own = write(b"\xef\xbb\xbfage:\n  groups: {young: [a youth], old: [an old person]}\n")
+    assert only(name="age", own=own).name == "age"
+
+
+def test_terms_that_differ_in_case_alone_are_two_identities():
+    dimension = only("hou2025", name="race_ethnicity")
+    assert by_term(dimension.perceivers, "a white person") != by_term(dimension.perceivers, "a White person")
+
+
+# --- Intersections ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "n", "expected"),
+    [
+        ("geneva", "race_ethnicity+religion", 16, ["a Black Muslim", "an Asian Muslim", "a Hispanic Christian"]),
+        ("geneva", "religion+race_ethnicity", 16, ["a Black Muslim", "an Asian Muslim", "a Hispanic Christian"]),
+        ("geneva", "nationality+religion", 16, ["a Hindu from India", "a Muslim from the United States"]),
+        ("geneva", "religion+nationality", 16, ["a Hindu from India", "a Muslim from the United States"]),
+        ("geneva", "race_ethnicity+nationality", 16, ["an Asian person from England", "a Black person from India"]),
+        (
+            "geneva",
+            "race_ethnicity+nationality+religion",
+            64,
+            ["an Asian Muslim from China", "a White Hindu from India"],
+        ),
+        ("hou2025", "race_ethnicity+religion", 20, ["a Hispanic Jew", "an Asian Buddhist", "a White Christian"]),
+        ("hou2025", "nationality+religion", 105, ["a Jew from Israel", "a Christian from the Philippines"]),
+    ],
+)
+def test_an_intersection_is_good_english(study, name, n, expected):
+    dimension = only(study, name=name)
+    shown = [i.term for i in dimension.perceivers if not i.is_baseline]
+    assert len(shown) == len(set(shown)) == n
+    assert set(expected) <= set(shown)
+    assert dimension.experiencers == dimension.perceivers
+    assert dimension.perceivers[-1].term == "a person"
+    for term in shown:
+        article, first = term.split()[:2]
+        assert article == ("an" if first[0] in "AEIOU" else "a"), term
+
+
+@pytest.mark.parametrize(
+    ("adjective", "term"),
+    [
+        ("honest", "an honest Muslim"),
+        ("European", "a European Muslim"),
+        ("Ukrainian", "a Ukrainian Muslim"),
+        ("Uighur", "a Uighur Muslim"),
+        ("Inuit", "an Inuit Muslim"),
+        ("university-educated", "a university-educated Muslim"),
+        ("LGBT", "an LGBT Muslim"),
+        ("US", "a US Muslim"),
+        ("one-armed", "a one-armed Muslim"),
+        ("18-year-old", "an 18-year-old Muslim"),
+        ("28-year-old", "a 28-year-old Muslim"),
+        ("80-year-old", "an 80-year-old Muslim"),
+        ("118-year-old", "a 118-year-old Muslim"),
+    ],
+)
+def test_the_article_follows_the_sound(write, adjective, term):
+    own = write(f"""
+        kind:
+          groups:
+            one: {{terms: [a one], adjective: {adjective}}}
+            two: {{terms: [a two], adjective: young}}
+    """)
+    assert term in [i.term for i in only(name="kind+religion", own=own).perceivers]
+
+
+def test_the_last_dimension_with_nouns_gives_the_noun(write):
+    own = write("""
+        trade:
+          groups:
+            medicine: {terms: [a doctor], noun: doctor}
+            law: {terms: [an attorney], noun: attorney}
+    """)
+    shown = {i.term for i in only(name="nationality+religion+trade", own=own).perceivers}
+    assert {"a Hindu doctor from India", "a Muslim attorney from China"} <= shown
+
+
+def test_an_intersection_counts_the_dimensions_that_two_identities_share():
+    dimension = only(name="race_ethnicity+religion", unspecified=False)
+    muslim = by_term(dimension.perceivers, "a Black Muslim")
+    shared = {e.term: dimension.n_shared(muslim, e) for e in dimension.experiencers}
+    assert (shared["a Black Muslim"], shared["a Black Hindu"], shared["an Asian Muslim"]) == (2, 1, 1)
+    assert shared["a White Hindu"] == 0
+    # Of 16: itself; 3 with the other religions and 3 with the other groups; 3 x 3 with neither.
+    assert [list(shared.values()).count(degree) for degree in (2, 1, 0)] == [1, 6, 9]
+
+
+def test_an_intersection_is_in_group_only_where_every_dimension_is_shared():
+    dimension = only(name="race_ethnicity+nationality+religion", unspecified=False)
+    for p, e in dimension.pairs():
+        n_shared = sum(a == b for a, b in zip(p.groups, e.groups, strict=True))
+        assert dimension.n_shared(p, e) == n_shared
+        assert dimension.in_group(p, e) == (n_shared == 3)
+
+
+def test_an_intersection_keeps_each_dimension_s_own_rule(write):
+    own = write("""
+        team:
+          in_group: [[reds, blues]]
+          groups:
+            reds: {terms: [a red], adjective: red}
+            blues: {terms: [a blue], adjective: blue}
+    """)
+    dimension = only(name="team+religion", own=own)
+    p, e = by_term(dimension.perceivers, "a red Hindu"), by_term(dimension.experiencers, "a blue Hindu")
+    assert (dimension.n_shared(p, e), dimension.in_group(p, e)) == (2, True)
+    assert (dimension.n_shared(p, p), dimension.in_group(p, p)) == (1, False)
+    assert (p.groups, p.group) == (("reds", "Hindu"), "reds + Hindu")
+
+
+def test_an_intersection_is_only_made_when_named():
+    assert all("+" not in d.name for d in load_dimensions("geneva"))
+
+
+# --- Errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(
+            "age:\n  groups: {young: [a youth], old: [an old person, a youth]}",
+            ["age", "'a youth'", "'young'", "'old'"],
+            id="a term in two groups",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [a youth, a youth], old: [x]}", ["'a youth'", "again"], id="a term twice"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [a youth, ' a youth'], old: [x]}", ["'a youth'"], id="a term twice but for a space"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [a person], old: [x]}",
+            ["'a person'", UNSPECIFIED],
+            id="a term that is the baseline",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [], old: [x]}", ["young", "at least one term"], id="a group without terms"
+        ),
+        pytest.param("age:\n  groups: {young: , old: [x]}", ["young", "at least one term"], id="a group left empty"),
+        pytest.param(
+            "age:\n  groups: {young: {terms: []}, old: [x]}", ["young", "one term"], id="an empty list of terms"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: {adjective: y}, old: [x]}", ["young.terms", "required"], id="terms missing"
+        ),
+        pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young.terms.0", "'  '"], id="a blank term"),
+        pytest.param(
+            "age:\n  groups: {young: [18], old: [x]}", ["young.terms.0", "18", "string"], id="a number as term"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [no], old: [x]}", ["young.terms.0", "False"], id="a YAML truth value as term"
+        ),
+        pytest.param("age:\n  groups: {young: [[a b]], old: [x]}", ["young.terms.0", "['a b']"], id="a list as term"),
+        pytest.param("age:\n  groups: {young: a youth, old: [x]}", ["young", "'a youth'"], id="terms not in a list"),
+        pytest.param("age:\n  groups: {1: [a youth], old: [x]}", ["groups.1", "string"], id="a number as group"),
+        pytest.param(
+            "age:\n  groups: {unspecified: [y], old: [x]}", ["'unspecified'"], id="a group named like a baseline"
+        ),
+        pytest.param("age:\n  groups: {no persona: [y], old: [x]}", ["'no persona'"], id="a group named no persona"),
+        pytest.param("age:\n  group: {young: [y]}", ["age", "group", "not permitted"], id="an unknown key"),
+        pytest.param("age: {}", ["age", "`groups`"], id="a dimension without groups"),
+        pytest.param("age:", ["age", "None"], id="a dimension left empty"),
+        pytest.param("age: [y, x]", ["age", "['y', 'x']"], id="a dimension that is a list"),
+        pytest.param("age:\n  groups: {}", ["age", "groups"], id="no groups"),
+        pytest.param("age:\n  perceivers: {young: [y], old: [x]}", ["age", "`experiencers`"], id="only one side"),
+        pytest.param(
+            "age:\n  groups: {a: [y], b: [x]}\n  perceivers: {a: [y], b: [x]}",
+            ["age", "`groups`"],
+            id="groups and a side",
+        ),
+        pytest.param(
+            "age:\n  in_group: same\n  groups: {a: [y], b: [x]}", ["in_group", "'same'"], id="an unknown in-group rule"
+        ),
+        pytest.param(
+            "age:\n  in_group: [[young, odl]]\n  groups: {young: [y], old: [x]}",
+            ["'odl'", "did you mean 'old'?"],
+            id="an in-group pair of an unknown group",
+        ),
+        pytest.param(
+            "age:\n  in_group: [[young]]\n  groups: {young: [y], old: [x]}",
+            ["in_group", "a list of", "[['young']]"],
+            id="an in-group pair of one",
+        ),
+        pytest.param(
+            "age:\n  in_group: same_cluster\n  groups: {young: {terms: [y], cluster: a}, old: [x]}",
+            ["same_cluster", "'old'", "no cluster"],
+            id="same_cluster without a cluster",
+        ),
+        pytest.param(
+            "age:\n  perceivers: {a: [y], b: [x]}\n  experiencers: {c: [y], d: [x]}",
+            ["no pair is in-group", "in_group"],
+            id="no pair in-group",
+        ),
+        pytest.param("age:\n  groups: {a: [y, x]}", ["every pair is in-group"], id="every pair in-group"),
+        pytest.param("my age:\n  groups: {a: [y], b: [x]}", ["'my age'"], id="a dimension's name with a space"),
+        pytest.param("a/b:\n  groups: {a: [y], b: [x]}", ["'a/b'"], id="a dimension's name with a slash"),
+        pytest.param("a+b:\n  groups: {a: [y], b: [x]}", ["'a+b'"], id="a dimension's name like a crossing"),
+        pytest.param("1:\n  groups: {a: [y], b: [x]}", ["dimension name 1"], id="a dimension's name that is a number"),
+        pytest.param("religion:\n  groups: {a: [y], b: [x]}", ["'religion'", "geneva"], id="a dimension of the study"),
+        pytest.param(
+            "age:\n  groups: {a: [y]}\nage:\n  groups: {b: [x]}", ["line 3", "'age'", "line 1"], id="a dimension twice"
+        ),
+        pytest.param("age:\n  groups:\n    a: [y]\n    a: [x]", ["line 4", "'a'", "line 3"], id="a group twice"),
+        pytest.param("? [a, b]\n: 1", ["line 1", "list"], id="a list as key"),
+        pytest.param("age:\n  groups: {a: [y", ["not YAML"], id="a bracket left open"),
+        pytest.param("age:\n\tgroups: 1", ["line 2", "not YAML"], id="a tab"),
+        pytest.param("age: !!python/object/apply:os.getcwd []", ["line 1", "not YAML"], id="an object of Python"),
+        pytest.param("age: 2020-13-01", ["month"], id="a date that there is not"),
+        pytest.param("age: !!bool perhaps", ["not YAML"], id="a truth value that there is not"),
+        pytest.param(f"age: {'[' * 3000}", ["not YAML"], id="brackets without end"),
+        pytest.param("", ["empty"], id="an empty file"),
+        pytest.param("# nothing\n", ["empty"], id="a comment alone"),
+        pytest.param("[age]", ["no mapping"], id="a list"),
+        pytest.param("age", ["no mapping"], id="a word"),
+        pytest.param(b"age:\n  groups: {a: [an \xe9migr\xe9], b: [x]}", ["line 2", "UTF-8", "0xe9"], id="Latin-1"),
+        pytest.param("age: 1".encode("utf-16"), ["line 1", "UTF-8"], id="UTF-16"),
+    ],
+)
+def test_a_faulty_own_file_is_named_with_the_value(write, content, words):
+    own = write(content)
+    with pytest.raises(StimulusError) as caught:
+        load_dimensions("geneva", own=own)
+    for word in [str(own), *words]:
+        assert word in str(caught.value)
+
+
+def test_a_cluster_on_one_side_only_is_an_error_of_the_other(write):
+    own = write("""
+        country:
+          in_group: same_cluster
+          perceivers: {Norway: [a Norwegian], Greece: {terms: [a Greek], cluster: south}}
+          experiencers:
+            Norway: {terms: [a Norwegian], cluster: north}
+            Greece: {terms: [a Greek], cluster: south}
+    """)
+    with pytest.raises(StimulusError, match=r"own\.yaml.*'Norway' has no cluster"):
+        load_dimensions("geneva", own=own)
+
+
+def test_an_own_file_that_is_missing_is_named(tmp_path):
+    with pytest.raises(StimulusError, match=r"absent\.yaml: can not be read \(No such file"):
+        load_dimensions("geneva", own=tmp_path / "absent.yaml")
+
+
+def test_an_own_file_that_is_a_folder_is_named(tmp_path):
+    with pytest.raises(StimulusError, match=r"can not be read \(Is a directory"):
+        load_dimensions("geneva", own=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["religon"], ["'religon'", "did you mean 'religion'?", "nationality"]),
+        (["religion+race"], ["'race'", "race_ethnicity"]),
+        (["religion+"], ["''"]),
+        (["religion", "nationality", "religion"], ["'religion' twice"]),
+        (["religion+religion"], ["'religion+religion'", "with itself"]),
+        ([], ["empty", "religion"]),
+    ],
+)
+def test_a_faulty_choice_of_dimensions_is_named(names, words):
+    with pytest.raises(StimulusError) as caught:
+        load_dimensions("geneva", names=names)
+    for word in ["dimension", *words]:
+        assert word in str(caught.value)
+
+
+def test_an_unknown_study_is_named():
+    with pytest.raises(StimulusError, match=r"'hou2024'.*did you mean 'hou2025'\?"):
+        load_dimensions("hou2024")
+
+
+def test_groups_without_an_adjective_can_not_be_crossed(write):
+    own = write("age:\n  groups: {young: [a youth], old: [an old person]}\n")
+    with pytest.raises(StimulusError, match=r"own\.yaml.*'age\+religion'.*'young' of age has no `adjective`"):
+        load_dimensions("geneva", own=own, names=["age+religion"])
+
+
+def test_dimensions_that_word_the_unspecified_identity_differently_can_not_be_crossed(write):
+    own = write("""
+        age:
+          unspecified: somebody
+          groups: {young: {terms: [y], adjective: young}, old: {terms: [x], adjective: old}}
+    """)
+    with pytest.raises(StimulusError, match=r"'age\+religion'.*\['a person', 'somebody'\]"):
+        load_dimensions("geneva", own=own, names=["age+religion"])
+    assert only(name="age+religion", own=own, unspecified=False).perceivers[0].term == "a young Buddhist"
+
+
+def test_an_intersection_that_words_two_identities_alike_is_an_error(write):
+    own = write("""
+        age:
+          groups: {young: {terms: [a youth], adjective: young}, adolescent: {terms: [a teen], adjective: young}}
+    """)
+    with pytest.raises(
+        StimulusError, match=r"own\.yaml.*'young \+ Buddhist' and 'adolescent \+ Buddhist'.*'a young Budd"
+    ):
+        load_dimensions("geneva", own=own, names=["age+religion"])
+
+
+def test_a_term_that_is_the_name_of_no_persona_is_an_error_where_that_is_asked_for(write):
+    own = write("age:\n  groups: {young: [no persona], old: [x]}\n")
+    with pytest.raises(StimulusError, match="both worded 'no persona'"):
+        load_dimensions("geneva", own=own, no_persona=True)

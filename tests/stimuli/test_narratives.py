@@ -1,0 +1,467 @@
+"""Sources of narratives: a user's own file, the study's folder, seeded subsets, and the hash of what is asked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stimuli.errors import StimulusError
+from stimuli.narratives import HOU2025_COUNTS, EmotionWords, load_narratives
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "crowd-envent"
+COLUMNS = {"narrative_id": "id", "emotion": "emotion", "neutral": "text"}
+HOU2025_HEADER = ["emotion", "text_id", "generated_text", "first_person_text", "third_person_text"]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a table of narratives and return the file."""
+
+    def to_file(content: str | bytes, name: str = "own.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return to_file
+
+
+def read(path, columns=COLUMNS, **options):
+    return load_narratives("csv", path=path, columns=columns, **options)
+
+
+def table(rows, header=("id", "emotion", "text"), delimiter=","):
+    """Write rows as a spreadsheet program would: quotes where they are needed, CRLF."""
+    stream = io.StringIO()
+    csv.writer(stream, delimiter=delimiter).writerows([header, *rows])
+    return stream.getvalue()
+
+
+def error_of(path, columns=COLUMNS, **options):
+    with pytest.raises(StimulusError) as caught:
+        read(path, columns, **options)
+    return str(caught.value)
+
+
+# --- A user's own file -----------------------------------------------------------------------------------------------
+
+
+def test_columns_map_the_file_s_names_to_ours(write):
+    path = write(
+        "gefühl,nr,satz,ich,er,wort,eigenschaft,egal\n"
+        "joy,7,A day at the lake.,I was at the lake.,The person was there.,delight,delighted,x\n"
+    )
+    columns = {
+        "narrative_id": "nr",
+        "emotion": "gefühl",
+        "neutral": "satz",
+        "first_person": "ich",
+        "third_person": "er",
+        "emotion_noun": "wort",
+        "emotion_adjective": "eigenschaft",
+    }
+    narratives = read(path, columns)
+    (only,) = narratives.narratives
+    assert (only.narrative_id, only.emotion, only.words) == ("7", "joy", EmotionWords("delight", "delighted"))
+    assert [only.wording(w) for w in ("neutral", "first_person", "third_person")] == [
+        "A day at the lake.",
+        "I was at the lake.",
+        "The person was there.",
+    ]
+    assert (narratives.source, narratives.n_available, narratives.emotions) == ("csv", 1, ("joy",))
+
+
+def test_a_wording_without_a_column_is_empty_and_missed_when_it_is_shown(write):
+    narratives = read(write("id,emotion,text\n1,joy,A day.\n2,joy,A night.\n"), {**COLUMNS, "first_person": None})
+    assert narratives.narratives[0].first_person == ""
+    narratives.check_wording("neutral", asked_by="prompt x")
+    with pytest.raises(
+        StimulusError, match=r"prompt x shows the first_person.*2 of 2.*'1'.*stimuli\.columns\.first_per"
+    ):
+        narratives.check_wording("first_person", asked_by="prompt x")
+
+
+def test_emotion_words_come_from_the_package_where_the_file_has_none(write):
+    path = write("id,emotion,text\n1,anger,A day.\n2,schadenfreude,A night.\n")
+    packaged, unknown = read(path).narratives
+    assert packaged.words == EmotionWords("anger", "angry")
+    assert unknown.words == EmotionWords("", "")
+
+
+def test_quoted_delimiters_quotes_and_newlines_are_text(write):
+    text = 'He said "stop",\nand then\r\nwent; 100% {of} it.'
+    path = write(table([["1", "joy", text], ["2", "joy", "x\ty"]]))
+    assert [n.neutral for n in read(path).narratives] == [text, "x\ty"]
+
+
+def test_a_tsv_file_is_read_by_tabs(write):
+    path = write(table([["1", "joy", "One, two."]], delimiter="\t"), "own.tsv")
+    assert read(path).narratives[0].neutral == "One, two."
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_line_end_will_do_and_blank_lines_are_skipped(write, end):
+    path = write(end.join(["id,emotion,text", "1,joy,A day.", "", "2,joy,A night."]))
+    assert [n.neutral for n in read(path).narratives] == ["A day.", "A night."]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(write):
+    path = write(b"\xef\xbb\xbfid,emotion,text\n1,joy,A caf\xc3\xa9.\n")
+    assert read(path).narratives[0].neutral == "A café."
+
+
+def test_outer_white_space_is_dropped(write):
+    (only,) = read(write("id,emotion,text\n 1 , joy ,  A day. \n")).narratives
+    assert (only.narrative_id, only.emotion, only.neutral) == ("1", "joy", "A day.")
+
+
+def test_narratives_stay_in_the_order_of_the_file(write):
+    path = write("id,emotion,text\nb,joy,B.\nc,fear,C.\na,joy,A.\n")
+    narratives = read(path)
+    assert [n.narrative_id for n in narratives.narratives] == ["b", "c", "a"]
+    assert narratives.emotions == ("joy", "fear")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(
+            "id,emotion,texts\n1,joy,A.\n", ["'text'", "neutral", "did you mean 'texts'?"], id="missing column"
+        ),
+        pytest.param("", ["'id'", "there are none"], id="empty file"),
+        pytest.param("id,emotion,text\n", ["no narratives"], id="header alone"),
+        pytest.param("id,emotion,text,text\n1,joy,A.,B.\n", ["2 columns", "'text'"], id="a column twice"),
+        pytest.param("id,emotion,text\n1,joy,A.\n2,joy,\n", ["line 3", "'text'", "empty"], id="empty cell"),
+        pytest.param("id,emotion,text\n1,,A.\n", ["line 2", "'emotion'", "empty"], id="empty emotion"),
+        pytest.param("id,emotion,text\n1,joy,  \n", ["line 2", "'text'", "empty"], id="blank cell"),
+        pytest.param(
+            'id,emotion,text\n1,joy,"A\nB"\n2,joy,""\n', ["line 4", "'text'"], id="empty cell below a newline"
+        ),
+        pytest.param("id,emotion,text\n1,joy\n", ["line 2", "'text'", "empty"], id="too few cells"),
+        pytest.param("id,emotion,text\n1,joy,One, two.\n", ["line 2", "more cells"], id="too many cells"),
+        pytest.param("id,emotion,text\n1,joy,A.\n1,fear,B.\n", ["'1'", "twice"], id="an identifier twice"),
+        pytest.param('id,emotion,text\n1,joy,"A.\n2,joy,B.\n', ["line 2", "unexpected end"], id="a quote left open"),
+        pytest.param('id,emotion,text\n1,joy,"A" B.\n', ["line 2", "','"], id="text after a quote"),
+        pytest.param("id,emotion,text\n1,joy," + "x" * 140_000, ["line 2", "field"], id="a cell beyond all measure"),
+        pytest.param(b"id,emotion,text\n1,joy,A.\n2,joy,caf\xe9\n", ["line 3", "UTF-8", "0xe9"], id="Latin-1"),
+        pytest.param("id,emotion,text".encode("utf-16"), ["line 1", "UTF-8"], id="UTF-16"),
+    ],
+)
+def test_a_faulty_file_is_named_with_the_place(write, content, words):
+    path = write(content)
+    message = error_of(path)
+    for word in [str(path), *words]:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"emotion": "emotion", "neutral": "text"}, "stimuli.columns.narrative_id must name a column"),
+        ({"narrative_id": "id", "emotion": None, "neutral": "text"}, "stimuli.columns.emotion must name a column"),
+        ({"narrative_id": "id", "emotion": "emotion"}, "at least one of neutral, first_person, third_person"),
+    ],
+)
+def test_columns_that_are_needed_must_be_named(write, columns, words):
+    assert words in error_of(write("id,emotion,text\n1,joy,A.\n"), columns)
+
+
+def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
+    assert "absent.csv is not a file" in error_of(tmp_path / "absent.csv")
+    assert f"{tmp_path} is not a file" in error_of(tmp_path)
+
+
+def test_a_csv_needs_a_path():
+    assert "stimuli.path" in error_of(None)
+
+
+def test_the_packaged_narratives_take_no_path(tmp_path):
+    with pytest.raises(StimulusError, match="packaged"):
+        load_narratives("geneva", path=tmp_path)
+
+
+def test_an_unknown_source_is_named():
+    with pytest.raises(StimulusError, match=r"'genva'.*did you mean 'geneva'\?"):
+        load_narratives("genva")
+
+
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(str.strip),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_text_survives_the_file(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("any") / "own.csv"
+    path.write_bytes(table([[str(i), "joy", text] for i, text in enumerate(texts)]).encode())
+    assert [n.neutral for n in read(path).narratives] == [text.strip() for text in texts]
+
+
+# --- The study's folder ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Write invented files in the study's form and return their folder."""
+
+    def folder(emotions=tuple(HOU2025_COUNTS), n=3):
+        for emotion in emotions:
+            start = 100 * list(HOU2025_COUNTS).index(emotion)
+            rows = [
+                [emotion, start + i, f"{emotion} at stop {i}", f"I was at stop {i}", f"The person was at stop {i}"]
+                for i in range(n)
+            ]
+            path = tmp_path / f"crowd-enVent_{emotion}.tsv"
+            path.write_text(table(rows, HOU2025_HEADER, "\t"), encoding="utf-8")
+        return tmp_path
+
+    return folder
+
+
+def test_twelve_emotions_of_550_and_275_are_6050():
+    assert sorted(HOU2025_COUNTS.values()) == [275, 275, *[550] * 10]
+    assert {e for e, n in HOU2025_COUNTS.items() if n == 275} == {"guilt", "shame"}
+    assert sum(HOU2025_COUNTS.values()) == 6_050
+
+
+def test_hou2025_reads_all_twelve_files(study):
+    narratives = load_narratives("hou2025", path=study())
+    assert Counter(n.emotion for n in narratives.narratives) == dict.fromkeys(HOU2025_COUNTS, 3)
+    assert len(narratives.narratives) == narratives.n_available == 36
+    first = narratives.narratives[0]
+    assert (first.narrative_id, first.emotion, first.neutral) == ("0", "anger", "anger at stop 0")
+    assert (first.first_person, first.third_person) == ("I was at stop 0", "The person was at stop 0")
+    assert first.words == EmotionWords("anger", "angry")
+
+
+def test_hou2025_has_a_noun_and_an_adjective_for_every_emotion(study):
+    narratives = load_narratives("hou2025", path=study(n=1)).narratives
+    assert all(n.words.noun == n.emotion and n.words.adjective for n in narratives)
+
+
+def test_hou2025_reads_only_the_files_of_the_emotions_asked_for(study):
+    path = study(["joy", "shame"])
+    narratives = load_narratives("hou2025", path=path, emotions=["shame", "joy"])
+    assert narratives.emotions == ("joy", "shame")
+    assert narratives.n_available == 6
+
+
+def test_hou2025_names_missing_files_and_the_emotions_that_are_there(study):
+    path = study(["joy", "anger"])
+    with pytest.raises(StimulusError) as caught:
+        load_narratives("hou2025", path=path)
+    message = str(caught.value)
+    for word in [str(path), "10 of 12", "crowd-enVent_fear.tsv", "arXiv:2503.01030", "stimuli.emotions=[anger,joy]"]:
+        assert word in message
+    assert "crowd-enVent_joy.tsv" not in message
+    assert len(load_narratives("hou2025", path=path, emotions=["anger", "joy"]).narratives) == 6
+
+
+def test_hou2025_offers_no_subset_of_an_empty_folder(tmp_path):
+    with pytest.raises(StimulusError, match="12 of 12 files") as caught:
+        load_narratives("hou2025", path=tmp_path)
+    assert "stimuli.emotions" not in str(caught.value)
+
+
+def test_hou2025_needs_a_folder(study):
+    with pytest.raises(StimulusError, match=r"needs stimuli\.path.*arXiv:2503\.01030"):
+        load_narratives("hou2025")
+    file = study(["joy"]) / "crowd-enVent_joy.tsv"
+    with pytest.raises(StimulusError, match=rf"{file} is not a folder"):
+        load_narratives("hou2025", path=file)
+
+
+def test_hou2025_refuses_a_file_that_holds_another_emotion(study):
+    path = study(["joy", "fear"])
+    (path / "crowd-enVent_fear.tsv").rename(path / "crowd-enVent_joy.tsv")
+    with pytest.raises(StimulusError, match=r"crowd-enVent_joy\.tsv: text_id '200' says emotion 'fear', not 'joy'"):
+        load_narratives("hou2025", path=path, emotions=["joy"])
+
+
+def test_hou2025_refuses_an_identifier_that_two_files_share(study):
+    path = study(["joy"])
+    rows = [["fear", "500", "A.", "B.", "C."]]
+    (path / "crowd-enVent_fear.tsv").write_text(table(rows, HOU2025_HEADER, "\t"), encoding="utf-8")
+    assert load_narratives("hou2025", path=path, emotions=["joy"]).narratives[0].narrative_id == "500"
+    with pytest.raises(StimulusError, match="'500' stands twice"):
+        load_narratives("hou2025", path=path, emotions=["joy", "fear"])
+
+
+def test_hou2025_names_the_column_that_a_file_lacks(study):
+    path = study(["joy"])
+    file = path / "crowd-enVent_joy.tsv"
+    file.write_text(file.read_text().replace("first_person_text", "first_text"))
+    with pytest.raises(StimulusError, match=r"crowd-enVent_joy\.tsv: no column 'first_person_text'"):
+        load_narratives("hou2025", path=path, emotions=["joy"])
+
+
+def test_hou2025_names_an_unknown_emotion_before_it_looks_for_files(tmp_path):
+    with pytest.raises(StimulusError, match=r"hou2025 has no 'angry'; did you mean 'anger'\?"):
+        load_narratives("hou2025", path=tmp_path, emotions=["angry"])
+
+
+@pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"the study's files may not be redistributed, and no copy is in {SHARED}"
+)
+def test_the_study_s_own_files_have_550_275_and_550_narratives():
+    narratives = load_narratives("hou2025", path=SHARED, emotions=["anger", "guilt", "joy"])
+    assert Counter(n.emotion for n in narratives.narratives) == {"anger": 550, "guilt": 275, "joy": 550}
+    assert all(HOU2025_COUNTS[e] == n for e, n in Counter(n.emotion for n in narratives.narratives).items())
+    assert len({n.narrative_id for n in narratives.narratives}) == 1_375
+    assert all(n.neutral and n.first_person and n.third_person for n in narratives.narratives)
+
+
+# --- Emotions and subsets --------------------------------------------------------------------------------------------
+
+
+def ids(narratives, emotion):
+    return [n.narrative_id for n in narratives.narratives if n.emotion == emotion]
+
+
+def test_emotions_keep_the_order_of_the_source():
+    narratives = load_narratives("geneva", emotions=["worried", "amused", "worried"])
+    assert narratives.emotions == ("amused", "worried")
+    assert narratives.n_available == len(narratives.narratives) == 68
+
+
+def test_an_emotion_that_the_source_lacks_is_named():
+    with pytest.raises(StimulusError, match=r"geneva has no 'hapy'; did you mean 'happy'\?"):
+        load_narratives("geneva", emotions=["happy", "hapy"])
+
+
+@pytest.mark.parametrize("source", ["geneva", "hou2025"])
+def test_no_emotion_at_all_is_an_error(source, tmp_path):
+    path = tmp_path if source == "hou2025" else None
+    with pytest.raises(StimulusError, match=r"stimuli\.emotions is empty"):
+        load_narratives(source, path=path, emotions=[])
+
+
+def test_a_subset_has_as_many_of_each_emotion():
+    narratives = load_narratives("geneva", situations_per_emotion=5, seed=1)
+    assert set(Counter(n.emotion for n in narratives.narratives).values()) == {5}
+    assert len({n.narrative_id for n in narratives.narratives}) == 60
+    assert narratives.n_available == 408
+
+
+def test_a_subset_keeps_the_order_of_the_file():
+    everything = [n.narrative_id for n in load_narratives("geneva").narratives]
+    drawn = [n.narrative_id for n in load_narratives("geneva", situations_per_emotion=7).narratives]
+    assert drawn == sorted(drawn, key=everything.index)
+
+
+def test_the_seed_makes_the_draw():
+    draws = [load_narratives("geneva", situations_per_emotion=5, seed=seed) for seed in (3, 3, 4)]
+    assert draws[0] == draws[1]
+    assert draws[0].narratives != draws[2].narratives
+
+
+def test_emotions_are_drawn_independently():
+    narratives = load_narratives("geneva", situations_per_emotion=5, seed=0)
+    numbers = {emotion: tuple(i[-2:] for i in ids(narratives, emotion)) for emotion in narratives.emotions}
+    assert len(set(numbers.values())) > 6
+
+
+@pytest.mark.parametrize("others", [["amused"], ["worried", "sad", "anxious"], None])
+def test_an_emotion_s_draw_does_not_depend_on_the_others(others):
+    alone = load_narratives("geneva", emotions=["happy"], situations_per_emotion=4, seed=9)
+    emotions = None if others is None else ["happy", *others]
+    together = load_narratives("geneva", emotions=emotions, situations_per_emotion=4, seed=9)
+    assert ids(together, "happy") == ids(alone, "happy")
+
+
+def test_a_draw_of_all_is_all():
+    assert load_narratives("geneva", situations_per_emotion=34) == load_narratives("geneva")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(35, "amused has 34; ask for at most 34"), (0, "must be at least 1"), (-1, "must be at least 1")],
+)
+def test_a_draw_that_can_not_be_made_is_an_error(number, words):
+    with pytest.raises(StimulusError, match=rf"situations_per_emotion={number}.*{words}"):
+        load_narratives("geneva", situations_per_emotion=number)
+
+
+def test_the_most_that_can_be_drawn_is_the_rarest_emotion_s(write):
+    path = write(table([["1", "joy", "A."], ["2", "joy", "B."], ["3", "joy", "C."], ["4", "fear", "D."]]))
+    assert "=2, but fear has 1; ask for at most 1" in error_of(path, situations_per_emotion=2)
+
+
+# --- The hash --------------------------------------------------------------------------------------------------------
+
+ROWS = [["1", "joy", "A day."], ["2", "fear", "A night."]]
+
+
+def test_the_hash_is_of_content_not_of_the_file(write):
+    plain = read(write(table(ROWS)))
+    header = ("note", "text", "id", "emotion")
+    moved = read(write(table([["x", text, i, e] for i, e, text in ROWS], header, "\t"), "other.tsv"))
+    assert moved.sha256 == plain.sha256
+    assert re.fullmatch("[0-9a-f]{64}", plain.sha256)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["1", "joy", "A day!"], ["2", "fear", "A night."]],
+        [["1", "joy", "A day."], ["3", "fear", "A night."]],
+        [["1", "joy", "A day."], ["2", "joy", "A night."]],
+        [["2", "fear", "A night."], ["1", "joy", "A day."]],
+        [["1", "joy", "A day."]],
+        [*ROWS, ["3", "joy", "A week."]],
+    ],
+    ids=["text", "identifier", "emotion", "order", "one less", "one more"],
+)
+def test_the_hash_changes_with_content(write, rows):
+    assert read(write(table(rows))).sha256 != read(write(table(ROWS), "other.csv")).sha256
+
+
+def test_the_hash_changes_with_the_wording_that_a_text_stands_in(write):
+    path = write(table(ROWS))
+    first_person = {"narrative_id": "id", "emotion": "emotion", "first_person": "text"}
+    assert read(path).sha256 != read(path, first_person).sha256
+
+
+def test_the_hash_changes_with_the_emotion_s_words(write):
+    header = ("id", "emotion", "text", "noun")
+    columns = {**COLUMNS, "emotion_noun": "noun"}
+    one, other = (
+        read(write(table([["1", "joy", "A day.", noun]], header), f"{noun}.csv"), columns) for noun in ("joy", "glee")
+    )
+    assert one.sha256 != other.sha256
+
+
+def test_the_hash_of_a_subset_is_its_own():
+    hashes = {load_narratives("geneva", situations_per_emotion=k).sha256 for k in (None, 33, 34)}
+    assert len(hashes) == 2
+
+
+CELL = st.text('a\x1e\x1f",\n\\ [', min_size=1, max_size=4).map(lambda text: f"x{text}x")
+TABLE = st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=3, unique_by=lambda row: row[0])
+
+
+@given(TABLE, TABLE)
+def test_the_hash_is_the_same_if_and_only_if_the_content_is(tmp_path_factory, rows, others):
+    folder = tmp_path_factory.mktemp("hash")
+    columns = {"narrative_id": "id", "emotion": "emotion", "neutral": "text", "first_person": "emotion"}
+    read_back = []
+    for name, content in (("one.csv", rows), ("other.csv", others)):
+        (folder / name).write_bytes(table(content).encode())
+        read_back.append(read(folder / name, columns))
+    one, other = read_back
+    assert (one.sha256 == other.sha256) == (one.narratives == other.narratives)
+
+
+def test_control_characters_can_not_move_text_between_columns_unseen(write):
+    header = ("id", "emotion", "text", "own")
+    columns = {**COLUMNS, "first_person": "own"}
+    one = read(write(table([["1", "joy", "a\x1fb", "c"]], header)), columns)
+    other = read(write(table([["1", "joy", "a", "b\x1fc"]], header), "other.csv"), columns)
+    assert one.sha256 != other.sha256

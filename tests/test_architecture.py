@@ -1,0 +1,303 @@
+"""The house rules, proved from the syntax trees: which way imports flow, where heavy libraries are, what composes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+import audit.__main__
+import stimuli
+from audit.config import AuditConfig, load_config
+
+CONF = audit.__main__._conf_folder()
+ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
+
+FOUNDATIONS = {"errors", "schema", "wording"}
+MAY_IMPORT: dict[str, set[str]] = {
+    # What all stages may use, and what itself uses next to nothing.
+    "errors": set(),
+    "schema": set(),
+    "wording": set(),
+    "grid": FOUNDATIONS,
+    "config": {"errors", "stimuli"},
+    # The stages. No arrow but one: elicitation speaks to an engine.
+    "engines": {"config", "errors", "schema", "stimuli"},
+    "elicitation": {"engines", "errors", "schema", "stimuli"},
+    "statistics": {"errors", "schema"},
+    "figures": {*FOUNDATIONS, "grid"},
+    "report": {*FOUNDATIONS, "grid"},
+    "store": {"errors", "schema"},
+    # Who knows the order, and who asks for it.
+    "pipeline": {
+        *FOUNDATIONS, "config", "elicitation", "engines", "figures", "grid", "report", "statistics", "stimuli", "store",
+    },
+    "__main__": {*FOUNDATIONS, "config", "pipeline", "stimuli"},
+    "__init__": set(),
+}  # fmt: skip
+"""For each part of ``audit`` the other parts that it may import."""
+
+ONLY_IN = {
+    **dict.fromkeys(("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf"), "audit.engines."),
+    **dict.fromkeys(("hydra", "omegaconf"), "audit.__main__"),
+    **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
+    **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
+    "jinja2": "audit.report.",
+    "pyarrow": "audit.store",
+    "inflect": "stimuli.identities",
+}
+"""The one place of each library that takes long to import or ties us to its maker."""
+
+ONLY_INSIDE_FUNCTIONS = {
+    "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "hydra", "omegaconf", "inflect",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement's target, and where it stands."""
+
+    importer: str
+    target: str
+    line: int
+    when: str  # "module" level, inside a "function", or for the "types" alone
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}: imports {self.target} ({self.when})"
+
+
+def imports_of(importer: str, source: str) -> Iterator[Import]:
+    def visit(node: ast.AST, when: str) -> Iterator[Import]:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            when = "function"
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            when = "types"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(importer, alias.name, node.lineno, when)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{importer}, line {node.lineno}: a relative import; write it out"
+            for alias in node.names:
+                # `from audit import store` imports audit.store: keep the last name where the first is a root.
+                yield Import(importer, f"{node.module}.{alias.name}", node.lineno, when)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, when)
+
+    yield from visit(ast.parse(source), "module")
+
+
+@cache
+def sources() -> dict[str, str]:
+    """Map each module's dotted name to its text."""
+    return {
+        ".".join([root, *path.relative_to(folder).with_suffix("").parts]): path.read_text(encoding="utf-8")
+        for root, folder in ROOTS.items()
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    return tuple(found for name, source in sources().items() for found in imports_of(name, source))
+
+
+def part(dotted: str) -> str:
+    """Return which part of ``audit`` a dotted name lies in; ``stimuli`` is one part."""
+    names = dotted.split(".")
+    if names[0] == "stimuli":
+        return "stimuli"
+    if len(names) < 2 or names[1].startswith("__version"):
+        return "__init__"
+    return names[1]
+
+
+def inside(found: Import) -> bool:
+    return found.target.split(".")[0] in ROOTS
+
+
+# --- Which way imports flow ------------------------------------------------------------------------------------------
+
+
+def test_stimuli_import_nothing_from_audit():
+    wrong = [i for i in all_imports() if i.importer.startswith("stimuli.") and i.target.split(".")[0] == "audit"]
+    assert [str(i) for i in wrong] == []
+
+
+def test_every_part_of_audit_has_its_rule():
+    parts = {part(name) for name in sources() if name.startswith("audit.")}
+    assert parts - set(MAY_IMPORT) == set(), "say in MAY_IMPORT what this part may import"
+
+
+@pytest.mark.parametrize("name", sorted(MAY_IMPORT))
+def test_a_part_imports_only_what_lies_before_it(name):
+    allowed = MAY_IMPORT[name] | {name, "__init__"}
+    wrong = [
+        i
+        for i in all_imports()
+        if i.importer.startswith("audit.") and part(i.importer) == name and inside(i) and part(i.target) not in allowed
+    ]
+    assert [str(i) for i in wrong] == []
+
+
+def test_the_rules_have_no_circle():
+    done: set[str] = {"stimuli"}
+    left = {name: allowed - {name} for name, allowed in MAY_IMPORT.items()}
+    while left:
+        free = {name for name, allowed in left.items() if allowed <= done}
+        assert free, f"these import each other in a circle: {sorted(left)}"
+        done |= free
+        left = {name: allowed for name, allowed in left.items() if name not in free}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "importers"),
+    [
+        ("store", {"pipeline", "store"}),
+        ("figures", {"pipeline", "figures"}),
+        ("report", {"pipeline", "report"}),
+        ("statistics", {"pipeline", "statistics"}),
+        ("elicitation", {"pipeline", "elicitation"}),
+        ("pipeline", {"__main__", "pipeline"}),
+        ("__main__", {"__main__"}),
+    ],
+)
+def test_only_the_pipeline_knows_a_stage(wanted, importers):
+    others = [i for i in all_imports() if inside(i) and part(i.target) == wanted and part(i.importer) not in importers]
+    assert [str(i) for i in others] == []
+
+
+def test_elicitation_knows_the_engine_s_protocol_and_tokenizer_but_no_engine():
+    known = {
+        ".".join(i.target.split(".")[:3])
+        for i in all_imports()
+        if part(i.importer) == "elicitation" and part(i.target) == "engines"
+    }
+    assert known <= {"audit.engines.base", "audit.engines.chat"}
+
+
+def test_no_module_is_a_drawer_for_everything():
+    drawers = {"utils", "util", "helpers", "helper", "misc", "common", "tools"}
+    assert [name for name in sources() if drawers & set(name.split("."))] == []
+
+
+def test_nothing_is_imported_by_a_string():
+    found = [
+        f"{name}, line {node.lineno}"
+        for name, source in sources().items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.Name, ast.Attribute))
+        and (node.id if isinstance(node, ast.Name) else node.attr) in ("import_module", "__import__")
+    ]
+    assert found == []
+
+
+# --- Heavy libraries -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", sorted(ONLY_IN))
+def test_a_library_is_imported_in_its_one_place(library):
+    of_it = [i for i in all_imports() if i.target.split(".")[0] == library]
+    assert [str(i) for i in of_it if not i.importer.startswith(ONLY_IN[library])] == []
+
+
+@pytest.mark.parametrize("library", sorted(ONLY_INSIDE_FUNCTIONS))
+def test_a_heavy_library_is_imported_only_when_it_is_needed(library):
+    of_it = [i for i in all_imports() if i.target.split(".")[0] == library]
+    assert [str(i) for i in of_it if i.when == "module"] == []
+
+
+def test_figures_are_imported_only_when_they_are_drawn():
+    early = [i for i in all_imports() if part(i.target) == "figures" and inside(i) and i.when == "module"]
+    assert [str(i) for i in early] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("audit.__main__", {"pandas", "numpy", "pydantic", *ONLY_IN}),
+        ("audit.pipeline", set(ONLY_IN) - {"pyarrow"}),
+        ("stimuli.prompts", {"audit", "pandas", *ONLY_IN}),
+    ],
+)
+def test_importing_a_module_loads_no_heavy_library(module, absent):
+    script = f"import json, sys, {module}; print(json.dumps([name for name in sys.modules if '.' not in name]))"
+    here = str(ROOTS["audit"].parent)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=here)
+    assert absent & set(json.loads(ran.stdout)) == set()
+
+
+# --- The checker itself ----------------------------------------------------------------------------------------------
+
+
+def test_the_checker_sees_imports_wherever_they_stand():
+    source = """
+import torch.nn as nn
+if TYPE_CHECKING:
+    from audit.store import RunFolder
+class A:
+    import seaborn
+def f():
+    from audit import pipeline
+    return lambda: __import__
+try:
+    import vllm
+except ImportError:
+    pass
+"""
+    assert [(i.target, i.when) for i in imports_of("x", source)] == [
+        ("torch.nn", "module"),
+        ("audit.store.RunFolder", "types"),
+        ("seaborn", "module"),
+        ("audit.pipeline", "function"),
+        ("vllm", "module"),
+    ]
+    assert [part(name) for name in ("audit.store.RunFolder", "audit.pipeline", "audit.__version__", "stimuli.x")] == [
+        "store",
+        "pipeline",
+        "__init__",
+        "stimuli",
+    ]
+
+
+def test_the_checker_reads_the_whole_of_both_packages():
+    assert {"audit.pipeline", "audit.engines.vllm", "stimuli.prompts"} <= set(sources())
+    assert {i.target.split(".")[0] for i in all_imports()} >= {"vllm", "torch", "transformers", "hydra", "seaborn"}
+
+
+# --- The packaged configuration --------------------------------------------------------------------------------------
+
+
+CHOICES = [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml")) if path.stem != "base"]
+
+
+@pytest.mark.parametrize(("group", "choice"), CHOICES)
+def test_a_packaged_choice_composes_to_a_valid_configuration(group, choice):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        composed = compose("audit", [f"{group}={choice}"])
+    for key in OmegaConf.missing_keys(composed):
+        assert key in ("model.path", "stimuli.path", "prompt.path"), f"{key} must be given, and nobody says so"
+        OmegaConf.update(composed, key, "given by the user")
+    values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    values.pop("experiment", None)
+    config = load_config(values)
+    assert isinstance(config, AuditConfig)
+    assert config.elicitation_method in ("generate", "expected")
+    if group in ("model", "prompt") and choice != "published":
+        assert getattr(config, group).name == choice
+
+
+def test_the_packaged_choices_are_those_that_the_help_offers():
+    offered = {(group, choice) for group, names in audit.__main__._groups().items() for choice in names}
+    assert offered == {(group, choice) for group, choice in CHOICES if choice != "none"}
+    assert {"model", "prompt", "stimuli", "engine", "elicitation", "statistics", "experiment"} <= {
+        group for group, _ in CHOICES
+    }

@@ -1,0 +1,429 @@
+"""End to end through the command line: a tiny real model, the transformers engine, real files."""
+
+import errno
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from audit.schema import RATINGS, TABLES
+from audit.store import RunFolder
+
+N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
+
+
+def overrides(model, run_dir, *more):
+    """Overrides of a small run; with a run_dir of a name, relative to the empty folder that a test runs in."""
+    return [
+        f"model.path={model}",
+        "engine=transformers",
+        "engine.device=cpu",
+        "elicitation=expected",
+        "elicitation.max_pruned_points=0.05",
+        "stimuli.situations_per_emotion=1",
+        "stimuli.emotions=[sad,happy]",
+        "dimensions=religion",
+        "statistics.n_permutations=200",
+        "shard_size=7",
+        f"run_dir={run_dir}",
+        *more,
+    ]
+
+
+def ratings_of(run):
+    with RunFolder(run) as folder:
+        return folder.read_ratings(n_prompts=N_PROMPTS)
+
+
+def shards_of(run):
+    return {path.name: path.read_bytes() for path in sorted((run / "ratings").iterdir())}
+
+
+def tables_of(run):
+    return {path.name: path.read_bytes() for path in sorted((run / "tables").iterdir())}
+
+
+def manifest_of(run):
+    return json.loads((run / "manifest.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_model, tmp_path_factory):
+    """Folder of a run that nothing went wrong in; not to be written to."""
+    from audit.__main__ import main
+
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", list(sys.argv))
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        patch.setattr("audit.engines.open._kept", None)
+        assert main(["run", *overrides(tiny_model, "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def finished(uninterrupted, tmp_path):
+    """Folder of a finished run, ``run`` in the folder that the test runs in."""
+    return shutil.copytree(uninterrupted, tmp_path / "run")
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Make any loading of a model fail."""
+
+    def fail(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("audit.engines.open.open_model", fail)
+
+
+@pytest.fixture
+def interfere(monkeypatch):
+    """Return a function that raises an error at the nth call that the engine gets, counted from 1."""
+    from audit.engines.transformers import TransformersEngine
+
+    def at(nth, error):
+        calls = 0
+        answer = TransformersEngine.next_token_probabilities
+
+        def interfering(self, *arguments):
+            nonlocal calls
+            calls += 1
+            if calls == nth:
+                raise error
+            return answer(self, *arguments)
+
+        monkeypatch.setattr(TransformersEngine, "next_token_probabilities", interfering)
+
+    return at
+
+
+# --- A run ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
+    assert [path.name for path in uninterrupted.parent.iterdir()] == ["run"]
+    assert sorted(path.name for path in uninterrupted.iterdir() if path.name != ".lock") == [
+        "engine.log",
+        "figures",
+        "manifest.json",
+        "ratings",
+        "report.html",
+        "tables",
+    ]
+    assert [*shards_of(uninterrupted)] == [f"part-{k:06}.parquet" for k in range(8)]
+    assert [*tables_of(uninterrupted)] == sorted(f"{name}.csv" for name in TABLES)
+    assert "<html" in (uninterrupted / "report.html").read_text()
+
+
+def test_ratings_hold_every_prompt_once(uninterrupted):
+    ratings = ratings_of(uninterrupted)
+    assert list(ratings.columns) == list(RATINGS)
+    assert ratings["prompt_index"].tolist() == list(range(N_PROMPTS))
+    assert not ratings.duplicated(["perceiver", "experiencer", "narrative_id"]).any()
+    assert ratings["perceiver"].nunique() == ratings["experiencer"].nunique() == 5
+    assert ratings.groupby("emotion", observed=True)["narrative_id"].nunique().to_dict() == {"happy": 1, "sad": 1}
+    assert set(ratings["status"]) == {"rated"}
+    assert ratings["intensity"].between(0, 100).all()
+    assert ratings["intensity"].nunique() == N_PROMPTS
+
+
+def test_in_group_is_recorded_and_missing_for_the_baseline(uninterrupted):
+    ratings = ratings_of(uninterrupted)
+    baseline = (ratings["perceiver"] == "a person") | (ratings["experiencer"] == "a person")
+    assert ratings["in_group"].isna().tolist() == baseline.tolist()
+    assert int(ratings["in_group"].sum()) == 4 * 2
+    assert int((~ratings["in_group"]).sum()) == 4 * 3 * 2
+
+
+def test_the_gap_is_that_of_the_ratings(uninterrupted):
+    # Oracle: arithmetic in numpy. With the same identities on both sides, each once, the double-centred contrast of a
+    # narrative is (mean of the diagonal minus grand mean) · k / (k - 1); δ is its mean over narratives.
+    ratings = ratings_of(uninterrupted)
+    ratings = ratings[ratings["in_group"].notna()]
+    contrasts = []
+    for _, own in ratings.groupby("narrative_id", observed=True):
+        cells = own.pivot_table(index="perceiver", columns="experiencer", values="intensity", observed=True)
+        assert list(cells.index) == list(cells.columns)
+        contrasts.append((np.diag(cells).mean() - cells.to_numpy().mean()) * 4 / 3)
+    gap = pd.read_csv(uninterrupted / "tables" / "gap.csv").set_index("estimator")
+    assert gap.loc["contrast", "delta_points"] == pytest.approx(np.mean(contrasts), rel=1e-9)
+    assert gap.loc["contrast", ["n_narratives", "n_missing"]].tolist() == [2, 0]
+
+
+def test_the_manifest_says_what_ran(uninterrupted, tiny_model):
+    from audit.engines.resolve import file_hashes
+
+    manifest = manifest_of(uninterrupted)
+    assert manifest["status"] == "complete"
+    assert manifest["counts"] == {"rated": 50, "refused": 0, "unparseable": 0, "failed": 0, "total": 50}
+    assert manifest["model"]["files"] == file_hashes(tiny_model)
+    assert manifest["engine"]["name"] == "transformers"
+    assert manifest["elicitation"]["method"] == "expected"
+    assert manifest["n_sessions"] == 1
+    assert manifest["command"].startswith("python -m audit run model.path=")
+    assert manifest["example_prompt"]["user"].endswith("Number:")
+
+
+def test_a_run_shows_the_gap_and_where_the_report_is(tiny_model, audit, capsys, finished):
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    out, err = capsys.readouterr()
+    assert "religion" in out
+    assert "origin" in out
+    assert out.splitlines()[-1] == "report: run/report.html"
+    assert "all 50 prompts are there already; analysing" in err
+
+
+@pytest.mark.usefixtures("no_model")
+def test_the_same_command_again_loads_no_model_and_gives_the_same_tables(tiny_model, audit, finished, uninterrupted):
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(finished) == shards_of(uninterrupted)
+    assert tables_of(finished) == tables_of(uninterrupted)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("seed=1", "seed is 0 there and 1 here"),
+        ("prompt=persona-1", "prompt.variant is 'origin' there and 'persona-1' here"),
+        ("elicitation.max_pruned_points=0", "elicitation.max_pruned_points is 0.05 there and 0.0 here"),
+        ("elicitation=generate", "elicitation.method is 'expected' there and 'generate' here"),
+        ("engine.batch_size=3", "engine.batch_size is 16 there and 3 here"),
+        ("stimuli.emotions=[sad,amused]", "stimuli.emotions"),
+        ("dimensions=nationality", "dimensions is ['religion'] there and ['nationality'] here"),
+        ("stimuli.unspecified=false", "stimuli.unspecified is True there and False here"),
+    ],
+)
+@pytest.mark.usefixtures("no_model")
+def test_another_run_in_the_folder_is_refused_with_the_setting_that_differs(
+    change, difference, tiny_model, audit, finished, uninterrupted, capsys
+):
+    assert audit("run", *overrides(tiny_model, "run", change)) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("audit: run_dir=run holds another run: ")
+    assert difference in line
+    assert line.endswith("; name another run_dir, or none")
+    assert shards_of(finished) == shards_of(uninterrupted)
+    assert manifest_of(finished) == manifest_of(uninterrupted)
+
+
+@pytest.mark.usefixtures("no_model")
+def test_statistics_may_change_between_analyses_of_the_same_ratings(tiny_model, audit, finished, uninterrupted, capsys):
+    assert audit("run", *overrides(tiny_model, "run", "statistics.confidence=0.9")) == 0
+    assert "90% interval" in capsys.readouterr().out
+    wide, narrow = (pd.read_csv(run / "tables" / "gap.csv").loc[0] for run in (uninterrupted, finished))
+    assert wide["delta_points"] == narrow["delta_points"]
+    assert wide["ci_low"] < narrow["ci_low"] < narrow["ci_high"] < wide["ci_high"]
+    assert manifest_of(finished)["command"].endswith("statistics.confidence=0.9")
+    assert audit("report", "run") == 0
+    assert "90% interval" in capsys.readouterr().out
+
+
+def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, finished, capsys, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    assert audit("run", *overrides("model", "mine")) == 0
+    weights = load_file(model / "model.safetensors")
+    weights["lm_head.weight"] *= 2
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    (tmp_path / "mine" / "ratings" / "part-000003.parquet").unlink()
+    from audit.engines import open as opening
+
+    opening._kept = None  # as in another process
+    assert audit("run", *overrides("model", "mine")) == 2
+    assert "mine holds another run: model_files is" in capsys.readouterr().err.splitlines()[-1]
+    assert "part-000003.parquet" not in shards_of(tmp_path / "mine")
+
+
+# --- Reporting --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_model")
+def test_reporting_again_gives_the_same_tables_and_figures_byte_for_byte(audit, finished, uninterrupted, capsys):
+    moved = finished.rename(finished.with_name("moved"))
+    shutil.rmtree(moved / "tables")
+    (moved / "figures" / "of-an-earlier-analysis.png").write_bytes(b"")
+    assert audit("report", moved) == 0
+    assert tables_of(moved) == tables_of(uninterrupted)
+    for path in (uninterrupted / "figures").iterdir():
+        assert (moved / "figures" / path.name).read_bytes() == path.read_bytes(), path.name
+    assert len([*(moved / "figures").iterdir()]) == len([*(uninterrupted / "figures").iterdir()])
+    assert (moved / "report.html").read_bytes() == (uninterrupted / "report.html").read_bytes()
+    assert shards_of(moved) == shards_of(uninterrupted)
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {moved / 'report.html'}"
+
+
+def test_an_incomplete_run_is_not_reported(audit, finished, capsys):
+    (finished / "ratings" / "part-000002.parquet").unlink()
+    before = tables_of(finished)
+    assert audit("report", "run") == 2
+    assert capsys.readouterr().err == (
+        "audit: run holds 43 of 50 prompts in 43 rows; run the command in its manifest.json again to complete it\n"
+    )
+    assert tables_of(finished) == before
+
+
+def test_a_lost_shard_is_done_again_alike(tiny_model, audit, finished, uninterrupted):
+    for name in ("part-000002.parquet", "part-000007.parquet"):
+        (finished / "ratings" / name).unlink()
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(finished) == shards_of(uninterrupted)
+    assert manifest_of(finished)["n_sessions"] == 2
+
+
+def test_a_damaged_shard_is_named_and_redone_once_deleted(tiny_model, audit, finished, uninterrupted, capsys):
+    damaged = finished / "ratings" / "part-000001.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:300])
+    assert audit("run", *overrides(tiny_model, "run")) == 2
+    assert "part-000001.parquet can not be read" in capsys.readouterr().err.splitlines()[-1]
+    damaged.unlink()
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(finished) == shards_of(uninterrupted)
+
+
+def test_shard_size_given_anew_does_not_change_a_run_that_has_begun(tiny_model, audit, finished, uninterrupted):
+    (finished / "ratings" / "part-000004.parquet").unlink()
+    assert audit("run", *overrides(tiny_model, "run", "shard_size=10")) == 0
+    assert shards_of(finished) == shards_of(uninterrupted)
+
+
+# --- Interruption -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nth", [1, 5, 17])
+def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
+    nth, tiny_model, audit, uninterrupted, tmp_path, interfere, capsys
+):
+    interfere(nth, KeyboardInterrupt())
+    assert audit("run", *overrides(tiny_model, "run")) == 130
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == "interrupted; what was collected is kept, and the same command goes on from there"
+    kept = shards_of(tmp_path / "run")
+    assert len(kept) < 8
+    assert (nth == 1) == (not kept)
+    assert audit("report", "run") == 2
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(tmp_path / "run") == shards_of(uninterrupted)
+    assert tables_of(tmp_path / "run") == tables_of(uninterrupted)
+    assert manifest_of(tmp_path / "run")["n_sessions"] == 2
+
+
+@pytest.mark.parametrize("nth", [1, 6, 15, 30])
+def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
+    nth, tiny_model, audit, uninterrupted, tmp_path, monkeypatch, capsys
+):
+    really, calls = os.fsync, 0
+
+    def fsync(descriptor):
+        nonlocal calls
+        calls += 1
+        if calls >= nth:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        really(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        assert audit("run", *overrides(tiny_model, "run")) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("audit: run/")
+    assert line.endswith(
+        "can not be written (No space left on device); "
+        "free some space and give the same command again: what is collected is kept"
+    )
+    assert not [*(tmp_path / "run").rglob("*.unfinished")]
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(tmp_path / "run") == shards_of(uninterrupted)
+
+
+def test_an_engine_that_fails_inside_loses_nothing_collected(tiny_model, audit, uninterrupted, tmp_path, interfere):
+    # A fault of ours or a library's is no user's mistake: it may show its traceback, and the run goes on all the same.
+    interfere(9, RuntimeError("out of memory"))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        audit("run", *overrides(tiny_model, "run"))
+    assert 0 < len(shards_of(tmp_path / "run")) < 8
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(tmp_path / "run") == shards_of(uninterrupted)
+
+
+def test_a_model_that_can_not_be_loaded_does_not_spoil_the_folder(tiny_model, audit, tmp_path, capsys):
+    assert audit("run", *overrides("nobody/nothing", "run")) == 2
+    assert "model.path=nobody/nothing: is no folder here" in capsys.readouterr().err.splitlines()[-1]
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+
+
+# --- Sweeps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """List of what the transformers engine was constructed with."""
+    from audit.engines.transformers import TransformersEngine
+
+    made, construct = [], TransformersEngine.__init__
+
+    def counting(self, model, *arguments, **options):
+        made.append(model.path)
+        construct(self, model, *arguments, **options)
+
+    monkeypatch.setattr(TransformersEngine, "__init__", counting)
+    return made
+
+
+def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(tiny_model, audit, uninterrupted, tmp_path, loads, capsys):
+    assert audit("run", "-m", *overrides(tiny_model, "sweep", "prompt=origin,scale-10", "reports_dir=sweep")) == 0
+    assert loads == [str(tiny_model)]
+    runs = {manifest_of(path.parent)["prompt"]["variant"]: path.parent for path in tmp_path.glob("sweep/*/manifest.json")}
+    assert set(runs) == {"origin", "scale-10"}
+    assert shards_of(runs["origin"]) == shards_of(uninterrupted)
+    assert ratings_of(runs["scale-10"])["intensity"].between(0, 10).all()
+    assert capsys.readouterr().out.count("report: ") == 2
+
+
+def test_a_job_that_fails_does_not_stop_the_others_but_the_exit_code_tells(tiny_model, audit, tmp_path, loads, capsys):
+    swept = "prompt=origin,published,scale-10"
+    assert audit("run", "-m", *overrides(tiny_model, "sweep", swept, "reports_dir=sweep")) == 2
+    assert loads == [str(tiny_model)]
+    variants = {manifest_of(path.parent)["prompt"]["variant"] for path in tmp_path.glob("sweep/*/manifest.json")}
+    assert variants == {"origin", "scale-10"}
+    assert "audit: prompt=published needs prompt.path" in capsys.readouterr().err
+
+
+# --- Models that give no gap ------------------------------------------------------------------------------------------
+
+
+def test_prose_is_counted_as_unparseable_and_there_is_a_report_without_a_gap(make_model, audit, tmp_path, capsys):
+    model = make_model(says=" I feel so sad")
+    assert audit("run", *overrides(model, "run", "elicitation=generate", "elicitation.max_tokens=16")) == 0
+    ratings = ratings_of(tmp_path / "run")
+    assert set(ratings["status"]) == {"unparseable"}
+    assert ratings["intensity"].isna().all()
+    assert set(ratings["response"]) == {" I feel so sad"}
+    assert manifest_of(tmp_path / "run")["counts"]["unparseable"] == N_PROMPTS
+    gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv")
+    assert gap["delta_points"].isna().all()
+    assert gap["delta_z"].isna().all()
+    out, err = capsys.readouterr()
+    assert "note: religion: " in err
+    assert "no δ" in err
+    assert "I feel so sad" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_model_that_answers_one_number_for_all_has_a_gap_of_zero(make_model, audit, tmp_path):
+    assert audit("run", *overrides(make_model(says="85"), "run", "elicitation=generate", "elicitation.max_tokens=4")) == 0
+    ratings = ratings_of(tmp_path / "run")
+    assert set(ratings["response"]) == {"85"}
+    assert set(ratings["intensity"]) == {85}
+    gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv").set_index("estimator")
+    assert gap.loc["contrast", "delta_points"] == 0
+    assert np.isnan(gap.loc["published", "delta_z"])
+
+
+def test_prompts_that_are_too_long_have_failed_and_are_counted(tiny_model, audit, tmp_path):
+    assert audit("run", *overrides(tiny_model, "run", "model.max_model_len=16")) == 0
+    assert manifest_of(tmp_path / "run")["counts"] == {"rated": 0, "refused": 0, "unparseable": 0, "failed": 50, "total": 50}
