@@ -51,8 +51,9 @@ all options and their defaults: python -m audit {command} --cfg job
 _RUN_HELP: Final = """\
 usage: python -m audit run [-m] [OVERRIDE ...]
 
-Asks the model every prompt, computes the gap per dimension with its uncertainty and writes the run folder: manifest.json,
-ratings/, tables/, figures/, report.html. Given the same command again, an interrupted run goes on where it stopped.
+Asks the model every prompt, computes the gap per dimension with its uncertainty and writes the run folder:
+manifest.json, ratings/, tables/, figures/, report.html. Given the same command again, an interrupted run goes on
+where it stopped.
 
 -m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
 
@@ -71,7 +72,7 @@ Reads the ratings of a complete run, writes tables/, figures/ and report.html an
 loaded.
 """
 
-_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info", "-i")
+_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
 """What Hydra's own command line takes of flags, as far as it is of use here."""
 
 OK: Final = 0
@@ -120,7 +121,9 @@ def _dispatch(given: list[str]) -> int:
     wants_help = any(argument in ("-h", "--help") for argument in rest)
     match command:
         case "run" | "prompts" if wants_help:
-            groups = "\n".join(f"  {name + '=':<13}{' '.join(choices)}" for name, choices in _groups().items() if choices)
+            groups = "\n".join(
+                f"  {name + '=':<13}{' '.join(choices)}" for name, choices in _groups().items() if choices
+            )
             print(_RUN_HELP if command == "run" else _PROMPTS_HELP, end="")
             print(_OVERRIDES.format(command=command, groups=groups), end="")
             return OK
@@ -142,13 +145,9 @@ def _dispatch(given: list[str]) -> int:
 
 
 def _run(config: AuditConfig, *, command: str, job: int | None) -> None:
-    from audit.pipeline import build_stimuli, default_run_dir, run_audit
+    from audit.pipeline import run_audit
 
-    run_dir = config.run_dir
-    if run_dir is not None and job is not None:
-        # The jobs of a sweep are different runs: each gets a folder of its own inside the one that was named.
-        run_dir = run_dir / default_run_dir(config, build_stimuli(config)).name
-    _show(run_audit(config, command=command, run_dir=run_dir, say=_say))
+    _show(run_audit(config, command=command, job=job, say=_say))
 
 
 def _show(outcome: Outcome) -> None:
@@ -156,7 +155,9 @@ def _show(outcome: Outcome) -> None:
 
     for remark in outcome.remarks:
         _say(f"note: {dimension_title(remark.dimension)}: {remark.text}")
-    lines = [("dimension", "variant", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "narratives", "missing")]
+    lines = [
+        ("dimension", "variant", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "narratives", "missing")
+    ]
     for row in outcome.gap[outcome.gap["estimator"] == "contrast"].to_dict("records"):
         lines.append(
             (
@@ -180,9 +181,9 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     from contextlib import nullcontext
 
     from audit.errors import StoreError
-    from audit.pipeline import build_stimuli, prompt_records
+    from audit.pipeline import build_grid, prompt_records
 
-    stimuli = build_stimuli(config)
+    grid = build_grid(config)
     try:
         if config.out is None:
             target: AbstractContextManager[TextIO] = nullcontext(sys.stdout)
@@ -191,7 +192,7 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
             target = config.out.open("a" if config.out in written else "w", encoding="utf-8")
             written.add(config.out)
         with target as stream:
-            for record in prompt_records(stimuli):
+            for record in prompt_records(grid):
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             stream.flush()
     except BrokenPipeError:
@@ -199,7 +200,7 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     except OSError as error:
         raise StoreError(f"out={config.out} can not be written ({error.strerror or error})") from error
     if config.out is not None:
-        _say(f"{len(stimuli.grid):,} prompts: {config.out}")
+        _say(f"{len(grid):,} prompts: {config.out}")
 
 
 def _report(rest: list[str]) -> int:
@@ -210,7 +211,7 @@ def _report(rest: list[str]) -> int:
     def analyse() -> None:
         from audit.pipeline import report_run
 
-        _show(report_run(Path(rest[0]), say=_say))
+        _show(report_run(Path(rest[0])))
 
     return OK if _attempt(analyse) else FAILED
 
@@ -244,6 +245,7 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
     from stimuli.errors import suggest
 
     succeeded: list[bool] = []
+    gone: list[BrokenPipeError] = []
 
     def task(composed: Any) -> None:
         def step() -> None:
@@ -259,7 +261,10 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
             number = int(sweep.job.num) if sweep.mode == RunMode.MULTIRUN else None
             job(load_config({str(key): value for key, value in values.items()}), number)
 
-        succeeded.append(_attempt(step))
+        try:
+            succeeded.append(_attempt(step))
+        except BrokenPipeError as error:  # not past Hydra, which would report it
+            gone.append(error)
 
     def compose() -> None:
         for flag in overrides:
@@ -271,7 +276,10 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
         except (HydraException, OmegaConfBaseException) as error:
             raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
 
-    return OK if _attempt(compose) and all(succeeded) else FAILED
+    composed = _attempt(compose)
+    if gone:
+        raise gone[0]
+    return OK if composed and all(succeeded) else FAILED
 
 
 def _normalise(overrides: Sequence[str]) -> list[str]:

@@ -160,7 +160,9 @@ class AuditConfig(_Strict):
         match self.prompt:
             case PublishedConfig():
                 if self.prompt.path is None:
-                    raise ConfigError("prompt=published needs prompt.path: const.py in your copy of the study's repository")
+                    raise ConfigError(
+                        "prompt=published needs prompt.path: const.py in your copy of the study's repository"
+                    )
                 return read_published_variant(self.prompt.variant, self.prompt.path)
             case template:
                 fields = template.model_dump(exclude={"kind", "scale"})

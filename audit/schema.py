@@ -34,7 +34,7 @@ RATINGS: Final[dict[str, str]] = {
     "perceiver_group": "group of the perceiver; 'unspecified' for the baseline, 'no persona' without one",
     "experiencer_group": "group of the experiencer; 'unspecified' for the baseline",
     "in_group": "whether perceiver and experiencer share the group in every dimension crossed; missing for baselines",
-    "n_shared": "in how many of the crossed dimensions they share the group (0 or 1 for one dimension); missing for baselines",
+    "n_shared": "in how many of the crossed dimensions they share the group; 0 or 1 for one; missing for baselines",
     "status": "rated, refused, unparseable or failed",
     "intensity": "in points of the variant's scale; missing unless rated",
     "response": "the model's raw text (`generate`); empty for `expected`",

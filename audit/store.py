@@ -138,12 +138,16 @@ class RunFolder:
                 raise StoreError(f"run_dir={self.path} is a file; name a folder")
             fresh = not self.path.exists() or not any(self.path.iterdir())
             if not fresh and not (self.path / "manifest.json").exists() and not (self.path / ".lock").exists():
-                raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
+                raise StoreError(
+                    f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder"
+                )
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire()
             except Timeout as error:
-                raise StoreError(f"run_dir={self.path} is in use by another run; wait for it or name another") from error
+                raise StoreError(
+                    f"run_dir={self.path} is in use by another run; wait for it or name another"
+                ) from error
             try:
                 self.ratings_path.mkdir(exist_ok=True)
                 for unfinished in [*self.path.glob(".*.unfinished"), *self.ratings_path.glob(".*.unfinished")]:

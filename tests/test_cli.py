@@ -1,0 +1,265 @@
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HEAVY = (
+    "hydra", "omegaconf", "pydantic", "numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "seaborn",
+    "torch", "transformers", "vllm", "inflect", "jinja2",
+)  # fmt: skip
+MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
+SMALL = ("stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion")
+N_SMALL = 50  # 5 perceivers x 5 experiencers x 2 narratives
+KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user"}
+
+
+@pytest.fixture
+def composed(monkeypatch):
+    """List of the configurations that `run` is asked to run; nothing is run."""
+    seen = []
+    monkeypatch.setattr("audit.__main__._run", lambda config, command, job: seen.append(config))
+    return seen
+
+
+def imported_by(arguments, names, environment, folder):
+    """Return which of the modules a command has imported when it ends, in a process of its own."""
+    code = f"""
+    import sys
+    from audit.__main__ import main
+    code = main({list(arguments)!r})
+    print([name for name in {names!r} if name in sys.modules], code, file=sys.stderr)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stderr.splitlines()[-1], done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--help"], "usage: python -m audit COMMAND"),
+        (["-h"], "usage: python -m audit COMMAND"),
+        (["--version"], "empathy-audit "),
+        (["run", "--help"], "usage: python -m audit run"),
+        (["prompts", "--help"], "usage: python -m audit prompts"),
+        (["report", "-h"], "usage: python -m audit report"),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments, shown, child_environment, tmp_path):
+    imported, out = imported_by(arguments, HEAVY, child_environment, tmp_path)
+    assert imported == "[] 0"
+    assert out.startswith(shown)
+    assert len(max(out.splitlines(), key=len)) <= 125
+
+
+def test_prompts_and_refusals_need_no_model_library(child_environment, tmp_path):
+    for arguments in (["prompts", *SMALL, "out=p.jsonl"], ["run", "model.dtype=float99"], ["report", "nowhere"]):
+        imported, _ = imported_by(arguments, MODEL_LIBRARIES, child_environment, tmp_path)
+        assert imported.startswith("[] ")
+
+
+def test_help_names_every_choice(audit, capsys):
+    assert audit("run", "--help") == 0
+    out = capsys.readouterr().out
+    for choice in ("smollm2", "llama3", "scale-10", "published", "hou2025", "transformers", "expected"):
+        assert choice in out
+
+
+def test_no_command_shows_the_help_and_fails(audit, capsys):
+    assert audit() == 2
+    assert capsys.readouterr().out.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        ("frobnicate", "'frobnicate' is no command; there are: prompts, report, run"),
+        ("reprot x", "'reprot' is no command; did you mean 'report'?"),
+        ("report", "takes one run folder, got none; see python -m audit report --help"),
+        ("report a b", "takes one run folder, got a b"),
+        ("report --all", "takes one run folder, got --all"),
+        ("report nowhere", "nowhere is not a run folder: it has no manifest.json"),
+        ("report .", ". is not a run folder: it has no manifest.json"),
+        ("run model=nonsense", "model=nonsense: there is no such choice; there are: llama3, llama3-70b, mistral, own"),
+        ("run +model=nonsense", "model=nonsense: there is no such choice"),
+        ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
+        ("run -m prompt=origin,orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
+        ("run engine=vlm", "engine=vlm: there is no such choice; did you mean 'vllm'?"),
+        ("run promt=origin", "promt: there is no such option; did you mean 'prompt'?"),
+        ("run model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'model.dtype'?"),
+        ("run +model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'dtype'?"),
+        ("run +sede=1", "sede: there is no such option; did you mean 'seed'?"),
+        ("run model.path", "'model.path' is no override, KEY=VALUE is wanted"),
+        ("run dimensions=[a", "'dimensions=[a' is no override, KEY=VALUE is wanted"),
+        ("run model.path=a=b", "'model.path=a=b' is no override, KEY=VALUE is wanted"),
+        ("run seed=1,2", "seed"),
+        ("run seed=abc", "seed: Input should be a valid integer"),
+        ("run seed=-1", "seed: Input should be greater than or equal to 0 (given: -1)"),
+        ("run shard_size=0", "shard_size: Input should be greater than or equal to 1 (given: 0)"),
+        ("run shard_size=1.5", "shard_size: Input should be a valid integer"),
+        ("run model.dtype=float99", "model.dtype: Input should be 'auto', 'bfloat16', 'float16' or 'float32' (given: 'float99')"),
+        ("run engine.batch_size=0", "engine.batch_size: Input should be greater than or equal to 1"),
+        ("run statistics.confidence=95", "statistics.confidence: Input should be less than 1 (given: 95)"),
+        ("run dimensions=relgion", "dimensions: 'relgion' is not a dimension; did you mean 'religion'?"),
+        ("run dimensions=[]", "dimensions is empty"),
+        ("run dimensions=religion+foo", "'foo' is not a dimension"),
+        ("run stimuli.emotions=[sadd]", "stimuli.emotions: geneva has no 'sadd'; did you mean 'sad'?"),
+        ("run stimuli.situations_per_emotion=99", "stimuli.situations_per_emotion=99, but amused has 34; ask for at most 34"),
+        ("run stimuli.situations_per_emotion=none", "stimuli.situations_per_emotion"),
+        ("run stimuli=csv", "stimuli=csv needs stimuli.path"),
+        ("run stimuli=hou2025", "stimuli=hou2025 needs stimuli.path"),
+        ("run model=own", "model.path must be given: model.path=VALUE"),
+        ("run model.path=null", "model.path: Input should be a valid string"),
+        ("run prompt=published", "prompt=published needs prompt.path"),
+        ("run prompt=published prompt.path=nowhere.py", "prompt.path=nowhere.py is not a file"),
+        ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
+        ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
+        ("run --config-dir=nowhere", "Additional config directory"),
+        ("run --frobnicate", "--frobnicate: there is no such flag"),
+        ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
+        ("prompts model=nonsense", "model=nonsense: there is no such choice"),
+        ("prompts out=no/such/folder", "out=no/such/folder can not be written (No such file or directory)"),
+        ("prompts out=.", "out=. can not be written (Is a directory)"),
+        ("run run_dir=a-file", "run_dir=a-file is a file; name a folder"),
+        ("run model.path=a-file", "model.path=a-file is a file; a model is a folder with config.json and weights, or a hub id"),
+        ("run model.path=no-such-model", "model.path=no-such-model is neither a folder on this machine nor a hub id"),
+        ("run model.path=embedded:gpt5", "model.path=embedded:gpt5: there is embedded:smollm2"),
+    ],
+)
+def test_bad_input_ends_in_one_line_and_exit_code_2(arguments, fragment, audit, capsys, tmp_path):
+    (tmp_path / "a-file").write_text("x")
+    assert audit(*arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line for line in err.splitlines() if line.startswith("audit")]
+    [line] = lines
+    assert line == err.splitlines()[-1]
+    assert fragment in line
+    assert len(line) < 400
+    assert "Traceback" not in err
+    said = [line for line in err.splitlines() if line not in lines]  # a run says what it is before it loads the model
+    assert len(said) <= 3
+
+
+def test_an_unknown_choice_lists_no_internal_ones(audit, capsys):
+    assert audit("run", "prompt=nonsense") == 2
+    err = capsys.readouterr().err
+    assert "1-person, 3-person" in err
+    assert "base" not in err
+
+
+def test_plus_before_a_group_means_the_group(audit, composed):
+    for name in ("model=llama3", "+model=llama3"):
+        assert audit("run", name, "+engine=transformers", "prompt=scale-10") == 0
+    plain, plus = composed
+    assert plain == plus
+    assert plain.model.name == "llama3"
+    assert plain.engine.name == "transformers"
+    assert plain.prompt_variant().scale.high == 10
+
+
+def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
+    assert audit("run", "model.path=x/y") == 0
+    assert audit("run", "model=own", "model.path=x/y") == 0
+    [alone, explicit] = composed
+    assert alone == explicit
+    assert (alone.model.name, alone.model.path, alone.elicitation_method) == ("own", "x/y", "generate")
+    assert alone.stimuli.situations_per_emotion == "all"  # the embedded model's sample is not another's
+
+
+def test_a_path_with_a_card_replaces_only_the_path(audit, composed):
+    assert audit("run", "model.path=here/llama", "model=llama3") == 0
+    [config] = composed
+    assert (config.model.name, config.model.path, config.model.dtype) == ("llama3", "here/llama", "bfloat16")
+
+
+def test_the_default_is_the_embedded_model_with_a_sample(audit, composed):
+    assert audit("run") == 0
+    [config] = composed
+    assert (config.model.path, config.elicitation_method) == ("embedded:smollm2", "expected")
+    assert isinstance(config.stimuli.situations_per_emotion, int)
+
+
+def test_the_command_line_is_stronger_than_a_card(audit, composed):
+    assert audit("run", "stimuli.situations_per_emotion=5", "model=smollm2", "model.dtype=bfloat16") == 0
+    [config] = composed
+    assert (config.stimuli.situations_per_emotion, config.model.dtype) == (5, "bfloat16")
+
+
+def test_a_folder_of_ones_own_adds_choices(audit, composed, tmp_path):
+    mine = tmp_path / "mine" / "prompt"
+    mine.mkdir(parents=True)
+    (mine / "polite.yaml").write_text("defaults:\n  - base\nname: polite\npersona: 'Kindly be {perceiver}.'\n")
+    assert audit("run", f"--config-dir={tmp_path / 'mine'}", "prompt=polite") == 0
+    [config] = composed
+    assert config.prompt_variant().persona == "Kindly be {perceiver}."
+
+
+def test_a_failing_run_after_a_good_one_and_the_reverse_do_not_disturb_each_other(audit, composed):
+    assert [audit("run", *given) for given in (["seed=1"], ["seed=x"], ["seed=2"], ["-m", "seed=3,4"])] == [0, 2, 0, 0]
+    assert [config.seed for config in composed] == [1, 2, 3, 4]
+
+
+def test_prompts_are_json_lines_of_eight_keys(audit, capsys):
+    assert audit("prompts", *SMALL) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    records = [json.loads(line) for line in out.splitlines()]
+    assert len(records) == N_SMALL
+    assert all(set(record) == KEYS for record in records)
+    assert len({(record["system"], record["user"]) for record in records}) == N_SMALL
+    assert {record["emotion"] for record in records} == {"sad", "happy"}
+    for record in records:
+        assert record["perceiver"] in record["system"]
+        assert record["experiencer"] in record["user"]
+
+
+def test_prompts_go_to_a_file_and_replace_what_was_there(audit, capsys, tmp_path):
+    for _ in range(2):
+        assert audit("prompts", *SMALL, "out=prompts.jsonl") == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "50 prompts: prompts.jsonl\n" * 2
+    assert len((tmp_path / "prompts.jsonl").read_text(encoding="utf-8").splitlines()) == N_SMALL
+
+
+def test_the_jobs_of_a_sweep_follow_each_other_in_one_file(audit, tmp_path):
+    for _ in range(2):
+        assert audit("prompts", *SMALL, "-m", "prompt=origin,scale-10", "out=p.jsonl", "reports_dir=r") == 0
+    records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [record["variant"] for record in records] == ["origin"] * N_SMALL + ["scale-10"] * N_SMALL
+
+
+def test_a_sweep_whose_first_job_fails_keeps_nothing_of_an_earlier_file(audit, tmp_path):
+    (tmp_path / "p.jsonl").write_text("of another day\n")
+    assert audit("prompts", *SMALL, "-m", "prompt=published,origin", "out=p.jsonl", "reports_dir=r") == 2
+    lines = (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == N_SMALL
+    assert json.loads(lines[0])["variant"] == "origin"
+
+
+def test_a_reader_that_goes_away_ends_prompts_quietly(child_environment, tmp_path):
+    command = [sys.executable, "-m", "audit", "prompts", "stimuli.situations_per_emotion=all"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=child_environment, cwd=tmp_path, text=True, **pipes) as process:
+        assert set(json.loads(process.stdout.readline())) == KEYS
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == ""
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_command_from_another_folder_finds_its_configuration(child_environment, tmp_path):
+    command = [sys.executable, "-m", "audit", "prompts", *SMALL, "out=p.jsonl"]
+    done = subprocess.run(command, env=child_environment, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, os.listdir(tmp_path)) == (0, ["p.jsonl"])
