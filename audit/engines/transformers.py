@@ -87,6 +87,7 @@ class TransformersEngine:
                     temperature=None,
                     top_p=None,
                     top_k=None,
+                    repetition_penalty=1.0,  # some models bring their own, which vLLM does not apply either
                     pad_token_id=self._padding,
                 )
             for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):
