@@ -131,8 +131,9 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
             say(f"all {len(grid):,} prompts are there already; analysing")
         else:
             manifest = _elicit(config, grid, folder, manifest, command=command, say=say)
-        # Statistics may differ between analyses of the same ratings.
+        # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
         manifest["config"]["statistics"] = config.statistics.model_dump(mode="json")
+        manifest["command"] = command
         folder.write_manifest({"finished": now(), **manifest, "status": "complete"})
         return _analyse(folder)
 

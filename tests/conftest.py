@@ -7,6 +7,7 @@ import json
 import os
 import string
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ CORPUS = [
 
 def write_tokenizer(folder, *, template, whole_numbers):
     """Write a byte-level BPE tokenizer with a chat template; numbers are digits, or one token each from 0 to 100."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
@@ -56,6 +57,10 @@ def write_tokenizer(folder, *, template, whole_numbers):
         for number in map(str, range(101)):
             vocabulary.setdefault(number, len(vocabulary))
         tokenizer.model = models.BPE(vocabulary, [tuple(pair) for pair in learnt["merges"]], ignore_merges=True)
+    # As many do, it begins every text with a special token, unless it is told that the template has put them all.
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|start|> $A", special_tokens=[("<|start|>", tokenizer.token_to_id("<|start|>"))]
+    )
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", additional_special_tokens=["<|start|>"]
     )
@@ -64,37 +69,42 @@ def write_tokenizer(folder, *, template, whole_numbers):
     return fast
 
 
-def write_model(folder, *, template=CHAT, whole_numbers=False, says=None):
+def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolute_positions=False):
     """Write a two-layer Llama of fixed random weights; with ``says`` it always answers exactly that text.
 
     To answer a text, the layers are silenced and the head made an associative memory from each token of the text to
-    the next one; so the text must not hold a token twice.
+    the next one; so the text must not hold a token twice. With ``absolute_positions`` it is a GPT-2, to which it
+    matters at which position a token stands, not only how far from the others.
     """
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
     tokenizer = write_tokenizer(folder, template=template, whole_numbers=whole_numbers)
-    torch_state = torch.get_rng_state()
-    torch.manual_seed(20250301)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
+    shared = {
+        "vocab_size": len(tokenizer),
+        "initializer_range": 0.3,  # of the order at which different prompts get visibly different answers
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    if absolute_positions:
+        config = GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=2048, **shared)
+    else:
+        config = LlamaConfig(
             hidden_size=32,
             intermediate_size=64,
             num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
             max_position_embeddings=2048,
-            initializer_range=0.3,  # of the order at which different prompts get visibly different answers
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
+            **shared,
         )
-    ).float()
-    torch.set_rng_state(torch_state)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20250301)
+        model = AutoModelForCausalLM.from_config(config).float()
     if says is not None:
         chain = tokenizer.encode("<|start|>assistant\n", add_special_tokens=False)[-1:]
-        chain += tokenizer.encode(says, add_special_tokens=False) + [tokenizer.eos_token_id]
+        chain += [*tokenizer.encode(says, add_special_tokens=False), tokenizer.eos_token_id]
         assert len(set(chain)) == len(chain), "a token of the text leads to two others"
         with torch.no_grad():
             for layer in model.model.layers:
@@ -102,8 +112,8 @@ def write_model(folder, *, template=CHAT, whole_numbers=False, says=None):
                 layer.mlp.down_proj.weight.zero_()
             embeddings = torch.nn.functional.normalize(model.model.embed_tokens.weight, dim=1)
             model.lm_head.weight.zero_()
-            for now, then in zip(chain, chain[1:], strict=False):
-                model.lm_head.weight[then] = 20 * embeddings[now]
+            for now, then in pairwise([*chain, chain[1]]):  # whoever does not stop at its end hears it again
+                model.lm_head.weight[then] += 20 * embeddings[now]
     model.save_pretrained(folder)
     return folder
 

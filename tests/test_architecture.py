@@ -40,8 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "provenance": {"config", "engines", "errors", "stimuli"},
     # Who knows the order, and who asks for it.
     "pipeline": {
-        *FOUNDATIONS, "config", "elicitation", "engines", "figures", "grid", "provenance", "report", "statistics", "stimuli",
-        "store",
+        *FOUNDATIONS, "config", "elicitation", "engines", "figures", "grid", "provenance", "report", "statistics",
+        "stimuli", "store",
     },
     "__main__": {*FOUNDATIONS, "config", "pipeline", "stimuli"},
     "__init__": set(),

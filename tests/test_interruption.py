@@ -53,7 +53,11 @@ def moments(run, rng):
     for _ in range(6):
         more = rng.randint(1, 12)
         # The delay is of the order of a shard, so that a kill falls anywhere in asking or writing one.
-        yield f"after {more} more shards", lambda before, more=more: len(shards(run)) >= before + more, rng.uniform(0, 0.05)
+        yield (
+            f"after {more} more shards",
+            lambda before, more=more: len(shards(run)) >= before + more,
+            rng.uniform(0, 0.05),
+        )
     yield "once all is asked", lambda _: status(run) == "complete", rng.uniform(0, 0.5)
     yield "while it reports", lambda _: (run / "tables").exists(), rng.uniform(0, 0.5)
 

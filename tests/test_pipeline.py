@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from audit.schema import RATINGS, TABLES
@@ -116,7 +117,9 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
         "report.html",
         "tables",
     ]
-    assert [*shards_of(uninterrupted)] == [f"part-{k:06}.parquet" for k in range(8)]
+    shards = sorted((uninterrupted / "ratings").iterdir())
+    assert [path.name for path in shards] == [f"part-{k:06}.parquet" for k in range(8)]
+    assert [pq.read_metadata(path).num_rows for path in shards] == [7] * 7 + [1]
     assert [*tables_of(uninterrupted)] == sorted(f"{name}.csv" for name in TABLES)
     assert "<html" in (uninterrupted / "report.html").read_text()
 
@@ -296,7 +299,7 @@ def test_shard_size_given_anew_does_not_change_a_run_that_has_begun(tiny_model, 
 # --- Interruption -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nth", [1, 5, 17])
+@pytest.mark.parametrize("nth", [1, 17])
 def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
     nth, tiny_model, audit, uninterrupted, tmp_path, interfere, capsys
 ):
@@ -314,7 +317,7 @@ def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
     assert manifest_of(tmp_path / "run")["n_sessions"] == 2
 
 
-@pytest.mark.parametrize("nth", [1, 6, 15, 30])
+@pytest.mark.parametrize("nth", [1, 6, 30])
 def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
     nth, tiny_model, audit, uninterrupted, tmp_path, monkeypatch, capsys
 ):
@@ -375,10 +378,14 @@ def loads(monkeypatch):
     return made
 
 
-def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(tiny_model, audit, uninterrupted, tmp_path, loads, capsys):
+def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(
+    tiny_model, audit, uninterrupted, tmp_path, loads, capsys
+):
     assert audit("run", "-m", *overrides(tiny_model, "sweep", "prompt=origin,scale-10", "reports_dir=sweep")) == 0
     assert loads == [str(tiny_model)]
-    runs = {manifest_of(path.parent)["prompt"]["variant"]: path.parent for path in tmp_path.glob("sweep/*/manifest.json")}
+    runs = {
+        manifest_of(path.parent)["prompt"]["variant"]: path.parent for path in tmp_path.glob("sweep/*/manifest.json")
+    }
     assert set(runs) == {"origin", "scale-10"}
     assert shards_of(runs["origin"]) == shards_of(uninterrupted)
     assert ratings_of(runs["scale-10"])["intensity"].between(0, 10).all()
@@ -408,14 +415,16 @@ def test_prose_is_counted_as_unparseable_and_there_is_a_report_without_a_gap(mak
     gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv")
     assert gap["delta_points"].isna().all()
     assert gap["delta_z"].isna().all()
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     assert "note: religion: " in err
     assert "no δ" in err
     assert "I feel so sad" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_model_that_answers_one_number_for_all_has_a_gap_of_zero(make_model, audit, tmp_path):
-    assert audit("run", *overrides(make_model(says="85"), "run", "elicitation=generate", "elicitation.max_tokens=4")) == 0
+    assert (
+        audit("run", *overrides(make_model(says="85"), "run", "elicitation=generate", "elicitation.max_tokens=4")) == 0
+    )
     ratings = ratings_of(tmp_path / "run")
     assert set(ratings["response"]) == {"85"}
     assert set(ratings["intensity"]) == {85}
@@ -426,4 +435,10 @@ def test_a_model_that_answers_one_number_for_all_has_a_gap_of_zero(make_model, a
 
 def test_prompts_that_are_too_long_have_failed_and_are_counted(tiny_model, audit, tmp_path):
     assert audit("run", *overrides(tiny_model, "run", "model.max_model_len=16")) == 0
-    assert manifest_of(tmp_path / "run")["counts"] == {"rated": 0, "refused": 0, "unparseable": 0, "failed": 50, "total": 50}
+    assert manifest_of(tmp_path / "run")["counts"] == {
+        "rated": 0,
+        "refused": 0,
+        "unparseable": 0,
+        "failed": 50,
+        "total": 50,
+    }

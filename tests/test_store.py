@@ -114,7 +114,7 @@ def test_a_disk_that_is_really_full_leaves_the_old_file(tmp_path):
     path = tmp_path / "file"
     write_atomically(path, b"old")
     (tmp_path / ".file.unfinished").symlink_to("/dev/full")
-    with pytest.raises(StoreError, match="No space left on device.*free some space"):
+    with pytest.raises(StoreError, match=r"No space left on device.*free some space"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]
@@ -210,7 +210,10 @@ def test_a_folder_is_free_after_kill_9(tmp_path, child_environment):
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(StoreError, match="has files in it and is no run folder; name an empty or new folder"), RunFolder(tmp_path):
+    with (
+        pytest.raises(StoreError, match="has files in it and is no run folder; name an empty or new folder"),
+        RunFolder(tmp_path),
+    ):
         pass
     assert names(tmp_path) == ["thesis.tex"]
 
@@ -224,7 +227,10 @@ def test_a_file_is_no_run_folder(tmp_path):
 
 def test_a_folder_below_a_file_can_not_be_made(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match=r"can not be written \(Not a directory\)"), RunFolder(tmp_path / "file" / "run"):
+    with (
+        pytest.raises(StoreError, match=r"can not be written \(Not a directory\)"),
+        RunFolder(tmp_path / "file" / "run"),
+    ):
         pass
 
 
@@ -287,14 +293,16 @@ def test_a_folder_without_manifest_is_said_to_be_no_run(tmp_path):
 @pytest.mark.parametrize("content", ['{"schema_version": 2}', '{"schema_version": "1"}', "{}", "[]", "null"])
 def test_a_manifest_of_another_version_is_refused(content, tmp_path):
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(StoreError, match=rf"has schema_version .*; this version of empathy-audit reads {SCHEMA_VERSION}"):
+    with pytest.raises(
+        StoreError, match=rf"has schema_version .*; this version of empathy-audit reads {SCHEMA_VERSION}"
+    ):
         read_manifest(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"schema', b"\xff\xfe\x00"])
 def test_a_manifest_that_is_not_json_is_named(content, tmp_path):
     (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(StoreError, match="manifest.json can not be read"):
+    with pytest.raises(StoreError, match=r"manifest\.json can not be read"):
         read_manifest(tmp_path)
 
 
@@ -419,7 +427,9 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
 def test_a_shard_of_other_columns_is_refused(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         pq.write_table(pa.table({"prompt_index": [0]}), folder.ratings_path / "part-000000.parquet")
-        with pytest.raises(StoreError, match=r"part-000000.parquet can not be read \(its columns are not those of ratings\)"):
+        with pytest.raises(
+            StoreError, match=r"part-000000.parquet can not be read \(its columns are not those of ratings\)"
+        ):
             folder.read_ratings(n_prompts=1)
 
 
@@ -430,7 +440,10 @@ def test_what_an_analysis_wrote_can_be_cleared_and_ratings_stay(tmp_path):
         folder.clear("tables")
         folder.clear("tables")
         assert folder.write_file("tables/cells.csv", b"new").read_bytes() == b"new"
-    assert [name for name in names(tmp_path / "run") if name != ".lock"] == ["ratings/part-000000.parquet", "tables/cells.csv"]
+    assert [name for name in names(tmp_path / "run") if name != ".lock"] == [
+        "ratings/part-000000.parquet",
+        "tables/cells.csv",
+    ]
 
 
 def test_a_run_that_failed_before_its_manifest_can_be_given_again(tmp_path):

@@ -86,7 +86,13 @@ def _download(model: ModelConfig) -> ModelFiles:
     if model.trust_remote_code:
         patterns.append("*.py")
     try:
-        snapshot = snapshot_download(model.path, revision=model.revision, allow_patterns=patterns)
+        # Some repositories hold the weights a second time, in a format that neither engine needs.
+        snapshot = snapshot_download(
+            model.path,
+            revision=model.revision,
+            allow_patterns=patterns,
+            ignore_patterns=["consolidated*", "original/*"],
+        )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise ModelError(

@@ -52,6 +52,10 @@ class TransformersEngine:
                 f"model {model.name}: {len(lacking)} weights are missing in {files.folder} (first: {lacking[0]}); "
                 "download or copy it again"
             )
+        # At temperature 0 as in vLLM: where a text ends is the model's to say, penalties and sampling are not.
+        own = self._model.generation_config.eos_token_id
+        ends = {*(own if isinstance(own, list) else [own]), self._tokenizer.hf.eos_token_id} - {None}
+        self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(ends) or None)
         self._batch_size = config.batch_size
         self._max_model_len = model.max_model_len
         self.facts = EngineFacts(
@@ -84,10 +88,6 @@ class TransformersEngine:
                     attention_mask=mask,
                     max_new_tokens=max_tokens,
                     do_sample=False,
-                    temperature=None,
-                    top_p=None,
-                    top_k=None,
-                    repetition_penalty=1.0,  # some models bring their own, which vLLM does not apply either
                     pad_token_id=self._padding,
                 )
             for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):

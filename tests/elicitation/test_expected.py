@@ -125,7 +125,11 @@ def test_ten_hundred_and_a_hundred_and_five_are_told_apart_digit_by_digit():
     assert outcome.number_mass == pytest.approx(0.78, abs=1e-12)
     assert outcome.intensity == pytest.approx(29.26 / 0.78, abs=1e-12)
     assert outcome.mode == 1
-    assert engine.asked == [[1], [2], [1]]  # the answer; after "1" and "9"; after "1 0". What weighs nothing is not asked
+    assert engine.asked == [
+        [1],
+        [2],
+        [1],
+    ]  # the answer; after "1" and "9"; after "1 0". What weighs nothing is not asked
 
 
 def test_a_number_after_a_space_is_the_same_number():
@@ -244,6 +248,31 @@ def test_pruning_moves_an_intensity_by_no_more_than_its_bound(table, bound):
     assert pruned.number_mass <= whole.number_mass + 1e-12
 
 
+SMALL_SHARES = st.floats(-3, -0.5).map(lambda exponent: 10**exponent)
+
+
+@given(SMALL_SHARES, SMALL_SHARES, SMALL_SHARES, SMALL_SHARES, st.sampled_from([0.1, 1.0, 3.0]))
+@settings(max_examples=300, deadline=None)
+def test_pruning_keeps_its_bound_where_it_is_hardest(nines, spaces, late_nines, hundreds, bound):
+    # Almost all mass is on 0, and what may be pruned, a little on every level, is all at the scale's other end.
+    whole, pruned = (
+        elicit(
+            {
+                (): {"0": 1 - nines - spaces, "9": nines, " ": spaces},
+                ("9",): {"9": 1.0},
+                (" ",): {"0": 1 - late_nines - hundreds, "9": late_nines, "1": hundreds},
+                (" ", "9"): {"9": 1.0},
+                (" ", "1"): {"0": 1.0},
+                (" ", "1", "0"): {"0": 1.0},
+            },
+            HUNDRED,
+            max_pruned_points=points,
+        )[0]
+        for points in (0.0, bound)
+    )
+    assert abs(pruned.intensity - whole.intensity) <= bound + 1e-9
+
+
 def test_pruning_follows_fewer_branches_and_changes_nothing_of_the_other_prompts():
     sharp = {(): {"0": 0.9, "7": 1e-7, " ": 1e-8}, ("7",): {"7": 1.0}}
     flat = {(): {str(d): 0.1 for d in range(10)}} | {(str(d),): {"5": 0.5} for d in range(1, 10)}
@@ -280,7 +309,9 @@ def test_a_tokenizer_that_does_not_know_digits_is_refused():
 
 PROMPTS = [
     Prompt("Judge from 0 to 100.", "A Muslim tells of a situation. How much joy? Number:"),
-    Prompt("For this task you are a Christian. Judge from 0 to 100.", "A person tells of a loss. How much joy? Number:"),
+    Prompt(
+        "For this task you are a Christian. Judge from 0 to 100.", "A person tells of a loss. How much joy? Number:"
+    ),
     Prompt("", "How sad?"),
 ]
 

@@ -25,13 +25,15 @@ asked = json.load(sys.stdin)
 opened = open_model(ModelConfig(**asked["model"]), EngineConfig(**asked["engine"]), seed=0)
 prompts = [Prompt(**prompt) for prompt in asked["prompts"]]
 answers = {{"facts": asdict(opened.engine.facts)}}
-for name, elicitation in (
-    ("expected", ExpectedElicitation(Scale(0, 100), 0.0)),
-    ("again", ExpectedElicitation(Scale(0, 100), 0.0)),
-    ("generated", GenerateElicitation(Scale(0, 100), 16, "scale")),
+expected, generate = ExpectedElicitation(Scale(0, 100), 0.0), GenerateElicitation(Scale(0, 100), 16, "scale")
+for name, elicitation, part in (
+    ("expected", expected, prompts),
+    ("first", expected, prompts[:3]),
+    ("generated", generate, prompts),
+    ("again", expected, prompts[:3]),
 ):
     opened.engine.forget()
-    answers[name] = [asdict(outcome) for outcome in elicitation.elicit(opened.engine, prompts)]
+    answers[name] = [asdict(outcome) for outcome in elicitation.elicit(opened.engine, part)]
 opened.engine.close()
 print("{PREFIX}" + json.dumps(answers), flush=True)
 """
@@ -79,7 +81,6 @@ def answers(prompts, child_environment):
         "trust_remote_code": False,
         "elicitation": "expected",
     }
-    environment = {name: value for name, value in child_environment.items() if name != "OMP_NUM_THREADS"}
     given = {}
     for name in ("vllm", "transformers"):
         engine = {
@@ -95,7 +96,7 @@ def answers(prompts, child_environment):
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT)],
             input=json.dumps({"model": model, "engine": engine, "prompts": prompts}),
-            env=environment,
+            env=child_environment,
             capture_output=True,
             text=True,
             timeout=300,
@@ -118,18 +119,16 @@ def test_each_engine_says_who_it_is(answers):
 
 
 def test_expected_intensities_agree(answers):
-    # In points of 100, from sums of float32 in another order: measured MEASURED_POINTS.
+    # In points of 100, from sums of float32 in another order: measured 4e-4.
     ours, theirs = (column(answers, engine, "intensity") for engine in ("vllm", "transformers"))
-    print("points", max(abs(a - b) for a, b in zip(ours, theirs, strict=True)))
     assert set(column(answers, "vllm", "status")) == {"rated"}
     assert len({round(intensity, 2) for intensity in ours}) > 6
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
 
 
 def test_number_mass_mode_and_spread_agree(answers):
-    # A probability: measured MEASURED_MASS.
+    # A probability: measured 2e-6.
     ours, theirs = (column(answers, engine, "number_mass") for engine in ("vllm", "transformers"))
-    print("mass", max(abs(a - b) for a, b in zip(ours, theirs, strict=True)), min(ours), max(ours))
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
     assert column(answers, "vllm", "mode") == column(answers, "transformers", "mode")
     ours, theirs = (column(answers, engine, "spread") for engine in ("vllm", "transformers"))
@@ -138,7 +137,6 @@ def test_number_mass_mode_and_spread_agree(answers):
 
 def test_generated_texts_are_the_same(answers):
     ours, theirs = (column(answers, engine, "response", "generated") for engine in ("vllm", "transformers"))
-    print(ours)
     assert ours == theirs
     assert all(ours)
     assert not [text for text in ours if "<|" in text]
@@ -147,4 +145,4 @@ def test_generated_texts_are_the_same(answers):
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
 def test_the_same_shard_again_gives_the_same_bits(engine, answers):
     # What resuming rests on: after forget(), nothing of earlier calls shows in an answer.
-    assert answers[engine]["again"] == answers[engine]["expected"]
+    assert answers[engine]["again"] == answers[engine]["first"]

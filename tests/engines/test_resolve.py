@@ -47,7 +47,9 @@ def test_a_configuration_that_is_not_json_names_the_file(content, tmp_path, tiny
     assert f"model tiny: {tmp_path / 'config.json'} can not be read (" in refused(model)
 
 
-@pytest.mark.parametrize("path", ["no-such-folder", "./no/such/folder", "/no/such", "a b/c", "owner/name/more", "~/nowhere"])
+@pytest.mark.parametrize(
+    "path", ["no-such-folder", "./no/such/folder", "/no/such", "a b/c", "owner/name/more", "~/nowhere"]
+)
 def test_what_is_neither_folder_nor_hub_id_is_said_to_be_so(path, tiny_config):
     model, _ = tiny_config(path)
     assert f"model.path={path} is neither a folder on this machine nor a hub id (OWNER/NAME)" in refused(model)
@@ -60,6 +62,41 @@ def test_a_hub_id_that_can_not_be_had_names_the_remedies(path, tiny_config):
     line = refused(model)
     assert f"model.path={path}: is no folder here and could not be had from the hub (" in line
     assert "check the name, the network, and for a gated model its licence and HF_TOKEN" in line
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_download_takes_weights_once_and_code_only_where_it_is_trusted(trusted, tiny_model, tiny_config, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.utils import filter_repo_objects
+
+    asked = {}
+
+    def download(name, *, revision, **patterns):
+        asked.update(patterns, name=name, revision=revision)
+        return str(tiny_model)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    model, _ = tiny_config("mistralai/Mistral", revision="abc", trust_remote_code=trusted)
+    assert resolve_model(model) == resolve.ModelFiles(tiny_model, tiny_model.name)
+    assert (asked.pop("name"), asked.pop("revision")) == ("mistralai/Mistral", "abc")
+    code = ["modeling_own.py"] if trusted else []
+    needed = [
+        "config.json",
+        "model-00001-of-00003.safetensors",
+        "tokenizer.json",
+        "tokenizer.model",
+        "chat_template.jinja",
+    ]
+    # The second copy of the weights that Mistral's and Llama's repositories hold is as large as the first.
+    repository = [
+        *needed,
+        "modeling_own.py",
+        "consolidated.safetensors",
+        "original/x.safetensors",
+        "README.md",
+        "a.bin",
+    ]
+    assert sorted(filter_repo_objects(repository, **asked)) == sorted(needed + code)
 
 
 def test_an_unknown_embedded_model_names_the_known_one(tiny_config):

@@ -9,7 +9,16 @@ from stimuli.prompts import Prompt
 
 PROMPTS = [
     Prompt("You judge.", "word " * n + question)
-    for n, question in [(3, "How sad?"), (40, "How glad?"), (1, "Who?"), (90, "How sad?"), (7, ""), (8, "?"), (25, "!"), (2, "a")]
+    for n, question in [
+        (3, "How sad?"),
+        (40, "How glad?"),
+        (1, "Who?"),
+        (90, "How sad?"),
+        (7, ""),
+        (8, "?"),
+        (25, "!"),
+        (2, "a"),
+    ]
 ]
 
 
@@ -38,17 +47,23 @@ def test_facts_say_what_ran(tiny_model, open_engine):
     )
 
 
-def test_batching_does_not_alter_probabilities(tiny_model, open_engine):
-    # Prompts of unlike length share batches with padding. float32 sums in another order: measured 5e-6 of a probability.
-    one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
+# For each prompt the continuations asked about; of two prompts nothing is asked.
+TAILS = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6, 1)], [], [(9, 9), (2, 2)]]
+
+
+@pytest.mark.parametrize("absolute_positions", [False, True], ids=["relative positions", "absolute positions"])
+@pytest.mark.parametrize("tails", [[[()]] * 8, TAILS], ids=["next token", "tails"])
+def test_batching_does_not_alter_probabilities(tails, absolute_positions, make_model, open_engine):
+    # Prompts of unlike length share batches with padding. Measured: 5e-6 of a probability, from float32 sums.
+    folder = make_model(absolute_positions=absolute_positions)
+    one, seven = (open_engine(folder, batch_size=size) for size in (1, 7))
     prompts, asked = encoded(one), list(range(100, 228))
     assert len({len(ids) for ids in prompts}) > 6
-    for tails in ([[()]] * 8, [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3)] * 2, [(5, 5)], [(6, 1)], [], [(9, 9)]]):
-        alone = one.next_token_probabilities(prompts, tails, asked)
-        together = seven.next_token_probabilities(prompts, tails, asked)
-        assert [table.shape for table in together] == [(len(own), 128) for own in tails]
-        for a, b in zip(alone, together, strict=True):
-            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-9)
+    alone = one.next_token_probabilities(prompts, tails, asked)
+    together = seven.next_token_probabilities(prompts, tails, asked)
+    assert [table.shape for table in together] == [(len(own), 128) for own in tails]
+    for a, b in zip(alone, together, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-9)
 
 
 def test_batching_does_not_alter_texts(tiny_model, open_engine):
@@ -69,13 +84,13 @@ def test_the_same_call_gives_the_same_bits(tiny_model, open_engine):
     np.testing.assert_array_equal(first, again)
 
 
-def test_tails_are_read_as_if_they_stood_in_the_prompt(tiny_model, open_engine):
+@pytest.mark.parametrize("absolute_positions", [False, True], ids=["relative positions", "absolute positions"])
+def test_tails_are_read_as_if_they_stood_in_the_prompt(absolute_positions, make_model, open_engine):
     # Oracle: the same engine on full prompts, without tails. Measured: 4e-6 of a probability, from float32 sums.
-    engine = open_engine(tiny_model, batch_size=3)
+    engine = open_engine(make_model(absolute_positions=absolute_positions), batch_size=3)
     prompts, asked = encoded(engine), [20, 300, 5, 77]
-    tails = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6, 1)], [], [(9, 9), (2, 2)]]
-    read = engine.next_token_probabilities(prompts, tails, asked)
-    for prompt, own, table in zip(prompts, tails, read, strict=True):
+    read = engine.next_token_probabilities(prompts, TAILS, asked)
+    for prompt, own, table in zip(prompts, TAILS, read, strict=True):
         assert table.shape == (len(own), 4)
         for tail, row in zip(own, table, strict=True):
             [[plain]] = engine.next_token_probabilities([[*prompt, *tail]], [[()]], asked)
@@ -103,6 +118,17 @@ def test_probabilities_are_those_of_the_full_softmax(tiny_model, open_engine):
         assert whole.sum() == pytest.approx(1, abs=1e-6)
 
 
+def test_a_half_precision_model_has_logits_in_full_precision(tiny_model, open_engine):
+    # In bfloat16 logits of 2 to 4 are steps of 1/64: hundreds of tokens would share a few dozen probabilities.
+    engine = open_engine(tiny_model, dtype="bfloat16")
+    assert engine.facts.dtype == "bfloat16"
+    [[read], *_] = engine.next_token_probabilities(encoded(engine)[:1], [[()]], range(100, 228))
+    assert len(set(read.tolist())) == 128
+    exact = open_engine(tiny_model)
+    [[full], *_] = exact.next_token_probabilities(encoded(exact)[:1], [[()]], range(100, 228))
+    np.testing.assert_allclose(np.log(read), np.log(full), atol=0.2)
+
+
 def test_tails_of_two_lengths_in_one_call_are_a_programming_error(tiny_model, open_engine):
     engine = open_engine(tiny_model)
     with pytest.raises(ValueError, match="one length"):
@@ -125,6 +151,27 @@ def test_text_ends_at_the_end_token_and_shows_no_special_token(make_model, open_
 def test_text_is_no_longer_than_asked(make_model, open_engine):
     engine = open_engine(make_model(says="85"))
     assert engine.generate(encoded(engine)[:1], max_tokens=1) == ["8"]
+
+
+def test_text_is_the_likeliest_whatever_the_model_itself_would_prefer(tiny_model, tmp_path, open_engine):
+    # Qwen2's files ask for a penalty on repetition, others for sampling; temperature 0 in vLLM follows neither.
+    folder = copy_of(tiny_model, tmp_path)
+    own = json.loads((folder / "generation_config.json").read_text())
+    wishes = {"do_sample": True, "temperature": 0.6, "top_p": 0.5, "repetition_penalty": 9.0, "no_repeat_ngram_size": 1}
+    (folder / "generation_config.json").write_text(json.dumps(own | wishes | {"suppress_tokens": [*range(90, 300)]}))
+    plain, wishing = open_engine(tiny_model), open_engine(folder)
+    prompts = encoded(plain)
+    assert wishing.generate(prompts, max_tokens=24) == plain.generate(prompts, max_tokens=24)
+
+
+def test_text_also_ends_at_the_tokenizers_end_token(make_model, tmp_path, open_engine):
+    # As in vLLM: the model's files may name another end than the chat template writes.
+    folder = copy_of(make_model(says="85"), tmp_path)
+    for name in ("generation_config.json", "config.json"):
+        settings = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(settings | {"eos_token_id": 0}))
+    [text] = open_engine(folder).generate(encoded(open_engine(folder))[:1], max_tokens=16)
+    assert text == "85"
 
 
 def test_system_message_goes_to_the_head_of_the_user_turn_where_there_is_no_system_role(no_system_model, open_engine):
@@ -159,7 +206,9 @@ def test_special_tokens_of_the_template_are_single_tokens_and_none_is_added(tiny
 
 
 def test_a_model_without_chat_template_is_refused(make_model, open_engine):
-    with pytest.raises(ModelError, match="model tiny: its tokenizer has no chat template; .* instruction-tuned") as raised:
+    with pytest.raises(
+        ModelError, match=r"model tiny: its tokenizer has no chat template; .* instruction-tuned"
+    ) as raised:
         open_engine(make_model(template=None))
     one_line(raised)
 
@@ -183,7 +232,7 @@ def test_a_truncated_weights_file_is_one_line(tiny_model, tmp_path, open_engine)
     folder = copy_of(tiny_model, tmp_path)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    with pytest.raises(ModelError, match="transformers can not load model tiny from .*copy") as raised:
+    with pytest.raises(ModelError, match=r"transformers can not load model tiny from .*copy") as raised:
         open_engine(folder)
     assert len(one_line(raised)) < 500
 
@@ -211,7 +260,7 @@ def test_a_missing_tokenizer_is_one_line(tiny_model, tmp_path, open_engine):
 def test_a_corrupt_tokenizer_is_one_line(tiny_model, tmp_path, open_engine):
     folder = copy_of(tiny_model, tmp_path)
     (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
-    with pytest.raises(ModelError, match="model tiny: no tokenizer could be read from .*copy") as raised:
+    with pytest.raises(ModelError, match=r"model tiny: no tokenizer could be read from .*copy") as raised:
         open_engine(folder)
     assert len(one_line(raised)) < 500
 
