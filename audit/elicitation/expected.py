@@ -5,9 +5,13 @@ words. Those probabilities are read from next-token probabilities, exactly, by w
 models that split numbers into digits need up to three passes, models with a token for each number one.
 
 The probability of a number is that of its tokens, times, where longer numbers of the scale begin with it, that of
-no further digit following ("7", not the beginning of "72"). What follows a number that no other of the scale begins
-with is not asked. A decimal part is not asked either: "7.5" counts as 7. *Number mass* is the sum over the scale: how
-much of the distribution was a number of the scale at all.
+no further digit following ("7", not the beginning of "72"). *Number mass* is the sum over the scale: how much of the
+distribution began like a number of the scale at all.
+
+The distribution is that of an answer held to the scale: what follows the last digit that a number of the scale can
+have is not asked. So, with a tokenizer that splits digits, "80" on a scale that ends at 10 counts as 8, and "723" on
+one that ends at 100 as 72; with a token for each number they do not count at all. A decimal part is not asked either:
+"7.5" counts as 7.
 """
 
 from __future__ import annotations
