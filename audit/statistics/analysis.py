@@ -13,7 +13,8 @@ import pandas as pd
 from audit.errors import NotEstimableError
 from audit.schema import DEGREES, GAP, TABLES
 from audit.statistics.cells import NarrativeCube, cell_table
-from audit.statistics.contrasts import GapEstimate, degree_gaps, gap_by_narrative
+from audit.statistics.contrasts import degree_gaps, gap_by_narrative
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap, published_gap
 from audit.statistics.ratings import split_ratings

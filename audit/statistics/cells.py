@@ -7,9 +7,10 @@ A *cell* is a pair of a perceiver and an experiencer. :func:`cell_table` describ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from audit.schema import CELLS
@@ -26,6 +27,9 @@ from audit.statistics.ratings import (
     label_of_code,
     split_ratings,
 )
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+_BY_PROMPT: Final = ("y", "status", "number_mass", "mode")
 
 
 def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -91,6 +95,10 @@ class NarrativeCube:
     ----------
     y
         Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
+    status
+        Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt.
+    number_mass, mode
+        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing.
     n_shared
         Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
         either is a baseline or the pair was never asked.
@@ -111,6 +119,9 @@ class NarrativeCube:
     dimension: str
     variant: str
     y: FloatArray
+    status: npt.NDArray[np.int8]
+    number_mass: FloatArray
+    mode: FloatArray
     n_shared: IntArray
     in_group: BoolArray
     asked: BoolArray
@@ -160,13 +171,20 @@ class NarrativeCube:
                 f"{narrative_ids[narrative]!r}, perceiver {pairs.perceivers[perceiver]!r} and experiencer "
                 f"{pairs.experiencers[experiencer]!r}: keep one"
             )
-        y = np.full(times_asked.size, np.nan)
-        y[place] = part["intensity"].to_numpy()
+
+        def fill(values: npt.NDArray[_Scalar], absent: float) -> npt.NDArray[_Scalar]:
+            filled = np.full(times_asked.size, absent, dtype=values.dtype)
+            filled[place] = values
+            return filled.reshape(shape)
+
         compared = ~np.isnan(pairs.n_shared)
         cube = cls(
             dimension=dimension,
             variant=variant,
-            y=y.reshape(shape),
+            y=fill(part["intensity"].to_numpy(), np.nan),
+            status=fill(part["status"].array.codes, -1),
+            number_mass=fill(part["number_mass"].to_numpy(), np.nan),
+            mode=fill(part["mode"].to_numpy(), np.nan),
             n_shared=np.where(compared, pairs.n_shared, 0).astype(np.int64),
             in_group=pairs.in_group == 1,
             asked=pairs.n_prompts > 0,
@@ -193,7 +211,7 @@ class NarrativeCube:
         cells = np.ix_(rows, columns)
         return replace(
             self,
-            y=self.y[:, rows[:, None], columns],
+            **{name: getattr(self, name)[:, rows[:, None], columns] for name in _BY_PROMPT},
             n_shared=self.n_shared[cells],
             in_group=self.in_group[cells],
             asked=self.asked[cells],
@@ -203,6 +221,18 @@ class NarrativeCube:
             experiencers=tuple(self.experiencers[column] for column in columns),
             perceiver_groups=tuple(self.perceiver_groups[row] for row in rows),
             experiencer_groups=tuple(self.experiencer_groups[column] for column in columns),
+        )
+
+    def of_narratives(self, chosen: BoolArray) -> Self:
+        """Return the cube of some narratives, shape (N,)."""
+        if chosen.all():
+            return self
+        places = np.flatnonzero(chosen)
+        return replace(
+            self,
+            **{name: getattr(self, name)[places] for name in _BY_PROMPT},
+            narrative_ids=tuple(self.narrative_ids[place] for place in places),
+            emotions=tuple(self.emotions[place] for place in places),
         )
 
 

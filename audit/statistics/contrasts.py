@@ -7,61 +7,18 @@ narratives*; it says nothing about identities that were not asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
 
-_EPSILON: Final = float(np.finfo(np.float64).eps)
 _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
-
-
-@dataclass(frozen=True)
-class GapEstimate:
-    """A gap over narratives; unrounded, NaN where the narratives do not determine a value.
-
-    Attributes
-    ----------
-    delta_points
-        Mean of the narratives' contrasts, in points of the scale: in-group minus out-group.
-    se
-        Their standard deviation (N − 1) over √N, in points.
-    df
-        N − 1.
-    ci_low, ci_high
-        Ends of the t interval, in points.
-    p
-        Two-sided sign-flip p against a gap of 0.
-    d_z
-        ``delta_points`` over the standard deviation of the contrasts; no unit.
-    n_narratives
-        N, the narratives with a rating in every cell.
-    n_narratives_asked
-        Those and the narratives left out because a rating is missing.
-    n_ratings
-        Ratings used: N · P · E.
-    not_estimable
-        Why there is no interval, in words; empty if there is one.
-    """
-
-    delta_points: float
-    se: float
-    df: float
-    ci_low: float
-    ci_high: float
-    p: float
-    d_z: float
-    n_narratives: int
-    n_narratives_asked: int
-    n_ratings: int
-    not_estimable: str = ""
 
 
 def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
@@ -163,8 +120,6 @@ def degree_gaps(
     NotEstimableError
         If no narrative is complete, or as :func:`contrast_weights`.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
     compared = cube.without_baselines()
     n_asked, n_perceivers, n_experiencers = compared.y.shape
     if n_perceivers == 0 or n_experiencers == 0:
@@ -176,25 +131,49 @@ def degree_gaps(
             f"none of {n_asked} narratives has a rating in all {n_perceivers} × {n_experiencers} pairs of identities"
         )
     weights = contrast_weights(compared.n_shared)
-    y = (compared.y if complete.all() else compared.y[complete]).reshape(-1, n_cells)
-    largest = float(np.abs(y).max())
     gaps = {}
     for degree in range(len(weights), 0, -1):
-        w = weights[degree - 1].ravel()
+        w = weights[degree - 1]
         if np.isnan(w).any():
             continue
-        contrasts = y @ w
-        rounding = n_cells * _EPSILON * float(np.abs(w).sum()) * largest
-        contrasts[np.abs(contrasts) <= rounding] = 0.0
-        gaps[degree] = _estimate(
+        contrasts, rounding = contrast_by_narrative(compared.y, w, used=complete)
+        gaps[degree] = summarise_contrasts(
             contrasts,
             rounding=rounding,
-            p=sign_flip_p(contrasts, rng=rng, n_permutations=n_permutations),
+            p=sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations),
             confidence=confidence,
-            n_narratives_asked=n_asked,
-            n_ratings=y.size,
+            n_ratings=int(np.count_nonzero(complete)) * n_cells,
         )
     return gaps
+
+
+def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray) -> tuple[FloatArray, float]:
+    """Weigh the ratings of each narrative and add them up.
+
+    Parameters
+    ----------
+    y
+        Shape (N, P, E), in points.
+    weights
+        Shape (P, E); a cell of weight 0 is not looked at.
+    used
+        Shape (N,), which narratives to take: they must have a rating wherever a weight is not 0.
+
+    Returns
+    -------
+    tuple
+        Shape (N,), ⟨w, y⟩ in points, NaN for the others; and what floating-point arithmetic leaves of a contrast of
+        0, below which they are set to 0.
+    """
+    cells = np.flatnonzero(weights)
+    w, flat = weights.ravel()[cells], y.reshape(len(y), -1)
+    taken = flat if used.all() and cells.size == flat.shape[1] else flat[np.ix_(np.flatnonzero(used), cells)]
+    rounding = cells.size * EPSILON * float(np.abs(w).sum()) * float(np.abs(taken).max(initial=0.0))
+    sums = taken @ w
+    sums[np.abs(sums) <= rounding] = 0.0
+    contrasts = np.full(len(y), np.nan)
+    contrasts[used] = sums
+    return contrasts, rounding
 
 
 def gap_by_narrative(
@@ -241,43 +220,6 @@ def gap_by_narrative(
     return gaps[max(gaps)]
 
 
-def _estimate(
-    contrasts: FloatArray,
-    *,
-    rounding: float,
-    p: float,
-    confidence: float,
-    n_narratives_asked: int,
-    n_ratings: int,
-) -> GapEstimate:
-    """Summarise contrasts, shape (N,); differences up to ``rounding`` are those of floating-point arithmetic."""
-    n = contrasts.size
-    delta = float(contrasts.mean())
-    se = half_width = d_z = float("nan")
-    not_estimable = ""
-    if n < 2:
-        not_estimable = "one complete narrative says nothing about how narratives differ"
-    elif np.ptp(contrasts) <= 2 * rounding:
-        not_estimable = f"all {n} complete narratives give the same contrast, so their spread is 0"
-    else:
-        sd = float(contrasts.std(ddof=1))
-        se, d_z = sd / n**0.5, delta / sd
-        half_width = se * float(special.stdtrit(n - 1, 0.5 + confidence / 2))
-    return GapEstimate(
-        delta_points=delta,
-        se=se,
-        df=float(n - 1) if n > 1 else float("nan"),
-        ci_low=delta - half_width,
-        ci_high=delta + half_width,
-        p=p,
-        d_z=d_z,
-        n_narratives=n,
-        n_narratives_asked=n_narratives_asked,
-        n_ratings=n_ratings,
-        not_estimable=not_estimable,
-    )
-
-
 def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutations: int = 10_000) -> float:
     """Test whether contrasts centre on 0 by flipping their signs at random.
 
@@ -312,7 +254,7 @@ def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutatio
     if n < 2:
         return float("nan")
     ordered = np.sort(contrasts)
-    reached = abs(float(ordered.sum())) - n * _EPSILON * float(np.abs(ordered).sum())
+    reached = abs(float(ordered.sum())) - n * EPSILON * float(np.abs(ordered).sum())
     exact = n < 63 and 2**n <= n_permutations
     n_flips = 2**n if exact else n_permutations
     sums = np.zeros(n_flips)

@@ -48,8 +48,8 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity`` (points) and
-        ``number_mass`` as floats, NaN where missing. A response, even one with a number, is read as an intensity
+        Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity`` and ``mode`` (points)
+        and ``number_mass`` as floats, NaN where missing. A response, even one with a number, is read as an intensity
         only where the status is ``rated``.
 
     Raises
@@ -71,6 +71,7 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     columns["n_shared"] = _floats(ratings["n_shared"])
     columns["intensity"] = np.where(rated, intensity, np.nan)
     columns["number_mass"] = _floats(ratings["number_mass"])
+    columns["mode"] = np.where(rated, _floats(ratings["mode"]), np.nan)
     return pd.DataFrame(columns, copy=False)
 
 

@@ -1,0 +1,242 @@
+"""δ from all valid ratings: a mixed model in which narratives differ, fitted by exact REML whatever is missing.
+
+The model of rating i of perceiver p about experiencer e, with g = 1 in-group and 0 out-group, is
+
+    y_ipe = μ + δ g_pe + a_p + b_e + u_i + v_i g_pe + ε_ipe,   (u_i, v_i) ~ N(0, D),   ε ~ N(0, σ²)
+
+with a and b fixed effects, or normal random ones ("crossed identities"); an intersection has one more fixed term for
+each lesser degree of sharing. :mod:`audit.statistics.reml` maximises its likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
+from audit.statistics.ratings import BoolArray, FloatArray, divide
+from audit.statistics.reml import Reml, Solution
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFit:
+    """A fitted model; unrounded.
+
+    Attributes
+    ----------
+    delta_points, se
+        The in-group coefficient and its standard error, in points.
+    df
+        Satterthwaite's, but never more than the narratives that hold ratings of both kinds, less one.
+    intercept_variance, slope_variance, covariance
+        D, in squared points.
+    residual_variance
+        σ², in squared points.
+    perceiver_variance, experiencer_variance
+        Of the crossed model, in squared points; NaN where identities are fixed.
+    criterion
+        −2 log REML at the optimum.
+    boundary
+        Whether D, or a variance of identities, is singular: an estimate at the boundary of what is possible.
+    converged
+        Whether the optimum was confirmed, at the boundary too.
+    cell_means
+        Shape (P, E), mean over the valid ratings of each cell less their narrative's fitted deviation, in points; NaN
+        where a cell has no rating. On complete data these are the plain cell means.
+    by_narrative
+        Shape (N,), δ plus N times each narrative's part in it, in points; NaN where it has no rating. NaN throughout
+        for the crossed model.
+    n_narratives
+        Narratives with a rating.
+    n_informative
+        Narratives with an in-group and an out-group rating.
+    n_ratings
+        Ratings used.
+    """
+
+    delta_points: float
+    se: float
+    df: float
+    intercept_variance: float
+    slope_variance: float
+    covariance: float
+    residual_variance: float
+    perceiver_variance: float
+    experiencer_variance: float
+    criterion: float
+    boundary: bool
+    converged: bool
+    cell_means: FloatArray
+    by_narrative: FloatArray
+    n_narratives: int
+    n_informative: int
+    n_ratings: int
+
+    def estimate(self, *, confidence: float) -> GapEstimate:
+        """Return the fit as an estimate of δ, with the t interval of its degrees of freedom."""
+        low, high, p = t_interval(self.delta_points, self.se, self.df, confidence=confidence)
+        return GapEstimate(
+            delta_points=self.delta_points,
+            se=self.se,
+            df=self.df,
+            ci_low=low,
+            ci_high=high,
+            p=p,
+            d_z=self.delta_points / (self.se * self.n_informative**0.5),
+            n_narratives=self.n_narratives,
+            n_narratives_asked=self.by_narrative.size,
+            n_ratings=self.n_ratings,
+            by_narrative=self.by_narrative,
+        )
+
+
+def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
+    """Fit the mixed model to all valid ratings of a cube.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; baselines are left out, and so are identities without a rating.
+    crossed
+        Whether perceivers and experiencers have random effects in place of fixed ones. That does *not* widen what the
+        interval speaks about: only effects of pairs do, see :mod:`audit.statistics.scopes`.
+
+    Raises
+    ------
+    NotEstimableError
+        If the ratings do not determine δ or the variances: no rating of a kind, fewer than two narratives with both,
+        δ not to be told from the identities' effects, no variation beyond them, or too few ratings.
+    """
+    compared = _with_ratings(cube.without_baselines())
+    y, in_group = compared.y.reshape(len(compared.y), -1), compared.in_group.ravel()
+    valid = ~np.isnan(y)
+    n_informative = _count_informative(valid, in_group)
+    columns, blocks, place = _columns(compared, np.asarray(valid.any(axis=0)), crossed=crossed)
+    centre = float(y[valid].mean())
+    reml = Reml.of(y - centre, in_group=in_group, columns=columns, blocks=blocks)
+    _check_variation(reml, largest=float(np.abs(y[valid]).max()))
+    theta, converged = reml.maximise()
+    found = reml.solve(theta)
+    variance = found.residual_variance
+    l11, l21, l22 = theta[:3]
+    identities = variance * theta[3:] ** 2 if crossed else np.full(2, np.nan)
+    fitted = columns @ found.coefficients + centre
+    residuals = np.where(valid, y - fitted, 0.0)
+    deviations = _deviations(reml, found)
+    freed = residuals - np.where(valid, deviations[:, :1] + deviations[:, 1:] * in_group, 0.0)
+    by_narrative = np.full(len(y), np.nan)
+    if not crossed:
+        # [(X'V⁻¹X)⁻¹ X'V⁻¹e] of δ, narrative by narrative; over all of them it is 0.
+        row = found.covariance[place]
+        parts = residuals @ (columns @ row)
+        parts -= deviations[:, 0] * (reml.with_one[:, :-1] @ row) + deviations[:, 1] * (reml.with_g[:, :-1] @ row)
+        rated = reml.class_of >= 0
+        by_narrative[rated] = found.coefficients[place] + np.count_nonzero(rated) * parts[rated]
+    return MixedFit(
+        delta_points=float(found.coefficients[place]),
+        se=float(np.sqrt(variance * found.covariance[place, place])),
+        df=min(reml.satterthwaite(theta, place), float(n_informative - 1)),
+        intercept_variance=float(variance * l11**2),
+        slope_variance=float(variance * (l21**2 + l22**2)),
+        covariance=float(variance * l11 * l21),
+        residual_variance=variance,
+        perceiver_variance=float(identities[0]),
+        experiencer_variance=float(identities[1]),
+        criterion=found.criterion,
+        boundary=bool(theta[0] == 0 or (theta[2:] == 0).any()),
+        converged=converged,
+        cell_means=(fitted + divide(freed.sum(axis=0), valid.sum(axis=0))).reshape(compared.in_group.shape),
+        by_narrative=by_narrative,
+        n_narratives=int(np.count_nonzero(reml.class_of >= 0)),
+        n_informative=n_informative,
+        n_ratings=reml.n_ratings,
+    )
+
+
+def _with_ratings(compared: NarrativeCube) -> NarrativeCube:
+    """Leave out identities without any rating, unless nobody has one."""
+    rated: BoolArray = ~np.isnan(compared.y)
+    if not rated.any():
+        return compared
+    return compared.select(np.asarray(rated.any(axis=(0, 2))), np.asarray(rated.any(axis=(0, 1))))
+
+
+def _deviations(reml: Reml, found: Solution) -> FloatArray:
+    """Fitted deviations (û, v̂) of the narratives, shape (N, 2), in points; 0 without a rating."""
+    fit = np.append(-found.coefficients, 1.0)
+    sums = np.stack([reml.with_one @ fit, reml.with_g @ fit], axis=1)  # Z'e
+    deviations: FloatArray = np.einsum("nij,nj->ni", found.deviations[reml.class_of], sums)
+    deviations[reml.class_of < 0] = 0.0
+    return deviations
+
+
+def _check_variation(reml: Reml, *, largest: float) -> None:
+    """Refuse ratings that narratives and identities explain without a rest, or too few to show one."""
+    rest, df = reml.within()
+    if df < 1:
+        raise NotEstimableError(
+            f"{reml.n_ratings} ratings of {int(reml.n_each.sum())} narratives are too few to tell differing gaps of "
+            "narratives from noise"
+        )
+    if rest <= max(1e-12 * reml.gram[-1, -1], reml.n_ratings * (8 * EPSILON * largest) ** 2):
+        raise NotEstimableError("narratives and identities explain every rating, so nothing is left to judge δ by")
+
+
+def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
+    """Count the narratives with ratings of both kinds, and refuse fewer than two."""
+    if in_group.all() or not in_group.any():
+        missing = "in-group" if not in_group.any() else "out-group"
+        raise NotEstimableError(f"no rated pair of identities is {missing}")
+    n_in, n_out = valid[:, in_group].sum(axis=1), valid[:, ~in_group].sum(axis=1)
+    for kind, counts in (("in-group", n_in), ("out-group", n_out)):
+        if not counts.any():
+            raise NotEstimableError(f"no {kind} pair has a rating")
+    n_both = int(np.count_nonzero((n_in > 0) & (n_out > 0)))
+    if n_both < 2:
+        raise NotEstimableError(
+            f"{n_both} of {len(valid)} narratives {'has' if n_both == 1 else 'have'} an in-group and an out-group "
+            "rating, and how narratives differ shows in two or more"
+        )
+    return n_both
+
+
+def _columns(cube: NarrativeCube, present: BoolArray, *, crossed: bool) -> tuple[FloatArray, tuple[slice, ...], int]:
+    """Columns of the design, shape (C, p), the slices of the random ones, and the place of δ."""
+    n_perceivers, n_experiencers = cube.in_group.shape
+    perceivers = np.repeat(np.eye(n_perceivers), n_experiencers, axis=0)
+    experiencers = np.tile(np.eye(n_experiencers), (n_perceivers, 1))
+    top = int(cube.n_shared[cube.in_group].min())
+    lesser = [(cube.n_shared.ravel() == degree)[:, None] for degree in range(1, top)]
+    fixed = [np.ones((len(perceivers), 1)), *lesser]
+    if not crossed:
+        fixed += [perceivers[:, 1:], experiencers[:, 1:]]
+    nuisance = np.concatenate(fixed, axis=1).astype(np.float64)
+    nuisance = nuisance[:, _independent(nuisance[present])]
+    in_group = cube.in_group.ravel().astype(np.float64)
+    if np.linalg.matrix_rank(np.column_stack([nuisance, in_group])[present], tol=1e-8) <= nuisance.shape[1]:
+        raise NotEstimableError(
+            f"in-group can not be told from the effects of identities in the {int(present.sum())} of "
+            f"{n_perceivers} × {n_experiencers} pairs that have a rating"
+        )
+    columns = np.column_stack([nuisance, in_group])
+    delta = nuisance.shape[1]
+    if not crossed:
+        return columns, (), delta
+    start = columns.shape[1]
+    middle = start + n_perceivers
+    blocks = slice(start, middle), slice(middle, middle + n_experiencers)
+    return np.column_stack([columns, perceivers, experiencers]), blocks, delta
+
+
+def _independent(columns: FloatArray) -> list[int]:
+    """Places of columns, from the left, that are no sum of those before."""
+    if np.linalg.matrix_rank(columns, tol=1e-8) == columns.shape[1]:
+        return list(range(columns.shape[1]))
+    kept: list[int] = []
+    for place in range(columns.shape[1]):
+        if np.linalg.matrix_rank(columns[:, [*kept, place]], tol=1e-8) > len(kept):
+            kept.append(place)
+    return kept
