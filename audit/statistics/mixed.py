@@ -187,6 +187,8 @@ def _check_variation(reml: Reml, *, largest: float) -> None:
 
 def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
     """Count the narratives with ratings of both kinds, and refuse fewer than two."""
+    if not valid.any():
+        raise NotEstimableError("no pair of identities has a rating")
     if in_group.all() or not in_group.any():
         missing = "in-group" if not in_group.any() else "out-group"
         raise NotEstimableError(f"no rated pair of identities is {missing}")

@@ -14,10 +14,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray
+from audit.statistics.estimates import EPSILON
+from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
 
 _CHUNK: Final = 40_000
 """Places of rows held at a time: memory does not grow with the shuffles, and a processor's cache holds them."""
@@ -35,6 +37,8 @@ class PublishedGap:
         In-group minus out-group, in standard deviations of the matrix's own cells.
     null_low, null_high
         2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval.
+    null
+        Which shuffles those are, in words.
     n_narratives
         Narratives left after listwise deletion.
     n_narratives_asked
@@ -46,6 +50,7 @@ class PublishedGap:
     delta_z: float
     null_low: float
     null_high: float
+    null: str
     n_narratives: int
     n_narratives_asked: int
     n_ratings: int
@@ -62,7 +67,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     rng
         Draws the shuffles; the caller owns the seed.
     n_permutations
-        Independent shuffles of the rows and of the columns.
+        Independent shuffles of the rows and of the columns; all that can differ, where those are no more.
 
     Raises
     ------
@@ -92,13 +97,19 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     means = np.round(compared.y[kept].mean(axis=0), 2)
     z = standardise_cells(means)
     delta_z = _in_minus_out(z, in_group)
-    null = permutation_null(z, in_group, rng=rng, n_permutations=n_permutations)
+    null = exact_null(z, in_group, at_most=n_permutations)
+    if null is not None:
+        words = f"all {null.size:,} shuffles"
+    else:
+        null = permutation_null(z, in_group, rng=rng, n_permutations=n_permutations)
+        words = f"{n_permutations:,} random shuffles"
     null_low, null_high = np.percentile(null, [2.5, 97.5])
     n_narratives = int(np.count_nonzero(kept))
     return PublishedGap(
         delta_z=delta_z,
         null_low=float(null_low),
         null_high=float(null_high),
+        null=words,
         n_narratives=n_narratives,
         n_narratives_asked=kept.size,
         n_ratings=n_narratives * in_group.size,
@@ -112,6 +123,62 @@ def _listwise(cube: NarrativeCube) -> BoolArray:
     identities = ~matrix.baseline_perceiver[:, None] & ~matrix.baseline_experiencer
     missing = np.isnan(matrix.y) & (matrix.asked | identities)
     return ~np.asarray(missing.any(axis=(1, 2)))
+
+
+def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Say which cells the published heatmap shows: those that differ from both identities' own cells.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension with baselines, as for :func:`published_gap`.
+
+    Returns
+    -------
+    tuple
+        Three of shape (P, E): p of the paired t-test against the perceiver's own cell (the perceiver about its own
+        wording), p against the experiencer's own cell, and whether the cell is shown. p is NaN where there is no own
+        cell, a test has no spread, or fewer than two narratives are left.
+
+    Notes
+    -----
+    Shown are cells with both p < 0.05 / (K + 1)², K the identities; own cells and those of the unspecified identity
+    are always shown, as in [1]_. It is no test of intergroup bias: main effects of identities alone, with enough
+    narratives, show most of the cells.
+
+    References
+    ----------
+    .. [1] Hou, Daumé III and Rudinger (2025), arXiv:2503.01030.
+    """
+    y = cube.y[_listwise(cube)]
+    own_of = {term: place for place, term in enumerate(cube.experiencers)}
+    perceiver_at = {term: place for place, term in enumerate(cube.perceivers)}
+    shape = cube.in_group.shape
+    of_perceiver, of_experiencer = np.full(shape, np.nan), np.full(shape, np.nan)
+    own = np.zeros(shape, dtype=np.bool_)
+    for place, term in enumerate(cube.perceivers):
+        if term in own_of:
+            own[place, own_of[term]] = True
+            of_perceiver[place] = _paired_p(y[:, place, :], y[:, place, own_of[term], None])
+    for place, term in enumerate(cube.experiencers):
+        if term in perceiver_at:
+            of_experiencer[:, place] = _paired_p(y[:, :, place], y[:, perceiver_at[term], place, None])
+    identities = np.count_nonzero(~cube.baseline_experiencer)
+    level = 0.05 / (identities + 1) ** 2
+    shown = (of_perceiver < level) & (of_experiencer < level)
+    return of_perceiver, of_experiencer, shown | own | cube.baseline_perceiver[:, None] | cube.baseline_experiencer
+
+
+def _paired_p(cells: FloatArray, own: FloatArray) -> FloatArray:
+    """Two-sided p of paired t-tests of cells, shape (N, M), against one, shape (N, 1); NaN without a spread."""
+    n, n_cells = cells.shape
+    if n < 2:
+        return np.full(n_cells, np.nan)
+    differences = cells - own
+    spread = differences.std(axis=0, ddof=1)
+    spread[np.ptp(differences, axis=0) <= 4 * EPSILON * np.abs(cells).max()] = 0.0
+    p: FloatArray = 2 * special.stdtr(n - 1, -np.abs(divide(differences.mean(axis=0) * n**0.5, spread)))
+    return p
 
 
 def standardise_cells(means: FloatArray) -> FloatArray:
@@ -137,6 +204,36 @@ def _in_minus_out(z: FloatArray, in_group: BoolArray) -> float:
     if in_group.all() or not in_group.any():
         raise NotEstimableError(f"{'every' if in_group.any() else 'no'} one of {in_group.size} pairs is in-group")
     return float(z[in_group].mean() - z[~in_group].mean())
+
+
+def exact_null(z: FloatArray, in_group: BoolArray, *, at_most: int) -> FloatArray | None:
+    """Compute δ_z of every shuffle that can differ, or None if those are more than ``at_most``.
+
+    Parameters
+    ----------
+    z, in_group
+        Shape (P, E), standardised cells and the mask.
+    at_most
+        How many δ_z to list at the most.
+
+    Notes
+    -----
+    Where every identity is in-group with exactly one, shuffling the rows as well only repeats what shuffling the
+    columns gives: K = 5 has 120 values. Otherwise all orders of the rows meet all orders of the columns.
+    """
+    one_to_one = bool((in_group.sum(axis=0) == 1).all() and (in_group.sum(axis=1) == 1).all())
+    n_rows, n_columns = z.shape
+    n_row_orders = 1 if one_to_one else factorial(n_rows)
+    if n_row_orders * factorial(n_columns) > at_most:
+        return None
+    columns = _all_orders(n_columns)
+    rows = np.arange(n_rows)[:, None] if one_to_one else _all_orders(n_rows)
+    return shuffled_gaps(
+        z,
+        in_group,
+        row_orders=np.repeat(rows, columns.shape[1], axis=1),
+        column_orders=np.tile(columns, (1, n_row_orders)),
+    )
 
 
 def permutation_null(

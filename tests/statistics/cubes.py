@@ -10,7 +10,7 @@ from audit.statistics.cells import NarrativeCube
 def mask_of(perceiver_groups, experiencer_groups=None):
     """In-group mask of groups: 1 where they are the same."""
     experiencer_groups = perceiver_groups if experiencer_groups is None else experiencer_groups
-    return (np.array(perceiver_groups)[:, None] == np.array(experiencer_groups)).astype(int)
+    return (np.array(list(perceiver_groups))[:, None] == np.array(list(experiencer_groups))).astype(int)
 
 
 def cube_of(y, n_shared=None, *, groups=None, status=None, emotions=None, **fields):
@@ -34,7 +34,7 @@ def cube_of(y, n_shared=None, *, groups=None, status=None, emotions=None, **fiel
             "number_mass": np.full(y.shape, np.nan),
             "mode": np.full(y.shape, np.nan),
             "n_shared": n_shared,
-            "in_group": (n_shared == n_shared.max()) & ~baselines[:p, None] & ~baselines[None, :e],
+            "in_group": (n_shared == max(n_shared.max(), 1)) & ~baselines[:p, None] & ~baselines[None, :e],
             "asked": np.ones((p, e), dtype=bool),
             "baseline_perceiver": baselines[:p],
             "baseline_experiencer": baselines[:e],

@@ -1,17 +1,21 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics import published
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.published import (
     draw_orders,
+    exact_null,
     permutation_null,
     published_gap,
+    published_mask,
     shuffled_gaps,
     standardise_cells,
 )
@@ -86,13 +90,68 @@ def test_means_are_rounded_to_two_decimals_by_numpys_rule(ratings_of):
 def test_null_interval_equals_the_plain_loop_with_the_same_draws(ratings_of, perceivers, experiencers):
     y = np.random.default_rng(8).integers(0, 101, size=(3, len(perceivers), len(experiencers)))
     draws = np.random.default_rng(5)
-    row_orders = draw_orders(len(perceivers), 300, rng=draws).T.tolist()
-    column_orders = draw_orders(len(experiencers), 300, rng=draws).T.tolist()
+    row_orders = draw_orders(len(perceivers), 100, rng=draws).T.tolist()
+    column_orders = draw_orders(len(experiencers), 100, rng=draws).T.tolist()
     in_group = [[p == e for e in experiencers] for p in perceivers]
     oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, row_orders, column_orders)
 
-    gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), seed=5, n_permutations=300)
+    gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), seed=5, n_permutations=100)
+    assert gap.null == "100 random shuffles"
     assert (gap.delta_z, gap.null_low, gap.null_high) == pytest.approx(oracle, abs=1e-12)
+
+
+@pytest.mark.parametrize(("perceivers", "experiencers", "n"), [("ABCDE", "CABED", 120), ("AAB", "ABBC", 144)])
+def test_few_terms_are_shuffled_in_every_way(ratings_of, perceivers, experiencers, n):
+    y = np.random.default_rng(4).integers(0, 101, size=(2, len(perceivers), len(experiencers)))
+    in_group = [[p == e for e in experiencers] for p in perceivers]
+    every = [
+        (rows, columns)
+        for rows in itertools.permutations(range(len(perceivers)))
+        for columns in itertools.permutations(range(len(experiencers)))
+    ]
+    oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, *zip(*every, strict=True))
+    gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), n_permutations=n)
+    assert gap.null == f"all {n} shuffles"
+    # Repetitions in the oracle move a percentile of one-term groups between neighbouring values, no further.
+    assert gap.delta_z == pytest.approx(oracle[0], abs=1e-12)
+    null = exact_null(standardise_cells(np.round(y.mean(axis=0), 2)), np.array(in_group), at_most=n)
+    assert len(null) == n
+    everything = [
+        shuffled_gaps(
+            standardise_cells(np.round(y.mean(axis=0), 2)),
+            np.array(in_group),
+            row_orders=np.array([rows]).T,
+            column_orders=np.array([columns]).T,
+        )[0]
+        for rows, columns in every
+    ]
+    np.testing.assert_allclose(np.repeat(np.sort(null), len(every) // n), np.sort(everything), atol=1e-12)
+    assert (gap.null_low, gap.null_high) == pytest.approx(tuple(np.percentile(null, [2.5, 97.5])))
+
+
+def test_the_heatmap_s_mask_equals_scipy_s_paired_tests(ratings_of):
+    groups = ["unspecified", "A", "B", "C"]
+    y = np.random.default_rng(2).normal(50, 5, size=(40, 4, 4))
+    y[:, 1, 2] += 20
+    y[7, 3, 3] = np.nan  # listwise: the narrative is in no test
+    cube = NarrativeCube.from_ratings(ratings_of(y, groups), dimension="religion", variant="origin", baselines=True)
+    of_perceiver, of_experiencer, shown = published_mask(cube)
+    kept = np.delete(y, 7, axis=0)
+    for p, e in np.ndindex(4, 4):
+        expected = [np.nan if p == e else stats.ttest_rel(kept[:, p, e], kept[:, own, own]).pvalue for own in (p, e)]
+        np.testing.assert_allclose([of_perceiver[p, e], of_experiencer[p, e]], expected, rtol=1e-10)
+        # Three identities: the level is .05 / 4².
+        assert shown[p, e] == (p == e or 0 in (p, e) or max(expected) < 0.05 / 16)
+    assert shown[1, 2]
+    assert not shown[2, 1]
+
+
+def test_cells_that_differ_by_a_constant_have_no_p(ratings_of):
+    y = np.random.default_rng(2).normal(50, 5, size=(9, 1, 1)) + np.array([[0.0, 0.1], [0.2, 0.3]])
+    cube = NarrativeCube.from_ratings(ratings_of(y, ["A", "B"]), dimension="religion", variant="origin")
+    of_perceiver, of_experiencer, shown = published_mask(cube)
+    assert np.isnan([of_perceiver, of_experiencer]).all()
+    assert shown.tolist() == [[True, False], [False, True]]
 
 
 def test_null_of_many_shuffles_is_drawn_in_chunks(monkeypatch):
