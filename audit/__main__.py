@@ -17,6 +17,8 @@ from audit import __version__
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    import pandas as pd
+
     from audit.config import AuditConfig
     from audit.pipeline import Outcome
 
@@ -27,9 +29,10 @@ Audits a language model for intergroup empathy gaps: does a model that speaks as
 another lower than those of its own?
 
 commands:
-  run      elicit ratings from a model, compute the gap, render a report
-  report   analyse and render a run folder again, without its model
-  prompts  write the prompts of a run as JSON lines, without a model
+  run        elicit ratings from a model, compute the gap, render a report
+  report     analyse and render a run folder again, without its model; or ratings that another tool collected
+  calibrate  simulate data like a run's, and say how often its estimators err
+  prompts    write the prompts of a run as JSON lines, without a model
 
 `python -m audit COMMAND --help` explains one; `python -m audit --version` prints the version.
 """
@@ -66,10 +69,28 @@ standard output or to out=FILE, for the same overrides that `run` takes. No mode
 
 """
 _REPORT_HELP: Final = """\
-usage: python -m audit report RUN_DIR
+usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
+       python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [model=NAME] [seed=0] [...]
 
 Reads the ratings of a complete run, writes tables/, figures/ and report.html anew and prints the gap. No model is
-loaded.
+loaded. The second form takes ratings that another tool collected:
+
+  ratings=FILE   CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are,
+                 emotion, dimension, variant and status (rated, refused, unparseable or failed)
+  groups=FILE    CSV with term, group, and dimension where a term's group depends on it; the group 'unspecified' is the
+                 baseline
+  low= high=     the ends of the rating scale, in points
+
+settings, with their defaults:
+{settings}
+"""
+_CALIBRATE_HELP: Final = """\
+usage: python -m audit calibrate RUN_DIR [n_datasets=1000] [delta=POINTS] [seed=0]
+
+Simulates data sets of the run's own design, with its identities, narratives, variances and missing ratings: with no
+gap, and with a gap of `delta` points (the smallest that the run can detect, unless given). Prints how often each
+estimator finds a gap where there is none, how often its interval covers the true one and how often it finds it, and
+writes calibration.csv into the run's folder.
 """
 
 _FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
@@ -128,7 +149,11 @@ def _dispatch(given: list[str]) -> int:
             print(_OVERRIDES.format(command=command, groups=groups), end="")
             return OK
         case "report" if wants_help:
-            print(_REPORT_HELP, end="")
+            settings = "\n".join(f"  statistics.{line}" for line in _default_file().read_text("utf-8").splitlines())
+            print(_REPORT_HELP.format(settings=settings), end="")
+            return OK
+        case "calibrate" if wants_help:
+            print(_CALIBRATE_HELP, end="")
             return OK
         case "run":
             shown = shlex.join(["python", "-m", "audit", "run", *rest])
@@ -137,7 +162,9 @@ def _dispatch(given: list[str]) -> int:
             written: set[Path] = set()
             return _compose(rest, lambda config, _: _prompts(config, written=written))
         case "report":
-            return _report(rest)
+            return OK if _attempt(lambda: _report(rest)) else FAILED
+        case "calibrate":
+            return OK if _attempt(lambda: _calibrate(rest)) else FAILED
     from stimuli.errors import suggest
 
     _say(f"audit: {command!r} is no command; {suggest(command, ('run', 'report', 'prompts'))}")
@@ -151,29 +178,34 @@ def _run(config: AuditConfig, *, command: str, job: int | None) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from audit.wording import count, dimension_title, interval, p_value, points
+    from audit.wording import SCOPES, count, dimension_title, interval, p_value, points
 
     for remark in outcome.remarks:
-        _say(f"note: {dimension_title(remark.dimension)}: {remark.text}")
-    lines = [
-        ("dimension", "variant", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "narratives", "missing")
-    ]
-    for row in outcome.gap[outcome.gap["estimator"] == "contrast"].to_dict("records"):
+        about = f"{dimension_title(remark.dimension)}: " if remark.dimension else ""
+        _say(f"note: {about}{remark.text}")
+    lines = [("dimension", "variant", "speaks of", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "by")]
+    for row in outcome.gap[outcome.gap["headline"]].to_dict("records"):
+        estimated = row["se"] == row["se"]
         lines.append(
             (
                 dimension_title(row["dimension"]),
                 row["variant"],
+                SCOPES[row["scope"]],
                 points(row["delta_points"]),
-                interval(row["ci_low"], row["ci_high"]),
-                p_value(row["p"]),
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
-                count(row["n_missing"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                p_value(row["p"]) if estimated else row["note"],
+                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} narratives, "
+                f"{count(row['n_missing'])} ratings missing",
             )
         )
+    _print_table(lines)
+    print(f"report: {outcome.report}")
+
+
+def _print_table(lines: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    print(f"report: {outcome.report}")
 
 
 def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
@@ -203,17 +235,145 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
         _say(f"{len(grid):,} prompts: {config.out}")
 
 
-def _report(rest: list[str]) -> int:
-    if len(rest) != 1 or rest[0].startswith("-"):
-        _say(f"audit report: takes one run folder, got {shlex.join(rest) or 'none'}; see python -m audit report --help")
-        return FAILED
+def _report(rest: list[str]) -> None:
+    from audit.errors import ConfigError
+    from audit.pipeline import report_outside, report_run
 
-    def analyse() -> None:
-        from audit.pipeline import report_run
+    folders, options = _arguments("report", rest, ("ratings", "groups", "run_dir", "low", "high", "model", "seed"))
+    # Words are taken as they stand: a formula is no YAML.
+    settings = {
+        name.removeprefix("statistics."): None if value == "null" else value
+        for name, value in options.items()
+        if name.startswith("statistics.")
+    }
+    shown = shlex.join(["python", "-m", "audit", "report", *rest])
+    outside = {name: value for name, value in options.items() if not name.startswith("statistics.")}
+    if not outside:
+        if len(folders) != 1:
+            given = shlex.join(folders) or "none"
+            raise ConfigError(f"report takes one run folder, got {given}; see python -m audit report --help")
+        _show(report_run(Path(folders[0]), defaults=_statistics(), settings=settings, command=shown))
+        return
+    if folders:
+        raise ConfigError(f"report takes a run folder or ratings=FILE, got {shlex.join(rest)}")
+    for name in ("ratings", "groups", "run_dir"):
+        if not outside.get(name):
+            raise ConfigError(f"{name}= must be given to analyse outside ratings; see python -m audit report --help")
+    if "low" not in outside or "high" not in outside:
+        _say("note: the scale is taken to run from 0 to 100 where low= and high= do not say otherwise")
+    outcome = report_outside(
+        Path(outside["ratings"]),
+        Path(outside["groups"]),
+        Path(outside["run_dir"]),
+        low=_number("low", outside.get("low", "0")),
+        high=_number("high", outside.get("high", "100")),
+        model=outside.get("model"),
+        seed=_whole("seed", outside.get("seed", "0"), least=0),
+        statistics=_statistics() | settings,
+        command=shown,
+        say=_say,
+    )
+    _show(outcome)
 
-        _show(report_run(Path(rest[0])))
 
-    return OK if _attempt(analyse) else FAILED
+def _calibrate(rest: list[str]) -> None:
+    from audit.errors import ConfigError
+    from audit.pipeline import calibrate_run
+
+    folders, options = _arguments("calibrate", rest, ("n_datasets", "delta", "seed"))
+    if len(folders) != 1:
+        given = shlex.join(folders) or "none"
+        raise ConfigError(f"calibrate takes one run folder, got {given}; see python -m audit calibrate --help")
+    path, table = calibrate_run(
+        Path(folders[0]),
+        defaults=_statistics(),
+        n_datasets=_whole("n_datasets", options.get("n_datasets", "1000"), least=2),
+        delta=_number("delta", options["delta"]) if "delta" in options else None,
+        seed=_whole("seed", options.get("seed", "0"), least=0),
+        progress=True,
+    )
+    _print_table(_calibration_lines(table))
+    print(f"table: {path}")
+
+
+def _calibration_lines(table: pd.DataFrame) -> list[tuple[str, ...]]:
+    from audit.wording import SCOPES, count, dimension_title, fixed, rate
+
+    head = ("dimension", "variant", "true gap", "estimator", "speaks of", "false positives", "coverage", "power")
+    lines: list[tuple[str, ...]] = [(*head, "bias", "data sets")]
+    for row in table.to_dict("records"):
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["variant"],
+                fixed(row["delta"], decimals=2, signed=True),
+                row["estimator"],
+                SCOPES.get(row["scope"], "replication"),
+                rate(row["false_positives"]),
+                rate(row["coverage"]),
+                rate(row["power"]),
+                fixed(row["bias"], decimals=3, signed=True),
+                count(row["n_estimable"]),
+            )
+        )
+    return lines
+
+
+def _arguments(command: str, rest: list[str], known: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Split arguments into folders and KEY=VALUE options, of which ``statistics.`` ones belong to `report`."""
+    from audit.config import StatisticsConfig
+    from audit.errors import ConfigError
+    from stimuli.errors import suggest
+
+    names = [*known, *(f"statistics.{name}" for name in StatisticsConfig.model_fields if command == "report")]
+    folders: list[str] = []
+    options: dict[str, str] = {}
+    for argument in rest:
+        name, sign, value = argument.partition("=")
+        if argument.startswith("-"):
+            raise ConfigError(f"{command} has no flag {argument}; see python -m audit {command} --help")
+        if not sign or Path(argument).is_dir():
+            folders.append(argument)
+        elif name not in names:
+            raise ConfigError(f"{name}: {command} has no such option; {suggest(name, names)}")
+        elif name in options:
+            raise ConfigError(f"{name} is given twice, as {options[name]!r} and {value!r}; keep one")
+        else:
+            options[name] = value
+    return folders, options
+
+
+def _number(name: str, text: str) -> float:
+    import math
+
+    from audit.errors import ConfigError
+
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"{name}={text}: a number is wanted")
+    return number
+
+
+def _whole(name: str, text: str, *, least: int) -> int:
+    from audit.errors import ConfigError
+
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise ConfigError(f"{name}={text}: a whole number from {least} on is wanted")
+    return int(text)
+
+
+def _default_file() -> Path:
+    return _conf_folder() / "statistics" / "default.yaml"
+
+
+def _statistics() -> dict[str, Any]:
+    """Return the defaults of an analysis."""
+    from stimuli.yaml_files import read_yaml
+
+    return dict(read_yaml(_default_file()))
 
 
 def _attempt(step: Callable[[], None]) -> bool:

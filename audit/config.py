@@ -95,6 +95,14 @@ class StatisticsConfig(_Strict):
 
     n_permutations: int = Field(ge=100)
     confidence: float = Field(gt=0.5, lt=1)
+    margin: float | None = Field(gt=0)
+    wanted: float | None = Field(gt=0)
+    power: float = Field(ge=0.5, lt=1)
+    min_number_mass: float = Field(ge=0, le=1)
+    formula: str | None
+    fit: Literal["mixed", "ols"]
+    random: str | None
+    cluster: str
 
 
 class ScaleConfig(_Strict):
@@ -187,6 +195,26 @@ def load_config(composed: Mapping[str, Any]) -> AuditConfig:
             *place, key = [str(p) for p in fault["loc"]]
             raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
         raise ConfigError(explain(error)) from error
+
+
+def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
+    """Validate the settings of an analysis, by their names without ``statistics.``.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load_config`.
+    """
+    try:
+        return StatisticsConfig.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = str(fault["loc"][0])
+        if fault["type"] == "extra_forbidden":
+            raise ConfigError(
+                f"statistics.{name}: there is no such option; {suggest(name, StatisticsConfig.model_fields)}"
+            ) from error
+        raise ConfigError(f"statistics.{explain(error)}") from error
 
 
 def option_names() -> list[str]:

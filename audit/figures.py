@@ -124,19 +124,19 @@ def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95) -> Figure:
     Parameters
     ----------
     gap
-        The `schema.GAP` table. Rows of other estimators than the contrast are left out: they have no points. A gap
-        that could not be estimated keeps its row, which says so.
+        The `schema.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
+        estimated keeps its row, which says so.
     confidence
         Coverage of the table's intervals, for the axis to name.
 
     Raises
     ------
     ValueError
-        If the table has no contrast.
+        If the table has no headline.
     """
-    rows = gap.loc[gap["estimator"] == "contrast"].reset_index(drop=True)
+    rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
     if rows.empty:
-        raise ValueError("the gap table has no row of the estimator 'contrast' to draw")
+        raise ValueError("the gap table has no headline row to draw")
     several = rows["variant"].nunique() > 1
     names = [
         dimension_title(str(name)) + (f", {variant}" if several else "")

@@ -6,20 +6,21 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.config import AuditConfig
+from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.errors import MissingCellError, StoreError
+from audit.outside import describe_outside, read_outside
 from audit.provenance import check_same_run, default_run_dir, describe_run, model_identity, now, run_identity
 from audit.schema import Status
 from audit.store import RunFolder, read_manifest
 from stimuli.identities import load_dimensions
-from stimuli.narratives import load_narratives
+from stimuli.narratives import emotion_valence, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
     AuditError, StimulusError
         Whatever the user can mend; what was collected before is kept.
     """
+    _check_formula(config.statistics)
     grid = build_grid(config)
     path = default_run_dir(config, grid)
     if config.run_dir is not None:
@@ -138,17 +140,161 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
         return _analyse(folder)
 
 
-def report_run(path: Path) -> Outcome:
+def report_run(
+    path: Path, *, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None, command: str = ""
+) -> Outcome:
     """Analyse and render a complete run again, without its model.
+
+    Parameters
+    ----------
+    path
+        The run's folder.
+    defaults
+        Settings of the analysis that a run of an earlier version did not record.
+    settings
+        Settings that take the place of the run's own; the manifest records them.
+    command
+        The command line that asked for it, if it changes settings.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, or the run is not complete.
+    ConfigError
+        If a setting can not be used.
+    """
+    manifest = read_manifest(path)
+    earlier = manifest["config"]["statistics"]
+    statistics = load_statistics({**defaults, **earlier, **(settings or {})})
+    _check_formula(statistics)
+    with RunFolder(path) as folder:
+        manifest = read_manifest(path)
+        manifest["config"]["statistics"] = statistics.model_dump(mode="json")
+        if settings:
+            manifest["report_command"] = command
+        folder.write_manifest(manifest)
+        return _analyse(folder)
+
+
+def report_outside(
+    ratings: Path,
+    groups: Path,
+    run_dir: Path,
+    *,
+    low: float,
+    high: float,
+    model: str | None,
+    seed: int,
+    statistics: Mapping[str, Any],
+    command: str,
+    say: Say,
+) -> Outcome:
+    """Analyse ratings that another tool collected, and keep them in a run folder.
+
+    Parameters
+    ----------
+    ratings, groups
+        The table of ratings, and the one that says which group each term belongs to; see :mod:`audit.outside`.
+    run_dir
+        Where the run is kept; the same files may be analysed there again.
+    low, high
+        The ends of the rating scale, in points.
+    model
+        What the ratings are of; None takes the file's name.
+    seed
+        Of the permutations.
+    statistics
+        Settings of the analysis, all of them.
+    command
+        The command line that asked for it.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    StoreError
+        If a file can not be read, or the folder holds another run.
+    ConfigError
+        If the tables or a setting can not be used.
+    """
+    settings = load_statistics(statistics)
+    _check_formula(settings)
+    outside = read_outside(ratings, groups, low=low, high=high)
+    manifest = describe_outside(outside, command=command, seed=seed, model=model)
+    manifest["config"]["statistics"] = settings.model_dump(mode="json")
+    say(f"{ratings}: {len(outside.ratings):,} ratings on a scale from {low:g} to {high:g}")
+    with RunFolder(run_dir) as folder:
+        earlier = folder.read_manifest()
+        if earlier is not None:
+            check_same_run(earlier.get("identity", {}), manifest["identity"], run_dir)
+        else:
+            folder.write_shard(0, outside.ratings)
+        folder.write_manifest(manifest)
+        return _analyse(folder)
+
+
+def calibrate_run(
+    path: Path, *, defaults: Mapping[str, Any], n_datasets: int, delta: float | None, seed: int, progress: bool
+) -> tuple[Path, pd.DataFrame]:
+    """Simulate data of a complete run's own design, and say how often its estimators err.
+
+    Parameters
+    ----------
+    path
+        The run's folder.
+    defaults
+        Settings of the analysis that a run of an earlier version did not record.
+    n_datasets
+        Data sets for each size of the gap.
+    delta
+        The gap for power and coverage, in points; None takes the smallest one that the run can detect.
+    seed
+        Of the simulation.
+    progress
+        Whether to show a bar.
+
+    Returns
+    -------
+    tuple
+        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.schema.CALIBRATION`.
 
     Raises
     ------
     StoreError
         If the folder is none of a run's, or the run is not complete.
     """
-    read_manifest(path)
+    from tqdm import tqdm
+
+    from audit.statistics.calibration import calibrate_ratings
+
+    manifest = read_manifest(path)
+    statistics = load_statistics({**defaults, **manifest["config"]["statistics"]})
     with RunFolder(path) as folder:
-        return _analyse(folder)
+        ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+        with tqdm(unit="data set", file=sys.stderr, smoothing=0.1, disable=not progress) as bar:
+
+            def say(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            table = calibrate_ratings(
+                ratings,
+                n_datasets=n_datasets,
+                delta=delta,
+                seed=seed,
+                confidence=statistics.confidence,
+                power=statistics.power,
+                say=say,
+            )
+        return folder.write_file("calibration.csv", table.to_csv(index=False).encode()), table
+
+
+def _check_formula(statistics: StatisticsConfig) -> None:
+    """Refuse a formula that can not be used, before anything long begins."""
+    if statistics.formula is not None:
+        from audit.statistics.own_model import check_own_model
+
+        check_own_model(statistics.formula, fit=statistics.fit, random=statistics.random, cluster=statistics.cluster)
 
 
 def _earlier_manifest(config: AuditConfig, grid: PromptGrid, folder: RunFolder) -> dict[str, Any] | None:
@@ -270,7 +416,9 @@ def _row(cell: PromptCell, outcome: dict[str, Any], variant: str) -> dict[str, o
 def _analyse(folder: RunFolder) -> Outcome:
     from audit.figures import figure_bytes, plot_cells, plot_gaps, plot_interaction
     from audit.report.render import render_report
+    from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
+    from audit.statistics.rows import Settings
 
     manifest = read_manifest(folder.path)
     ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
@@ -283,8 +431,9 @@ def _analyse(folder: RunFolder) -> Outcome:
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
         seed=manifest["seed"],
-        n_permutations=settings["n_permutations"],
-        confidence=settings["confidence"],
+        settings=Settings(**settings),
+        valence=emotion_valence(),
+        clusters=manifest.get("clusters", {}),
     )
     drawn = {"gaps": plot_gaps(analysis.tables["gap"], confidence=settings["confidence"])}
     for (dimension, variant), cells in analysis.tables["cells"].groupby(
@@ -306,6 +455,7 @@ def _analyse(folder: RunFolder) -> Outcome:
         folder.clear(name)
     for name, table in analysis.tables.items():
         folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
+    folder.write_file("tables/dictionary.csv", pd.DataFrame(data_dictionary()).to_csv(index=False).encode())
     for name, figure in drawn.items():
         file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
         folder.write_file(f"figures/{file}.svg", figures[name])

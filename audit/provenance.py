@@ -113,7 +113,7 @@ def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, com
         "prompt": identity["prompt"],
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
-        "versions": _versions(),
+        "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
         "example_prompt": asdict(grid.prompt(grid[0])),
         "config": config.model_dump(mode="json"),
@@ -126,7 +126,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that a run depends on."""
     found = {}
     for name in _VERSIONED:
         try:

@@ -6,8 +6,12 @@ rounded; a value that does not apply, or can not be estimated, is missing (NaN, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
+
+OVERALL: Final = "all"
+"""In place of a dimension: the mean over the single ones."""
 
 
 class Status(StrEnum):
@@ -64,16 +68,19 @@ CELLS: Final[dict[str, str]] = {
 }
 
 GAP: Final[dict[str, str]] = {
-    "dimension": RATINGS["dimension"],
+    "dimension": RATINGS["dimension"] + "; 'all' is the mean over the single dimensions",
     "variant": RATINGS["variant"],
-    "estimator": "contrast (by-narrative, double-centred) or published (hou2025 arithmetic)",
-    "scope": "what the interval speaks about: narratives = these identities, any such narratives; empty for published",
+    "estimator": "contrast (by-narrative, double-centred, complete narratives), mixed (all valid ratings by REML), "
+    "mixed_crossed (the same with random perceivers and experiencers) or published (hou2025 arithmetic)",
+    "scope": "what the interval speaks about: narratives = these identities, any such narratives; "
+    "narratives_and_terms = any such identities too; empty for published",
+    "headline": "whether the row is of the headline's estimator: contrast where no rating is missing, else mixed",
     "delta_points": "gap in scale points: in-group minus out-group",
     "se": "standard error of delta_points, in points",
     "df": "degrees of freedom of the t distribution",
-    "ci_low": "lower end of the 95% confidence interval, in points",
-    "ci_high": "upper end of the 95% confidence interval, in points",
-    "p": "two-sided sign-flip p against a gap of 0",
+    "ci_low": "lower end of the confidence interval, in points",
+    "ci_high": "upper end of the confidence interval, in points",
+    "p": "two-sided p against a gap of 0: sign-flip for contrast within narratives, else the t-test's",
     "d_z": "delta_points over the standard deviation of the narratives' contrasts; no unit",
     "delta_z": "the published gap, in standard deviations of the matrix's own cells; comparable with nothing else",
     "null_low": "2.5 percentile of delta_z over permuted matrices: a null interval, not a confidence interval",
@@ -82,19 +89,45 @@ GAP: Final[dict[str, str]] = {
     "n_narratives_asked": "narratives that were asked",
     "n_ratings": "ratings that the estimate uses",
     "n_missing": "prompts between the dimension's identities (baselines left out) without a rating",
+    "note": "why there is no estimate or no interval, or which permutations were taken, in words; else empty",
 }
 
-DEGREES: Final[dict[str, str]] = {
+PUBLISHED_CELLS: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
-    "n_shared": "how many of the crossed dimensions perceiver and experiencer share; contrasted with sharing none",
-    "delta_points": "gap in scale points: pairs sharing n_shared minus pairs sharing none",
-    "se": GAP["se"],
-    "df": GAP["df"],
-    "ci_low": GAP["ci_low"],
-    "ci_high": GAP["ci_high"],
-    "n_pairs": "pairs of identities that share n_shared",
-    "n_narratives": GAP["n_narratives"],
+    "perceiver": RATINGS["perceiver"],
+    "experiencer": RATINGS["experiencer"],
+    "p_perceiver": "p of the published paired t-test against the perceiver's own cell; no test of intergroup bias",
+    "p_experiencer": "p of the same against the experiencer's own cell",
+    "shown": "whether the published heatmap shows the cell: both p below 0.05 / (identities + 1)^2, or an identity's "
+    "own cell, or a baseline",
+}
+
+VARIANCES: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "estimator": "mixed or mixed_crossed, as in gap",
+    "intercept_variance": "between narratives' levels, in squared points",
+    "slope_variance": "between narratives' gaps, in squared points",
+    "covariance": "of a narrative's level and its gap, in squared points",
+    "residual_variance": "of a rating about its narrative's fit, in squared points",
+    "perceiver_variance": "between perceivers, in squared points (mixed_crossed)",
+    "experiencer_variance": "between experiencers, in squared points (mixed_crossed)",
+    "criterion": "-2 log REML likelihood at the optimum, with its constants",
+    "converged": "whether the optimum was confirmed, at the boundary too",
+    "boundary": "whether a variance, or the correlation of level and gap, is at the boundary of what is possible",
+    "n_narratives": "narratives with a rating",
+    "n_informative": "of these with an in-group and an out-group rating",
+    "n_ratings": "ratings used",
+    "note": "why there is no fit, in words; empty if there is one",
+}
+
+LEAVE_ONE_OUT: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "estimator": "the headline's, as in gap",
+    "group": "the group whose perceivers and experiencers are left out",
+    "delta_points": "gap of the cell means of the others, in points",
 }
 
 OUTCOMES: Final[dict[str, str]] = {
@@ -111,12 +144,198 @@ OUTCOMES: Final[dict[str, str]] = {
     "floor_share": "share of ratings at the scale's lower end",
     "ceiling_share": "share of ratings at the scale's upper end",
     "mean_number_mass": "mean of number_mass over the prompts that have one (`expected`)",
+    "low_mass_share": "share of these prompts whose number_mass is below statistics.min_number_mass",
+}
+
+FAMILIES: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "family": "pair, group, emotion, valence, cluster, degree or uplift",
+    "member": "what the contrast is about: a group, an emotion, a valence, a cluster, a number of shared dimensions",
+    "partner": "of a pair, the other group; else empty",
+    "estimator": "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives "
+    "and of all pairs) or mixed (the mixed model), from all valid ratings",
+    "delta_points": "the contrast in scale points; positive where pairs that belong together are rated higher",
+    "se": "standard error of delta_points, in points",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval, in points; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p of the t-test against 0",
+    "p_adjusted": "p corrected for the family",
+    "method": "the correction: Holm (family-wise error) or Benjamini–Hochberg (false discovery rate)",
+    "family_size": "tests that were corrected for: the members of the family with a p",
+    "d_z": "delta_points over the standard deviation of the narratives' contrasts; no unit",
+    "n_pairs": "pairs of a perceiver and an experiencer whose ratings the estimate uses",
+    "n_narratives": "narratives that the estimate uses",
+    "n_ratings": "ratings that the estimate uses",
+    "note": "why there is no estimate or no interval, in words; empty if there is one",
+}
+
+EQUIVALENCE: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "estimator": "what made the estimate, as in the table of gaps",
+    "scope": "what the interval speaks about, as in the table of gaps",
+    "margin": "gap that counts as too small to matter, in points, chosen before the ratings were seen; missing without",
+    "alpha": "error rate of each test: of the two one-sided ones of equivalence, and of the two-sided one of a gap",
+    "delta_points": "gap in scale points: in-group minus out-group",
+    "level": "coverage of the interval from low to high, 1 - 2 alpha: the one that the equivalence test goes by",
+    "low": "lower end of that interval, in points",
+    "high": "upper end of the same",
+    "largest_gap": "the larger of |low| and |high|: no gap larger than this many points, at that level",
+    "p_equivalence": "p of the two one-sided t-tests that the gap lies within the margin; missing without a margin",
+    "verdict": "no gap larger than the margin; gap, smaller than the margin; gap; undecided; or not estimable",
+}
+
+POWER: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "sd_contrast": "standard deviation of the narratives' contrasts, se times the root of n_narratives, in points",
+    "slope_sd": "standard deviation between narratives of the gap itself (REML), in points; missing if not fitted",
+    "residual_sd": "standard deviation of a rating about its narrative's fit (REML), in points; missing if not fitted",
+    "sum_of_squares": "s, of the double-centred in-group mask: sd_contrast² estimates slope_sd² + residual_sd²/s",
+    "n_narratives": "narratives that the estimate uses",
+    "power": "chance of a right answer that detectable_points, n_for_wanted and n_for_margin are to have",
+    "alpha": "error rate of the tests",
+    "detectable_points": "smallest gap that a two-sided t-test finds with that power in n_narratives, in points",
+    "wanted_points": "gap that one wants to be able to find, in points; missing without",
+    "n_for_wanted": "narratives that find it with that power",
+    "margin_points": "margin of the equivalence test, in points; missing without",
+    "n_for_margin": "narratives that show, with that power, that a gap of exactly 0 lies within the margin",
+    "note": "why there is no power to speak of, in words; empty if there is",
+}
+
+MISSING: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "outcome": "refused, unparseable, failed, or missing (any of the three)",
+    "rate_in_group": "share of the in-group prompts with the outcome, between 0 and 1",
+    "rate_out_group": "share of the other prompts with the outcome, baselines left out",
+    "gap_pp": "gap of the outcome in percentage points: δ's contrast of the 0/1 indicator, free of identities' effects",
+    "se": "standard error of gap_pp, in percentage points",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval, in percentage points",
+    "ci_high": "upper end of the confidence interval, in percentage points",
+    "p": "two-sided p of the t-test against a gap of 0",
+    "d_z": "gap_pp over the standard deviation of the narratives' contrasts; no unit",
+    "n_narratives": "narratives that gap_pp uses: those whose every prompt could have shown the outcome",
+    "n_prompts": "prompts that could have shown the outcome; of refused and unparseable those that did not fail",
+    "n_with_outcome": "of these with the outcome",
+    "note": "why there is no gap or no interval, in words; empty if there is one",
+}
+
+SENSITIVITY: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "check": "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives "
+    "(the plain mean of narratives' own gaps), within_narratives (least squares on narrative effects), worst_case_low "
+    "and worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
+    "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), number_mass_above (ratings "
+    "of enough number mass alone), ranks (ranks within each narrative), mode (the most probable number)",
+    "unit": "of the estimate: points of the scale, or percentile points (ranks)",
+    "delta_points": "gap in the row's unit: in-group minus out-group; missing for tipping_point",
+    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the headline takes them "
+    "to be for δ to be 0, in points",
+    "se": "standard error of delta_points, in the row's unit",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval, in the row's unit",
+    "ci_high": "upper end of the confidence interval, in the row's unit",
+    "p": "two-sided p of the t-test against a gap of 0",
+    "n_narratives": "narratives that the estimate uses",
+    "n_ratings": "ratings that the estimate uses, filled ones included",
+    "share": "listwise: of the narratives, the complete ones; worst_case_low, worst_case_high, tipping_point: of the "
+    "prompts, those without a rating; number_mass_weighted: of the prompts with a number mass, those below the "
+    "minimum; number_mass_above: of the ratings, those kept; otherwise missing",
+    "note": "why there is no value or no interval, or what limits it, in words; else empty",
+}
+
+COMPARISONS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "first": "the variant, strategy or model that is compared",
+    "second": "the one that it is compared with",
+    "unit": "unit of the gaps: points, or % of the scale (points over the scale's length) where the two scales differ",
+    "delta_first": "gap of the first on the narratives that both have, in that unit",
+    "delta_second": "gap of the second on the same",
+    "delta_change": "delta_first minus delta_second",
+    "se": "standard error of delta_change, in that unit",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p of the paired t-test against no difference",
+    "p_adjusted": "p corrected for the comparisons within the dimension",
+    "method": "the correction: Holm (family-wise error)",
+    "family_size": "tests that were corrected for: the comparisons within the dimension with a p",
+    "n_narratives": "narratives that both have",
+    "correlation": "Pearson's, of the two contrasts of a narrative: what pairing gains; missing below 3 narratives",
+    "note": "why there is no estimate or no interval, in words; empty if there is one",
+}
+
+OWN_MODEL: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "formula": "the user's formula for the fixed terms",
+    "fit": "mixed (MixedLM by REML, random terms per cluster) or ols (least squares, standard errors by cluster)",
+    "term": "the column of the design, a (co)variance of random terms, or residual; empty where nothing was fitted",
+    "component": "fixed, random (a variance or covariance of random terms per cluster) or residual (a variance)",
+    "estimate": "fixed: in units of the left side for one unit of the term; else in units of the left side squared",
+    "se": "standard error of a fixed term, in the unit of its estimate; missing for (co)variances",
+    "statistic": "estimate / se: z for mixed, t for ols",
+    "df": "degrees of freedom of t, n_clusters - 1; missing for z",
+    "p": "two-sided p against 0, by t or z",
+    "ci_low": "lower end of the confidence interval, in the unit of estimate",
+    "ci_high": "upper end of the confidence interval, in the unit of estimate",
+    "n_ratings": "ratings that the fit uses",
+    "n_clusters": "clusters that the fit uses",
+    "n_excluded": "prompts between identities that it does not use: not rated, or a column of the formula is missing",
+    "converged": "whether the fit ended at an optimum with standard errors",
+    "singular": "whether the design is rank deficient, or the (co)variances of the random terms lie on their boundary",
+    "message": "what the fitter warned of and what was left out, one line; empty if nothing",
+}
+
+CALIBRATION: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "delta": "gap that the data sets were drawn with, of any such narratives and identities, in points",
+    "estimator": "contrast, mixed, mixed_crossed or published, as in gap; equal_narratives, as in sensitivity; or "
+    "headline",
+    "scope": "what the interval speaks about: narratives or narratives_and_terms; empty for published",
+    "n_datasets": "data sets drawn",
+    "n_estimable": "of these, those in which the estimator gives an interval; all that follows is about them",
+    "n_converged": "of those, the ones whose fit was confirmed to be the optimum; all of them where nothing is fitted",
+    "bias": "mean of the estimate less its target, in points; the target is the gap of the identities drawn if the "
+    "scope is narratives, and delta if it is narratives_and_terms",
+    "sd_estimate": "standard deviation of the estimate less its target, in points",
+    "mean_se": "mean standard error that the estimator gives itself, in points",
+    "false_positives": "share that rejects the target: by sign flips for contrast, by t for mixed and headline; for "
+    "published the share outside its 95% null interval at a delta of 0, else missing",
+    "false_positives_others": "share that rejects delta itself: what is got wrong where the test is read as speaking "
+    "of any such identities",
+    "coverage": "share of t intervals that hold the target",
+    "power": "share that rejects a gap of 0; missing at a delta of 0",
+    "monte_carlo_se": "standard error of false_positives for a test that holds its level, from the number of data sets",
+    "note": "why a data set was not estimable, the first one's reason; empty if all were",
 }
 
 TABLES: Final[dict[str, dict[str, str]]] = {
     "gap": GAP,
-    "degrees": DEGREES,
+    "variances": VARIANCES,
+    "leave_one_out": LEAVE_ONE_OUT,
+    "families": FAMILIES,
+    "equivalence": EQUIVALENCE,
+    "power": POWER,
+    "missing": MISSING,
+    "sensitivity": SENSITIVITY,
+    "comparisons": COMPARISONS,
+    "own_model": OWN_MODEL,
     "cells": CELLS,
+    "published_cells": PUBLISHED_CELLS,
     "outcomes": OUTCOMES,
 }
 """Each table of ``tables/`` by its file's stem."""
+
+
+def data_dictionary() -> Iterator[dict[str, str]]:
+    """Yield table, column and description of every column of ``ratings/``, ``tables/`` and ``calibration.csv``."""
+    for table, columns in {"ratings": RATINGS, **TABLES, "calibration": CALIBRATION}.items():
+        for column, description in columns.items():
+            yield {"table": table, "column": column, "description": description}

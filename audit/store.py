@@ -175,9 +175,12 @@ class RunFolder:
         names = (re.fullmatch(r"part-(\d{6})\.parquet", path.name) for path in self.ratings_path.iterdir())
         return {int(name[1]) for name in names if name}
 
-    def write_shard(self, number: int, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write one shard's rows; see :data:`audit.schema.RATINGS` for their keys."""
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
+    def write_shard(self, number: int, rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
+        """Write one shard's rows, or a table of them; see :data:`audit.schema.RATINGS` for their keys."""
+        if isinstance(rows, pd.DataFrame):
+            table = pa.Table.from_pandas(rows, schema=RATINGS_SCHEMA, preserve_index=False).replace_schema_metadata()
+        else:
+            table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         write_atomically(self.ratings_path / f"part-{number:06d}.parquet", sink.getvalue().to_pybytes())

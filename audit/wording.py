@@ -14,7 +14,9 @@ MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
 _NUMERICAL_ZERO: Final = 1e-9
 """Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
-_DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity"}
+_DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
+SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
+"""What an interval speaks of; any such narratives in both."""
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:

@@ -51,6 +51,12 @@ class EmotionWords:
     adjective: str
 
 
+@cache
+def emotion_valence() -> dict[str, str]:
+    """Return the packaged emotions' valence, positive, negative or neutral, by the emotion's name."""
+    return {name: body["valence"] for name, body in read_yaml(_DATA / "emotions.yaml").items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Narrative:
     """One situation in which somebody felt an emotion; a wording that the source lacks is empty."""

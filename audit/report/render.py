@@ -23,15 +23,10 @@ from markupsafe import Markup
 from audit.grid import BASELINES, Grid, lay_out
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
 from audit.report.sentences import ELICITATION, Answer, Row, answer, describe_cells, describe_gaps, describe_interaction
-from audit.schema import TABLES
-from audit.wording import MISSING, count, coverage, dimension_title, fixed, interval, p_value, points, rate
+from audit.report.tables import Table, beneath_tables, gaps_table, missing_table, outcomes_table, sensitivity_table
+from audit.schema import OVERALL, TABLES
+from audit.wording import MISSING, coverage, dimension_title, fixed, p_value, points, rate
 
-_PAIRS: Final = {
-    "in_group": "in-group pairs",
-    "out_group": "out-group pairs",
-    "baseline": "pairs with a baseline",
-    "all": "all pairs",
-}
 _EXAMPLE_COLUMNS: Final = {
     "dimension": "dimension",
     "variant": "variant",
@@ -63,15 +58,6 @@ class RemarkLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table as it is shown: the first column heads its rows; ``framed`` holds the places of in-group cells."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    framed: frozenset[tuple[int, int]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Picture:
     """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded."""
 
@@ -93,7 +79,9 @@ class Section:
     cells_table: Table | None
     interaction: Picture | None
     outcomes: Table | None
-    degrees: Table | None
+    missing: Table | None
+    beneath: tuple[tuple[str, Table], ...]
+    sensitivity: Table | None
     published: Row | None
 
 
@@ -135,23 +123,28 @@ def render_report(
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
     view = read_manifest(manifest)
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
-    measured = list(dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in _keys(known[name])))
+    measured = [
+        key
+        for key in dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in _keys(known[name]))
+        if key[0] != OVERALL
+    ]
     several = len({variant for _, variant in measured}) > 1
     sections = [
         _section(key, f"part-{place}", known, figures, remarks, view=view, several=several)
         for place, key in enumerate(measured, start=1)
     ]
-    contrasts = known["gap"].loc[known["gap"]["estimator"] == "contrast"]
     rows: list[tuple[str, Row]] = [
-        (_title((str(row["dimension"]), str(row["variant"])), several=several), row)
-        for row in contrasts.to_dict("records")
+        (_title((str(row["dimension"]), str(row["variant"])), several=several), row) for row in _headlines(known["gap"])
     ]
     page = _environment().get_template("template.html.j2").render(
         run=view,
         sections=sections,
         remarks=[remark for remark in remarks if (remark.dimension, remark.variant) not in set(measured)],
-        gaps=_picture(figures.get("gaps"), describe_gaps(rows, confidence=view.confidence)),
-        gaps_table=_gaps_table(rows, level=coverage(view.confidence)),
+        gaps=_picture(
+            figures.get("gaps"),
+            describe_gaps([row for row in rows if row[1]["scope"] == "narratives"], confidence=view.confidence),
+        ),
+        gaps_table=gaps_table(rows, level=coverage(view.confidence)),
         examples=_examples(examples),
         level=coverage(view.confidence),
         elicitation=_elicitation(view),
@@ -188,16 +181,21 @@ def _section(
 ) -> Section:
     dimension, variant = key
     own = {name: table.loc[[found == key for found in _keys(table)]] for name, table in tables.items()}
-    estimates = {str(row["estimator"]): row for row in own["gap"].to_dict("records")}
+    headline = {str(row["scope"]): row for row in _headlines(own["gap"])}
+    published = own["gap"].loc[own["gap"]["estimator"] == "published"].to_dict("records")
     grid = None if own["cells"].empty else lay_out(own["cells"])
     decimals = 1 if view.high - view.low > 20 else 2
     return Section(
         anchor=anchor,
         title=_title(key, several=several),
         answer=answer(
-            estimates.get("contrast"),
+            headline.get("narratives"),
             own["outcomes"],
             _identities(own["cells"]),
+            wider=headline.get("narratives_and_terms"),
+            left_out=own["leave_one_out"].to_dict("records"),
+            equivalence=_first(own["equivalence"], headline.get("narratives")),
+            power=next(iter(own["power"].to_dict("records")), None),
             dimension=dimension,
             scale=view.scale,
             confidence=view.confidence,
@@ -206,16 +204,30 @@ def _section(
         cells=_picture(figures.get(f"cells-{dimension}-{variant}"), describe_cells(grid, dimension, decimals=decimals)),
         cells_table=None if grid is None else _cells_table(grid, decimals=decimals),
         interaction=_picture(figures.get(f"interaction-{dimension}-{variant}"), describe_interaction(grid, dimension)),
-        outcomes=_outcomes_table(own["outcomes"]),
-        degrees=_degrees_table(own["degrees"], level=coverage(view.confidence)),
-        published=_published(estimates.get("published")),
+        outcomes=outcomes_table(own["outcomes"]),
+        missing=missing_table(own["missing"], level=coverage(view.confidence)),
+        beneath=tuple(beneath_tables(own["families"], level=coverage(view.confidence))),
+        sensitivity=sensitivity_table(own["sensitivity"], level=coverage(view.confidence)),
+        published=_published(next(iter(published), None)),
     )
 
 
 def _keys(table: pd.DataFrame) -> list[tuple[str, str]]:
-    return [
-        (str(dimension), str(variant)) for dimension, variant in zip(table["dimension"], table["variant"], strict=True)
-    ]
+    """Dimension and variant of each row; comparisons, which are between variants, have none."""
+    variants = table["variant"] if "variant" in table else [""] * len(table)
+    return [(str(dimension), str(variant)) for dimension, variant in zip(table["dimension"], variants, strict=True)]
+
+
+def _headlines(gap: pd.DataFrame) -> list[dict[Any, Any]]:
+    return gap.loc[gap["headline"].astype(bool)].to_dict("records")
+
+
+def _first(table: pd.DataFrame, headline: Row | None) -> Row | None:
+    """Return the row of a table that is about the headline's estimator and scope."""
+    if headline is None:
+        return None
+    rows = (row for row in table.to_dict("records") if all(row[k] == headline[k] for k in ("estimator", "scope")))
+    return next(rows, None)
 
 
 def _title(key: tuple[str, str], *, several: bool) -> str:
@@ -248,36 +260,6 @@ def _picture(svg: bytes | None, alt: str) -> Picture | None:
     return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
 
 
-def _gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
-    return Table(
-        (
-            "dimension",
-            "δ, points",
-            f"{level} interval",
-            "SE",
-            "df",
-            "p",
-            Markup("d<sub>z</sub>"),
-            "narratives",
-            "ratings",
-        ),
-        tuple(
-            (
-                title,
-                points(row["delta_points"]),
-                interval(row["ci_low"], row["ci_high"]) if math.isfinite(row["ci_low"]) else MISSING,
-                points(row["se"], signed=False),
-                fixed(row["df"], decimals=0 if float(row["df"]).is_integer() else 1),
-                p_value(row["p"]).removeprefix("p ").removeprefix("= "),
-                points(row["d_z"]),
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
-                count(row["n_ratings"]),
-            )
-            for title, row in rows
-        ),
-    )
-
-
 def _cells_table(grid: Grid, *, decimals: int) -> Table:
     values = grid.mean.to_numpy()
 
@@ -293,49 +275,6 @@ def _cells_table(grid: Grid, *, decimals: int) -> Table:
             for row, term in enumerate(grid.mean.index)
         ),
         frozenset((row, column + 1) for row, column in zip(*grid.in_group.nonzero(), strict=True)),
-    )
-
-
-def _outcomes_table(outcomes: pd.DataFrame) -> Table | None:
-    if outcomes.empty:
-        return None
-    with_mass = bool(outcomes["mean_number_mass"].notna().any())
-    head = ("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end")
-    return Table(
-        (*head, "mean number mass") if with_mass else head,
-        tuple(
-            (
-                _PAIRS.get(row["pairs"], str(row["pairs"])),
-                count(row["n_prompts"]),
-                count(row["n_rated"]),
-                f"{count(row['n_refused'])} ({rate(row['refusal_rate'])})",
-                f"{count(row['n_unparseable'])} ({rate(row['unparseable_rate'])})",
-                count(row["n_failed"]),
-                rate(row["floor_share"]),
-                rate(row["ceiling_share"]),
-                *((rate(row["mean_number_mass"]),) if with_mass else ()),
-            )
-            for row in outcomes.to_dict("records")
-        ),
-    )
-
-
-def _degrees_table(degrees: pd.DataFrame, *, level: str) -> Table | None:
-    if degrees.empty:
-        return None
-    return Table(
-        ("shared dimensions", "gap to sharing none, points", f"{level} interval", "SE", "pairs", "narratives"),
-        tuple(
-            (
-                count(row["n_shared"]),
-                points(row["delta_points"]),
-                interval(row["ci_low"], row["ci_high"]) if math.isfinite(row["ci_low"]) else MISSING,
-                points(row["se"], signed=False),
-                count(row["n_pairs"]),
-                count(row["n_narratives"]),
-            )
-            for row in degrees.to_dict("records")
-        ),
     )
 
 

@@ -26,6 +26,11 @@ ELICITATION: Final = {
         "not asked: digit by digit, 80 on a scale that ends at 10 counts as 8. A "
         "refusal can not be seen this way."
     ),
+    "outside": (
+        "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
+        "answers became numbers, is not known here. A missing rating counts as unparseable unless the table says "
+        "otherwise."
+    ),
     "generate": (
         "The model wrote its answer at temperature 0 (always the most probable next token), and one intensity on the "
         "scale ({scale}) was read from the text. An answer that declines to rate counts as refused, and one from "
@@ -47,29 +52,51 @@ class Answer:
         δ, its interval, p and the counts.
     excluded
         What was left out of it.
+    bound
+        How large a gap is ruled out, and how small a one could have been found.
     scope
-        What it speaks about, and what not.
+        What the interval speaks about.
+    wider
+        What can be said of other identities.
     """
 
     lead: str
     evidence: str
     excluded: str
+    bound: str
     scope: str
+    wider: str
 
 
 def answer(
-    gap: Row | None, outcomes: pd.DataFrame, identities: list[str], *, dimension: str, scale: str, confidence: float
+    gap: Row | None,
+    outcomes: pd.DataFrame,
+    identities: list[str],
+    *,
+    wider: Row | None,
+    left_out: Sequence[Row],
+    equivalence: Row | None,
+    power: Row | None,
+    dimension: str,
+    scale: str,
+    confidence: float,
 ) -> Answer:
     """Put a gap in words.
 
     Parameters
     ----------
     gap
-        The contrast's row of the gap table, or None if there is none.
+        The headline's row of the gap table, or None if there is none.
     outcomes
         Rows of the outcomes table of the same dimension and variant.
     identities
         Wordings that the gap is about.
+    wider
+        The headline's row for any such identities.
+    left_out
+        Rows of the table of gaps without each group.
+    equivalence, power
+        Rows of these tables for the headline.
     dimension
         The dimension's name in the tables: in an intersection, out-group is sharing none of the crossed dimensions.
     scale
@@ -80,13 +107,15 @@ def answer(
     named = ", ".join(identities[:_IDENTITIES_NAMED])
     rest = len(identities) - _IDENTITIES_NAMED
     listed = f" ({named}{f' and {rest} more' if rest > 0 else ''})" if identities else ""
-    scope = f"Scope: these identities{listed}, and any such narratives. It says nothing of other identities."
+    scope = f"This speaks of these identities{listed}, and of any such narratives."
     if gap is None or not math.isfinite(gap["delta_points"]):
         return Answer(
             lead="δ could not be estimated from this run.",
             evidence="No number is reported in its place; the notes and the outcomes below say what is missing.",
             excluded=_excluded(gap, outcomes),
+            bound="",
             scope="",
+            wider="",
         )
     delta, low, high = float(gap["delta_points"]), float(gap["ci_low"]), float(gap["ci_high"])
     inside, outside = (
@@ -105,9 +134,50 @@ def answer(
         lead = f"{said}."
     evidence = (
         f"δ = {points(delta)} points on the {scale} scale ({spread}; {p_value(float(gap['p']))}), from "
-        f"{plural(gap['n_narratives'], 'narrative')} and {plural(gap['n_ratings'], 'rating')}."
+        f"{plural(gap['n_narratives'], 'narrative')} and {plural(gap['n_ratings'], 'rating')}"
+        f"{', by the mixed model' if gap['estimator'] == 'mixed' else ''}."
     )
-    return Answer(lead=lead, evidence=evidence, excluded=_excluded(gap, outcomes), scope=scope)
+    return Answer(
+        lead=lead,
+        evidence=evidence,
+        excluded=_excluded(gap, outcomes),
+        bound=_bound(equivalence, power),
+        scope=scope,
+        wider=_wider(wider, left_out, confidence=confidence),
+    )
+
+
+def _bound(equivalence: Row | None, power: Row | None) -> str:
+    """Say what size of gap the data rule out, and what size they could have shown."""
+    said = []
+    if equivalence is not None and math.isfinite(equivalence["largest_gap"]):
+        level, largest = coverage(equivalence["level"]), points(equivalence["largest_gap"], signed=False)
+        said.append(f"No gap larger than {largest} points in either direction ({level} interval).")
+        if math.isfinite(equivalence["margin"]):
+            margin = points(equivalence["margin"], signed=False)
+            said.append(f"Against the margin of {margin} points: {equivalence['verdict']}.")
+    if power is not None and math.isfinite(power["detectable_points"]):
+        said.append(
+            f"As many such narratives find a gap of {points(power['detectable_points'], signed=False)} points with a "
+            f"probability of {power['power']:.0%}."
+        )
+    return " ".join(said)
+
+
+def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> str:
+    """Say what δ tells of any such identities, or that nothing is claimed."""
+    if wider is None:
+        return ""
+    gaps = [float(row["delta_points"]) for row in left_out]
+    spread = f" Without one group at a time, δ goes from {interval(min(gaps), max(gaps))} points." if gaps else ""
+    if not math.isfinite(wider["ci_low"]):
+        return f"Nothing is claimed about other identities: {wider['note']}.{spread}"
+    low, high = float(wider["ci_low"]), float(wider["ci_high"])
+    said = "is compatible with no gap" if low <= 0.0 <= high else "leaves out 0"
+    return (
+        f"If these {len(gaps)} groups stand for others like them, the {coverage(confidence)} interval is "
+        f"{interval(low, high)} ({p_value(float(wider['p']))}) and {said}.{spread}"
+    )
 
 
 def _direction(delta: float) -> str:

@@ -84,6 +84,23 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     return weights
 
 
+def in_group_weights(cube: NarrativeCube) -> FloatArray:
+    """Weights of δ's contrast, shape (P, E): the last row of :func:`contrast_weights`; baselines must be left out.
+
+    Raises
+    ------
+    NotEstimableError
+        If no pair of the cube is in-group, or as :func:`contrast_weights`.
+    """
+    if not cube.in_group.any():
+        raise NotEstimableError(
+            f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, cube.in_group.shape))} "
+            "pairs of identities: nothing is in-group"
+        )
+    weights: FloatArray = contrast_weights(cube.n_shared)[-1]
+    return weights
+
+
 def complete_narratives(cube: NarrativeCube) -> BoolArray:
     """Say, shape (N,), which narratives have a rating in every cell of the cube."""
     return ~np.asarray(np.isnan(cube.y).any(axis=(1, 2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,26 @@ class GapEstimate:
     n_ratings: int
     not_estimable: str = ""
     by_narrative: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+
+    def with_informative(self, n_informative: int, *, confidence: float) -> GapEstimate:
+        """Return the estimate with the degrees of freedom of the narratives that tell of it, where not all do."""
+        se, df, reason = self.se, float(n_informative - 1), ""
+        if n_informative < 2:
+            se, df = float("nan"), float("nan")
+            reason = "one narrative says nothing about how narratives differ"
+        elif self.not_estimable:
+            reason = f"all {self.n_narratives} narratives {SAME}"
+        low, high, p = t_interval(self.delta_points, se, df, confidence=confidence)
+        return replace(
+            self,
+            se=se,
+            df=df,
+            ci_low=low,
+            ci_high=high,
+            p=p,
+            d_z=self.delta_points / (se * n_informative**0.5) if n_informative > 0 else float("nan"),
+            not_estimable=reason,
+        )
 
 
 def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tuple[float, float, float]:

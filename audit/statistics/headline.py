@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_by_narrative, contrast_weights
+from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.mixed import MixedFit, fit_mixed
 
@@ -38,13 +38,13 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> Headline:
     Raises
     ------
     NotEstimableError
-        As :func:`~audit.statistics.contrasts.contrast_weights` and :func:`~audit.statistics.mixed.fit_mixed`.
+        As :func:`~audit.statistics.contrasts.in_group_weights` and :func:`~audit.statistics.mixed.fit_mixed`.
     """
     compared = cube.without_baselines()
     if np.isnan(compared.y).any():
         fit = fit_mixed(compared)
         return Headline("mixed", fit.estimate(confidence=confidence), fit)
-    weights = contrast_weights(compared.n_shared)[-1]
+    weights = in_group_weights(compared)
     used = np.ones(len(compared.y), dtype=np.bool_)
     contrasts, rounding = contrast_by_narrative(compared.y, weights, used=used)
     estimate = summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=compared.y.size)

@@ -110,7 +110,9 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
         If the ratings do not determine δ or the variances: no rating of a kind, fewer than two narratives with both,
         δ not to be told from the identities' effects, no variation beyond them, or too few ratings.
     """
-    compared = _with_ratings(cube.without_baselines())
+    whole = cube.without_baselines()
+    known = _with_ratings(whole)
+    compared = whole.select(*known)
     y, in_group = compared.y.reshape(len(compared.y), -1), compared.in_group.ravel()
     valid = ~np.isnan(y)
     n_informative = _count_informative(valid, in_group)
@@ -127,6 +129,10 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
     residuals = np.where(valid, y - fitted, 0.0)
     deviations = _deviations(reml, found)
     freed = residuals - np.where(valid, deviations[:, :1] + deviations[:, 1:] * in_group, 0.0)
+    cell_means = np.full(whole.in_group.shape, np.nan)
+    cell_means[np.ix_(*known)] = (fitted + divide(freed.sum(axis=0), valid.sum(axis=0))).reshape(
+        compared.in_group.shape
+    )
     by_narrative = np.full(len(y), np.nan)
     if not crossed:
         # [(X'V⁻¹X)⁻¹ X'V⁻¹e] of δ, narrative by narrative; over all of them it is 0.
@@ -148,7 +154,7 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
         criterion=found.criterion,
         boundary=bool(theta[0] == 0 or (theta[2:] == 0).any()),
         converged=converged,
-        cell_means=(fitted + divide(freed.sum(axis=0), valid.sum(axis=0))).reshape(compared.in_group.shape),
+        cell_means=cell_means,
         by_narrative=by_narrative,
         n_narratives=int(np.count_nonzero(reml.class_of >= 0)),
         n_informative=n_informative,
@@ -156,12 +162,11 @@ def fit_mixed(cube: NarrativeCube, *, crossed: bool = False) -> MixedFit:
     )
 
 
-def _with_ratings(compared: NarrativeCube) -> NarrativeCube:
-    """Leave out identities without any rating, unless nobody has one."""
-    rated: BoolArray = ~np.isnan(compared.y)
-    if not rated.any():
-        return compared
-    return compared.select(np.asarray(rated.any(axis=(0, 2))), np.asarray(rated.any(axis=(0, 1))))
+def _with_ratings(cube: NarrativeCube) -> tuple[BoolArray, BoolArray]:
+    """Say which perceivers and which experiencers have a rating; all of them if nobody has."""
+    rated = ~np.isnan(cube.y)
+    some = rated if rated.any() else ~rated
+    return np.asarray(some.any(axis=(0, 2))), np.asarray(some.any(axis=(0, 1)))
 
 
 def _deviations(reml: Reml, found: Solution) -> FloatArray:

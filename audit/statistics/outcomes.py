@@ -17,7 +17,7 @@ _TOLERANCE: Final = 1e-9
 """How far from an end of the scale, in scale lengths, an expected value still counts as at it."""
 
 
-def outcome_table(ratings: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
+def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_mass: float = 0.5) -> pd.DataFrame:
     """Count what became of the prompts between identities of the same group, of different ones, and with baselines.
 
     Parameters
@@ -26,6 +26,8 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float) -> pd.DataF
         Columns of ``schema.RATINGS``, one row a prompt, all on one scale.
     low, high
         The scale's two ends, in points.
+    min_number_mass
+        Number mass below which numbers are the lesser part of an answer, between 0 and 1.
 
     Returns
     -------
@@ -63,6 +65,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float) -> pd.DataF
             "mean_number_mass": divide(
                 _with_total(np.bincount(kinds[has_mass], weights=mass[has_mass], minlength=3)), by_kind(has_mass)
             ),
+            "low_mass_share": divide(by_kind(mass < min_number_mass), by_kind(has_mass)),
         }
         rows.extend(
             {"dimension": dimension, "variant": variant, "pairs": pairs}

@@ -138,7 +138,7 @@ class Reml:
     def n_fixed(self) -> int:
         """Number of columns whose coefficients are fixed."""
         n_random: int = sum(block.stop - block.start for block in self.blocks)
-        return self.columns.shape[1] - n_random
+        return int(self.columns.shape[1]) - n_random
 
     def within(self) -> tuple[float, int]:
         """Return what is left of the sum of squares, and of its degrees of freedom, by fixed effects of narratives."""

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-from cubes import cube_of, mask_of
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube

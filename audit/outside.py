@@ -1,0 +1,520 @@
+"""Ratings that another tool collected become our ratings table: two files in, one checked table out.
+
+One file holds the ratings, one row a prompt; the other says which group each identity belongs to. Neither is trusted:
+what does not add up ends in one line that names the file, the line and the remedy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.errors import ParserError, ParserWarning
+
+from audit.errors import AuditError, ConfigError, StoreError
+from audit.provenance import now, versions
+from audit.schema import RATINGS, Status
+from audit.wording import plural
+from stimuli.errors import StimulusError, suggest
+from stimuli.identities import NO_PERSONA, UNSPECIFIED
+from stimuli.yaml_files import read_text
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+METHOD: Final = "outside"
+"""How the manifest calls the elicitation of ratings that we did not collect."""
+ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
+"""What a whole column reads where the ratings file has none."""
+
+_REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
+_OPTIONAL: Final = (*ABSENT, "status")
+_STATUSES: Final = tuple(status.value for status in Status)
+_RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
+_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
+"""What makes two rows the same prompt."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutsideRatings:
+    """Ratings of another tool in our form, and the files they were read from.
+
+    Attributes
+    ----------
+    ratings
+        Columns of :data:`audit.schema.RATINGS` in the file's order, typed as a run folder gives them; what another
+        tool does not tell (``number_mass``, ``mode``, ``spread``) is missing and ``response`` empty.
+    low, high
+        Ends of the rating scale, in points.
+    ratings_path, groups_path
+        The files, as the user named them.
+    ratings_sha256, groups_sha256
+        Of the files' bytes.
+    status_given
+        Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable,
+        though it may have been a refusal.
+    """
+
+    ratings: pd.DataFrame
+    low: float
+    high: float
+    ratings_path: Path
+    groups_path: Path
+    ratings_sha256: str
+    groups_sha256: str
+    status_given: bool
+
+
+def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> OutsideRatings:
+    """Read ratings that another tool collected, and check them.
+
+    Parameters
+    ----------
+    ratings
+        A ``.csv`` or ``.parquet`` file, one row a prompt. Columns: ``perceiver`` and ``experiencer``, the wordings of
+        the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
+        ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.schema.Status`) may be left out; other
+        columns are not read.
+    groups
+        A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
+        depends on it. The group ``unspecified`` is the baseline. Terms that no rating has are ignored.
+    low, high
+        Ends of the rating scale, in points.
+
+    Raises
+    ------
+    StoreError
+        If a file can not be read: absent, empty, not UTF-8, or not of the form that its suffix says.
+    ConfigError
+        If the scale's ends are not in order, or a file lacks a column or has it twice, or has no rows, an empty label,
+        a rating that is no number of the scale, a status that is unknown or contradicts its rating, a prompt twice, a
+        narrative of two emotions, or a term without a group or with two.
+
+    Notes
+    -----
+    Names of columns are compared without regard to case and surrounding blanks; labels are taken as they stand, but
+    for surrounding blanks. A line of a CSV may be shorter than its header, since spreadsheets leave out empty cells at
+    the end.
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ConfigError(f"low={low:g} high={high:g}: low must be below high; name the two ends of the rating scale")
+    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL)
+    labels = {
+        name: _words(table, name, absent=default)
+        for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
+    }
+    intensity = _intensities(table)
+    status = _statuses(table, intensity)
+    _check_scale(table, intensity, low=low, high=high)
+    _check_prompts(table, labels)
+    _check_emotions(table, labels)
+    mapping = _read_table("groups", groups, ("term", "group"), ("dimension",))
+    sides, names = _groups_of(table, mapping, labels)
+    unspecified = names.index(UNSPECIFIED) if UNSPECIFIED in names else -1
+    baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
+    same = (sides[0] == sides[1]) & ~baseline
+    n_rows = table.n_rows
+    columns: dict[str, Any] = {
+        **labels,
+        "prompt_index": np.arange(n_rows, dtype=np.int64),
+        "perceiver_group": _categorical(sides[0], names),
+        "experiencer_group": _categorical(sides[1], names),
+        "in_group": pd.arrays.BooleanArray(same, baseline),
+        "n_shared": pd.arrays.IntegerArray(same.astype(np.int8), baseline.copy()),
+        "status": _categorical(status, _STATUSES),
+        "intensity": intensity,
+        "response": pd.Series("", index=range(n_rows)),
+        **{name: np.full(n_rows, np.nan) for name in ("number_mass", "mode", "spread")},
+    }
+    return OutsideRatings(
+        ratings=pd.DataFrame(columns, columns=list(RATINGS), copy=False),
+        low=low,
+        high=high,
+        ratings_path=ratings,
+        groups_path=groups,
+        ratings_sha256=table.sha256,
+        groups_sha256=mapping.sha256,
+        status_given="status" in table.columns,
+    )
+
+
+def describe_outside(
+    outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a run folder that holds outside ratings.
+
+    Parameters
+    ----------
+    outside
+        What was read.
+    command
+        The command line that asked for it.
+    seed
+        Of the analysis's random draws.
+    model
+        Whose ratings these are; None names the ratings file instead.
+
+    Notes
+    -----
+    All ratings make one shard. ``counts`` and ``config.statistics`` are the analysis's to add. Engine, hardware and
+    timings are left out: nobody told us.
+    """
+    ratings, time = outside.ratings, now()
+    name = model or outside.ratings_path.name
+    emotions = [str(emotion) for emotion in ratings["emotion"].cat.categories]
+    given = emotions != [ABSENT["emotion"]]
+    scale = {"low": outside.low, "high": outside.high}
+    return {
+        "status": "complete",
+        "command": command,
+        "started": time,
+        "finished": time,
+        "n_prompts": len(ratings),
+        "shard_size": len(ratings),
+        "seed": seed,
+        "model": {"name": name},
+        "elicitation": {"method": METHOD},
+        "scale": {**scale, "low_label": "", "high_label": ""},
+        "stimuli": {
+            "source": outside.ratings_path.name,
+            "n_narratives": ratings["narrative_id"].nunique(),
+            "n_emotions": len(emotions) if given else None,
+            "emotions": emotions if given else None,
+        },
+        "prompt": {"variant": ", ".join(map(str, ratings["variant"].cat.categories))},
+        "dimensions": [str(dimension) for dimension in ratings["dimension"].cat.categories],
+        "outside": {
+            "ratings": str(outside.ratings_path),
+            "ratings_sha256": outside.ratings_sha256,
+            "groups": str(outside.groups_path),
+            "groups_sha256": outside.groups_sha256,
+            "status_given": outside.status_given,
+        },
+        "versions": versions(),
+        "config": {
+            "ratings": str(outside.ratings_path),
+            "groups": str(outside.groups_path),
+            **scale,
+            "model": name,
+        },
+        "identity": {
+            "model": {"name": name},
+            "scale": scale,
+            "outside": {"ratings": outside.ratings_sha256, "groups": outside.groups_sha256},
+        },
+    }
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The columns of a file that we read, and how to say where in it a row stands."""
+
+    name: str
+    path: Path
+    sha256: str
+    columns: dict[str, pd.Series]
+    n_rows: int
+
+    def place(self, row: int) -> str:
+        """Name a row, counted from 0, as the user's editor does."""
+        if self.path.suffix.lower() == ".csv":
+            with contextlib.suppress(csv.Error):  # a cell longer than that reader's limit
+                return f"line {next(itertools.islice(_records(self.path), row + 1, None))[0]}"
+        return f"row {row + 1}"
+
+    def refuse(self, wrong: BoolArray, fault: str) -> NoReturn:
+        """Raise ConfigError for the first of the rows that are wrong."""
+        n_more = int(wrong.sum()) - 1
+        more = f" (and {n_more:,} more)" if n_more else ""
+        raise ConfigError(f"{self.name}: {self.place(int(np.argmax(wrong)))}{more}: {fault}")
+
+
+def _read_table(option: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> _Table:
+    name, suffix = f"{option}={path}", path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise ConfigError(
+            f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a .csv or a .parquet file"
+        )
+    if not path.is_file():
+        raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
+    with _reading(name, path):
+        with path.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        read = _read_csv if suffix == ".csv" else _read_parquet
+        columns = read(name, path, required, optional)
+    n_rows = len(columns[required[0]])
+    if not n_rows:
+        raise ConfigError(f"{name}: has columns but no rows")
+    return _Table(name, path, sha256, columns, n_rows)
+
+
+@contextlib.contextmanager
+def _reading(name: str, path: Path) -> Iterator[None]:
+    """Turn what a file may do to its reader into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{name} can not be read ({error.strerror or error})") from error
+    except csv.Error as error:
+        raise StoreError(f"{name} can not be read as CSV ({error})") from error
+    except UnicodeDecodeError as error:
+        try:
+            read_text(path)  # the parser counts from somewhere inside the file; this names the line
+        except StimulusError as fault:
+            raise StoreError(f"{name}{str(fault).removeprefix(str(path))}") from error
+        raise
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV, its header first, each with the line that it begins on; blank lines are skipped."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream)
+        line = 1
+        for record in reader:
+            if len(record) > 1 or any(cell.strip() for cell in record):
+                yield line, record
+            line = reader.line_num + 1
+
+
+def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
+    _, header = next(_records(path), (0, []))
+    if not header:
+        raise StoreError(f"{name} is empty")
+    found = _find_columns(name, header, required, optional)
+    # As text, for pandas would make 7 of the name 007; of what is not needed, whole responses perhaps, a byte a cell.
+    types = dict.fromkeys(range(len(header)), "S1") | dict.fromkeys(found.values(), "object")
+    try:
+        with path.open("rb") as stream, warnings.catch_warnings():
+            warnings.simplefilter("error", ParserWarning)
+            parsed = pd.read_csv(
+                stream,
+                header=0,
+                names=list(types),
+                index_col=False,
+                dtype=types,
+                keep_default_na=False,
+                na_values=[""],
+            )
+    except (ParserError, ParserWarning) as error:
+        raise _malformed(name, path, len(header), error) from error
+    return {column: parsed[place] for column, place in found.items()}
+
+
+def _malformed(name: str, path: Path, n_columns: int, error: Exception) -> AuditError:
+    """Say where the parser's complaint comes from: a row that is too long, or a quotation that never ends."""
+    line = 0
+    for line, record in _records(path):
+        if len(record) > n_columns:
+            return ConfigError(
+                f"{name}: line {line} has {len(record)} cells and the header {n_columns}; put quotation marks around "
+                "text that holds a comma, and write decimals with a point"
+            )
+    if "EOF inside string" in str(error):
+        return ConfigError(f"{name}: the quotation mark that opens on line {line} is never closed; close or remove it")
+    return StoreError(f"{name} can not be read as CSV ({' '.join(str(error).split())})")
+
+
+def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
+    try:
+        with path.open("rb") as stream:  # by its path, folders named a=b would become columns
+            table = pd.read_parquet(stream, dtype_backend="pyarrow")
+    except (OSError, ValueError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rpartition("'<Buffer>': ")[2].rstrip(".")
+        raise StoreError(f"{name} can not be read as Parquet ({reason}); write it anew, or as CSV") from error
+    if any(level is not None for level in table.index.names):
+        table = table.reset_index()  # pandas writes an index as columns, and makes them an index again
+    found = _find_columns(name, [str(column) for column in table.columns], required, optional)
+    return {column: table.iloc[:, place] for column, place in found.items()}
+
+
+def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
+    """Return the places of the columns that there are."""
+    known = [column.strip().casefold() for column in header]
+    for column in (*required, *optional):
+        if known.count(column) > 1:
+            raise ConfigError(f"{name}: {known.count(column)} columns are called {column!r}; keep one")
+    for column in required:
+        if column not in known:
+            hint = "; separate the cells by commas" if len(known) == 1 else ""
+            raise ConfigError(f"{name}: no column {column!r}; {suggest(column, known)}{hint}")
+    return {column: known.index(column) for column in (*required, *optional) if column in known}
+
+
+# --- Columns ---------------------------------------------------------------------------------------------------------
+
+
+def _categorical(codes: npt.NDArray[Any], names: Sequence[str]) -> pd.Categorical:
+    """Label the codes, with categories in order of first appearance, as a run folder has them."""
+    places, used = pd.factorize(codes)
+    return pd.Categorical.from_codes(places, categories=pd.Index([names[code] for code in used]))
+
+
+def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
+    if column not in table.columns:
+        return _categorical(np.zeros(table.n_rows, dtype=np.int8), [absent])
+    codes, found = pd.factorize(table.columns[column])
+    texts = [*(str(text).strip() for text in found), ""]  # the last for the code of a missing one, -1
+    names = list(dict.fromkeys(filter(None, texts)))
+    place = {name: code for code, name in enumerate(names)} | {"": -1}
+    codes = np.array([place[text] for text in texts])[codes]
+    if (codes < 0).any():
+        table.refuse(codes < 0, f"the {column} is empty; fill it or leave the row out")
+    return _categorical(codes, names)
+
+
+def _intensities(table: _Table) -> FloatArray:
+    """Return the ratings as floats, NaN where there is none."""
+    column = table.columns["rating"]
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        column = column.astype(str if pd.api.types.is_bool_dtype(column.dtype) else object)
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(values) & column.notna().to_numpy()
+    wrong[wrong] = column[wrong].astype(str).str.strip() != ""
+    if wrong.any():
+        table.refuse(
+            wrong,
+            f"the rating {str(column.iloc[int(np.argmax(wrong))])!r} is not a number; write it like 72 or 72.5, or "
+            "leave it empty where there is none",
+        )
+    return values
+
+
+def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
+    """Return the status of each row as its place among the statuses."""
+    missing = np.isnan(intensity)
+    if "status" not in table.columns:
+        return np.where(missing, _UNPARSEABLE, _RATED).astype(np.int8)
+    words = _words(table, "status")
+    names = [str(name) for name in words.categories]
+    for code, name in enumerate(names):
+        if name not in _STATUSES:
+            table.refuse(words.codes == code, f"there is no status {name!r}; {suggest(name, _STATUSES)}")
+    status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
+    wrong = (status == _RATED) == missing
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
+        table.refuse(wrong, f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'")
+    return status
+
+
+# --- What must hold across rows --------------------------------------------------------------------------------------
+
+
+def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: float) -> None:
+    beyond = (intensity < low) | (intensity > high)
+    if beyond.any():
+        table.refuse(
+            beyond,
+            f"the rating {intensity[int(np.argmax(beyond))]:.12g} is outside the scale from {low:.12g} to {high:.12g}; "
+            "give its ends with low= and high=, or mend the file",
+        )
+
+
+def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
+    prompts = pd.DataFrame({name: labels[name].codes for name in _PROMPT}, copy=False)
+    again = prompts.duplicated().to_numpy()
+    if again.any():
+        row = int(np.argmax(again))
+        first = int(np.argmax((prompts == prompts.iloc[row]).all(axis=1).to_numpy()))
+        prompt = ", ".join(f"{name} {labels[name][row]!r}" for name in _PROMPT)
+        table.refuse(
+            again,
+            f"this prompt was on {table.place(first)} already: {prompt}; keep one row for it (their mean, if it was "
+            "asked again), or tell them apart in a column variant",
+        )
+
+
+def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
+    narratives, emotions = labels["narrative_id"], labels["emotion"]
+    emotion_of = np.zeros(len(narratives.categories), dtype=emotions.codes.dtype)
+    emotion_of[narratives.codes[::-1]] = emotions.codes[::-1]  # the last that is written is the first row's
+    earlier = emotion_of[narratives.codes]
+    other = earlier != emotions.codes
+    if other.any():
+        row = int(np.argmax(other))
+        table.refuse(
+            other,
+            f"narrative {narratives[row]!r} has the emotion {emotions[row]!r} here and "
+            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each",
+        )
+
+
+def _groups_of(
+    table: _Table, mapping: _Table, labels: dict[str, pd.Categorical]
+) -> tuple[list[npt.NDArray[np.intp]], list[str]]:
+    """Return the group of each row's perceiver and experiencer as codes, and the groups that they stand for."""
+    by_dimension = "dimension" in mapping.columns
+    if by_dimension and "dimension" not in table.columns:
+        raise ConfigError(
+            f"{mapping.name} has a column 'dimension' and {table.name} has none; give it to both, or to neither"
+        )
+    group_of = _read_groups(mapping, by_dimension=by_dimension)
+    names = list(dict.fromkeys(group_of.values()))
+    dimensions = labels["dimension"]
+    scopes = [str(dimension) if by_dimension else "" for dimension in dimensions.categories]
+    known = {scope for scope, _ in group_of}
+    for code, scope in enumerate(scopes):
+        if scope not in known:
+            fault = f"{mapping.name} has no dimension {scope!r}; {suggest(scope, known)}"
+            table.refuse(dimensions.codes == code, fault)
+    sides: list[npt.NDArray[np.intp]] = []
+    lacking: dict[tuple[str, str], None] = {}
+    for side in ("perceiver", "experiencer"):
+        terms = labels[side]
+        of_term = [[group_of.get((scope, term)) for term in terms.categories] for scope in scopes]
+        lookup = np.array([[-1 if group is None else names.index(group) for group in row] for row in of_term])
+        sides.append(lookup[dimensions.codes, terms.codes])
+        asked = np.zeros(lookup.shape, dtype=np.bool_)
+        asked[dimensions.codes, terms.codes] = True
+        lacking |= {(scopes[d], terms.categories[t]): None for d, t in np.argwhere(asked & (lookup < 0))}
+    if lacking:
+        scope, term = next(iter(lacking))
+        of_it = np.asarray((labels["perceiver"] == term) | (labels["experiencer"] == term))
+        of_it &= np.array([known_scope == scope for known_scope in scopes])[dimensions.codes]
+        where = f" in dimension {scope!r}" if scope else ""
+        more = f" (and for {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
+        options = [known_term for known_scope, known_term in group_of if known_scope == scope]
+        raise ConfigError(
+            f"{mapping.name}: no group for the term {term!r}{where}{more}, which stands in "
+            f"{plural(of_it.sum(), 'row')} of {table.name} (first: {table.place(int(np.argmax(of_it)))}); add it, or "
+            f"mend its wording: {suggest(term, options)}"
+        )
+    return sides, names
+
+
+def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str], str]:
+    """Return the group of each dimension's terms; the dimension is empty where groups do not depend on it."""
+    terms, groups = _words(mapping, "term"), _words(mapping, "group")
+    dimensions = _words(mapping, "dimension") if by_dimension else [""] * mapping.n_rows
+    group_of: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], int] = {}
+    for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
+        if group.casefold() == NO_PERSONA:
+            raise ConfigError(
+                f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is our name for a "
+                f"perceiver without identity; call it otherwise, or {UNSPECIFIED!r} if it is a baseline"
+            )
+        key, named = (dimension, term), UNSPECIFIED if group.casefold() == UNSPECIFIED else group
+        if group_of.setdefault(key, named) != named:
+            where = f" of dimension {dimension!r}" if by_dimension else ""
+            raise ConfigError(
+                f"{mapping.name}: {mapping.place(row)}: the term {term!r}{where} is in group {named!r} here and in "
+                f"{group_of[key]!r} on {mapping.place(first[key])}; keep one"
+            )
+        first.setdefault(key, row)
+    return group_of

@@ -1,0 +1,201 @@
+"""The statistics tables as the page shows them: which columns, in which words, rounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.sentences import Row
+from audit.wording import MISSING, SCOPES, count, fixed, interval, p_value, points, rate
+
+_PAIRS: Final = {
+    "in_group": "in-group pairs",
+    "out_group": "out-group pairs",
+    "baseline": "pairs with a baseline",
+    "all": "all pairs",
+}
+_FAMILIES: Final = {
+    "uplift": "Against the unspecified perceiver: the two parts that add up to δ",
+    "degree": "Gap by the number of shared dimensions, against sharing none",
+    "valence": "δ within positive, negative and neutral emotions",
+    "emotion": "δ within each emotion",
+    "cluster": "Cultural clusters: pairs within one, and each cluster's gap to the others",
+    "group": "Each group's gap to all others",
+    "pair": "Gaps of pairs of groups",
+}
+_SHOWN_PAIRS: Final = 20
+_OUTCOMES: Final = {
+    "refused": "refused",
+    "unparseable": "unparseable",
+    "failed": "failed",
+    "missing": "no rating, for any reason",
+}
+_CHECKS: Final = {
+    "listwise": "complete narratives alone",
+    "equal_narratives": "every narrative's own gap, equally weighted",
+    "within_narratives": "least squares within narratives",
+    "worst_case_low": "every missing rating at the end that lowers δ most",
+    "worst_case_high": "every missing rating at the end that raises δ most",
+    "tipping_point": "shift of all missing ratings at which δ would be 0",
+    "number_mass_weighted": "ratings weighted by number mass",
+    "number_mass_above": "ratings of enough number mass alone",
+    "ranks": "ranks within each narrative (percentile points)",
+    "mode": "the most probable number in place of the mean",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as it is shown: the first column heads its rows; ``framed`` holds the places of in-group cells."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    framed: frozenset[tuple[int, int]] = frozenset()
+
+
+def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
+    """Show the headline gaps, each in both scopes."""
+    head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", Markup("d<sub>z</sub>"))
+    return Table(
+        (*head, "narratives", "ratings", "estimator"),
+        tuple(
+            (
+                title,
+                SCOPES[row["scope"]],
+                *_estimate(row),
+                points(row["d_z"]),
+                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
+                count(row["n_ratings"]),
+                row["note"] or str(row["estimator"]),
+            )
+            for title, row in rows
+        ),
+    )
+
+
+def _estimate(row: Row) -> tuple[str, str, str, str, str]:
+    return (
+        points(row["delta_points"]),
+        _interval(row),
+        points(row["se"], signed=False),
+        fixed(row["df"], decimals=0 if float(row["df"]).is_integer() else 1),
+        _p(row["p"]),
+    )
+
+
+def _interval(row: Row) -> str:
+    return interval(row["ci_low"], row["ci_high"]) if math.isfinite(row["ci_low"]) else MISSING
+
+
+def _p(p: float) -> str:
+    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
+
+
+def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
+    """Show what became of the prompts, by kind of pair."""
+    if outcomes.empty:
+        return None
+    with_mass = bool(outcomes["mean_number_mass"].notna().any())
+    head = ("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end")
+    return Table(
+        (*head, "mean number mass", "of low number mass") if with_mass else head,
+        tuple(
+            (
+                _PAIRS.get(row["pairs"], str(row["pairs"])),
+                count(row["n_prompts"]),
+                count(row["n_rated"]),
+                f"{count(row['n_refused'])} ({rate(row['refusal_rate'])})",
+                f"{count(row['n_unparseable'])} ({rate(row['unparseable_rate'])})",
+                count(row["n_failed"]),
+                rate(row["floor_share"]),
+                rate(row["ceiling_share"]),
+                *((rate(row["mean_number_mass"]), rate(row["low_mass_share"])) if with_mass else ()),
+            )
+            for row in outcomes.to_dict("records")
+        ),
+    )
+
+
+def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
+    """Show the gaps of refusals and other missing ratings; None where nothing is missing."""
+    rows = missing.loc[missing["n_with_outcome"] > 0].to_dict("records")
+    if not rows:
+        return None
+    return Table(
+        ("outcome", "in-group", "out-group", "gap, percentage points", f"{level} interval", "p", "narratives", "note"),
+        tuple(
+            (
+                _OUTCOMES.get(row["outcome"], str(row["outcome"])),
+                rate(row["rate_in_group"]),
+                rate(row["rate_out_group"]),
+                points(row["gap_pp"]),
+                _interval(row),
+                _p(row["p"]),
+                count(row["n_narratives"]),
+                row["note"],
+            )
+            for row in rows
+        ),
+    )
+
+
+def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str, Table]]:
+    """Show what lies beneath δ, family by family; of the pairs only those of the smallest p."""
+    for family, title in _FAMILIES.items():
+        own = families.loc[families["family"] == family]
+        if own.empty:
+            continue
+        rows, shown = (
+            own,
+            f"{title} ({count(len(own))}; {own['method'].iloc[0]} over {count(own['family_size'].max())})",
+        )
+        if family == "pair":
+            rows = own.sort_values("p", kind="stable").head(_SHOWN_PAIRS)
+            if len(rows) < len(own):
+                shown = f"{shown}: the {count(len(rows))} of the smallest p; all are in tables/families.csv"
+        head = ("", "gap, points", f"{level} interval", "p", "p, corrected", "narratives", "note")
+        yield (
+            shown,
+            Table(
+                head,
+                tuple(
+                    (
+                        f"{row['member']} and {row['partner']}" if row["partner"] else str(row["member"]),
+                        points(row["delta_points"]),
+                        _interval(row),
+                        _p(row["p"]),
+                        _p(row["p_adjusted"]),
+                        count(row["n_narratives"]),
+                        row["note"],
+                    )
+                    for row in rows.to_dict("records")
+                ),
+            ),
+        )
+
+
+def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
+    """Show how δ changes under other assumptions."""
+    if sensitivity.empty:
+        return None
+    return Table(
+        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share", "note"),
+        tuple(
+            (
+                _CHECKS.get(row["check"], str(row["check"])),
+                points(row["shift_points"] if row["check"] == "tipping_point" else row["delta_points"]),
+                _interval(row),
+                _p(row["p"]),
+                count(row["n_narratives"]),
+                count(row["n_ratings"]),
+                rate(row["share"]),
+                row["note"],
+            )
+            for row in sensitivity.to_dict("records")
+        ),
+    )

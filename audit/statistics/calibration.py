@@ -1,0 +1,560 @@
+"""How often each estimate of δ errs on data like a run's own: false positives, coverage and power, by simulation.
+
+The truth is known because it was drawn: ratings of the run's design, with the spread of its narratives, identities and
+missing ratings, or with any other. An interval that covers 95% in theory is shown to, or not, where it will be used.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, special
+
+from audit.errors import NotEstimableError
+from audit.schema import CALIBRATION
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import gap_by_narrative, sign_flip_p
+from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.mixed import MixedFit, fit_mixed
+from audit.statistics.planning import detectable_gap
+from audit.statistics.published import published_gap
+from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide, split_ratings
+from audit.statistics.scopes import adjusted_gap, group_scope
+
+ESTIMATORS: Final = (
+    ("contrast", "narratives"),
+    ("mixed", "narratives"),
+    ("mixed_crossed", "narratives"),
+    ("equal_narratives", "narratives"),
+    ("headline", "narratives_and_terms"),
+    ("published", ""),
+)
+"""Estimator and scope of each row, in the table's order."""
+
+_NAN: Final = float("nan")
+_REFUSED: Final = STATUSES.index("refused")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What ratings are drawn from.
+
+    Attributes
+    ----------
+    level
+        Mean rating of an out-group pair, in points.
+    perceiver_effects, experiencer_effects
+        Shapes (P,) and (E,), in points; the same in every data set.
+    pair_sd
+        Standard deviation of the effects of pairs, in points, drawn anew in every data set: other identities would
+        have others.
+    group_gap_sd
+        Standard deviation, in points, of what the in-group pairs of each perceiver's group have beyond δ, together;
+        drawn anew in every data set.
+    intercept_variance, slope_variance, covariance
+        Of the narratives' level and gap, in squared points.
+    residual_variance
+        Of a rating about all that, in squared points.
+    missing_rates
+        Shape (P, E), chance that a prompt of the pair gets no rating.
+    selective
+        From 0 to 1: the correlation of an out-group prompt's inclination to be refused with its narrative's gap. The
+        inclination is normal, and prompts above its 1 − ``missing_rates`` quantile are refused: whatever
+        ``selective`` is, the rates stay. At 1 the narratives with the largest gaps lose all out-group ratings. In-group
+        prompts are refused independently, and so are all if the narratives' gaps are the same.
+
+    Raises
+    ------
+    ValueError
+        If a spread is negative, a rate or ``selective`` is not between 0 and 1, the covariance is larger than the
+        variances allow, or a number is not finite.
+    """
+
+    level: float
+    perceiver_effects: FloatArray
+    experiencer_effects: FloatArray
+    pair_sd: float
+    group_gap_sd: float
+    intercept_variance: float
+    slope_variance: float
+    covariance: float
+    residual_variance: float
+    missing_rates: FloatArray
+    selective: float
+
+    def __post_init__(self) -> None:
+        for name in ("level", "perceiver_effects", "experiencer_effects", "covariance"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} of the truth is {getattr(self, name)}; it must be finite")
+        for name in ("pair_sd", "group_gap_sd", "intercept_variance", "slope_variance", "residual_variance"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} of the truth is {getattr(self, name)}; it must be 0 or a positive number")
+        rates = np.asarray(self.missing_rates)
+        outside = rates[~((rates >= 0) & (rates <= 1))]
+        if outside.size:
+            raise ValueError(f"missing_rates of the truth hold {outside[0]}; rates are shares between 0 and 1")
+        if not 0 <= self.selective <= 1:
+            raise ValueError(f"selective of the truth is {self.selective}; it must be between 0 and 1")
+        largest = (self.intercept_variance * self.slope_variance) ** 0.5
+        if abs(self.covariance) > largest * (1 + 1e-9):
+            raise ValueError(
+                f"covariance of the truth is {self.covariance}; variances of {self.intercept_variance} and "
+                f"{self.slope_variance} allow {largest:g} at the most"
+            )
+
+    @property
+    def _factor(self) -> tuple[float, float, float]:
+        """Cholesky factor (l11, l21, l22) of the narratives' covariance, in points."""
+        l11 = self.intercept_variance**0.5
+        l21 = self.covariance / l11 if l11 > 0 else 0.0
+        return l11, l21, max(0.0, self.slope_variance - l21**2) ** 0.5
+
+
+def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
+    """Estimate, from a run's own ratings, what data like them are drawn from.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; baselines are left out.
+    headline
+        The estimate made of it: its mixed model is used if it has one, and else fitted.
+
+    Raises
+    ------
+    NotEstimableError
+        As :func:`~audit.statistics.mixed.fit_mixed`.
+
+    Notes
+    -----
+    Variances of narratives and ratings are those of the mixed model. Its cell means are regressed on in-group (and
+    lesser degrees of sharing), perceiver and experiencer, which gives the identities' effects; the spreads of pairs and
+    of groups' gaps are fitted to the residuals r by two moments, Σr² and the squared sums of r over each group's
+    in-group pairs, less what noise σ²/n adds to each, and not below 0. Lesser degrees of sharing are then given no gap.
+    Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings can not tell.
+    """
+    compared = cube.without_baselines()
+    fit = headline.fit if headline.fit is not None else fit_mixed(compared)
+    asked, rated = compared.status >= 0, ~np.isnan(compared.y)
+    n_rated = rated.sum(axis=0)
+    means = fit.cell_means
+    known = n_rated > 0
+    perceivers, experiencers = (np.eye(size) for size in n_rated.shape)
+    rows, columns = np.nonzero(known)
+    degrees = [compared.in_group[known]]
+    degrees += [compared.n_shared[known] == degree for degree in range(1, int(compared.n_shared.max()))]
+    design = np.column_stack([perceivers[rows], experiencers[columns], *degrees]).astype(np.float64)
+    inverse = np.linalg.pinv(design, rcond=1e-9)
+    by_perceiver, by_experiencer, _ = np.split(inverse @ means[known], np.cumsum(n_rated.shape))
+    residual_maker = np.eye(len(design)) - design @ inverse
+    pair_variance, group_gap_variance = _spreads_beyond(
+        residual_maker,
+        means[known],
+        noise=fit.residual_variance / n_rated[known],
+        members=_members(compared)[known],
+    )
+    return Truth(
+        level=float(by_perceiver.mean() + by_experiencer.mean()),
+        perceiver_effects=by_perceiver - by_perceiver.mean(),
+        experiencer_effects=by_experiencer - by_experiencer.mean(),
+        pair_sd=pair_variance**0.5,
+        group_gap_sd=group_gap_variance**0.5,
+        intercept_variance=fit.intercept_variance,
+        slope_variance=fit.slope_variance,
+        covariance=fit.covariance,
+        residual_variance=fit.residual_variance,
+        missing_rates=np.nan_to_num(divide((asked & ~rated).sum(axis=0), asked.sum(axis=0))),
+        selective=0.0,
+    )
+
+
+def _members(compared: NarrativeCube) -> FloatArray:
+    """Say, shape (P, E, G), which pairs are the in-group pairs of each perceiver's group."""
+    groups = np.array(compared.perceiver_groups)
+    names = np.array(list(dict.fromkeys(compared.perceiver_groups)))
+    members: FloatArray = (compared.in_group[:, :, None] & (groups[:, None, None] == names)).astype(np.float64)
+    return members
+
+
+def _spreads_beyond(
+    residual_maker: FloatArray, means: FloatArray, *, noise: FloatArray, members: FloatArray
+) -> tuple[float, float]:
+    """Variances of pair effects and of groups' gaps by two moments of the residual cell means, in squared points."""
+    df = float(np.trace(residual_maker))
+    if df < 0.5:
+        return 0.0, 0.0
+    residuals, sums = residual_maker @ means, residual_maker @ members
+    shared = members.T @ sums
+    moments = np.array([[df, np.trace(shared)], [np.trace(shared), (shared**2).sum()]])
+    found = np.array([residuals @ residuals, ((members.T @ residuals) ** 2).sum()])
+    owed = np.array([np.diag(residual_maker) @ noise, (sums**2).sum(axis=1) @ noise])
+    (pair_variance, group_gap_variance), _ = optimize.nnls(moments, found - owed)
+    return float(pair_variance), float(group_gap_variance)
+
+
+def simulate(
+    truth: Truth, cube: NarrativeCube, *, delta: float, rng: np.random.Generator
+) -> tuple[NarrativeCube, float]:
+    """Draw ratings of a cube's design.
+
+    Parameters
+    ----------
+    truth
+        What to draw from.
+    cube
+        Its identities, narratives and the prompts that were asked are kept, its ratings are not looked at; baselines
+        are left out.
+    delta
+        Gap of any such narratives and identities, in points.
+    rng
+        Draws the identities' effects, the narratives, the ratings and the refusals, in that order.
+
+    Returns
+    -------
+    tuple
+        The cube of drawn ratings, refused where one is missing; and the gap of *these* identities, in points: delta
+        and the in-group coefficient of the effects of pairs and groups that were drawn.
+
+    Raises
+    ------
+    ValueError
+        If the truth is one of other numbers of identities, or ``delta`` is not finite.
+    NotEstimableError
+        As :func:`~audit.statistics.scopes.adjusted_gap`, on the pairs that can have a rating.
+    """
+    compared = cube.without_baselines()
+    n, n_perceivers, n_experiencers = compared.y.shape
+    shapes = np.shape(truth.perceiver_effects) + np.shape(truth.experiencer_effects), np.shape(truth.missing_rates)
+    if shapes != (compared.y.shape[1:],) * 2:
+        raise ValueError(
+            f"the truth has {shapes[0]} identities and rates of {shapes[1]} pairs; the design has "
+            f"{n_perceivers} perceivers and {n_experiencers} experiencers"
+        )
+    if not np.isfinite(delta):
+        raise ValueError(f"delta is {delta}; it is a gap in points, such as 0 or 1.5")
+    asked, in_group = compared.status >= 0, compared.in_group
+    members = _members(compared)
+    beyond = truth.pair_sd * rng.standard_normal(in_group.shape)
+    beyond += members @ (truth.group_gap_sd * rng.standard_normal(members.shape[2]))
+    can_be_rated = asked.any(axis=0) & (truth.missing_rates < 1)
+    target = delta + adjusted_gap(np.where(can_be_rated, beyond, np.nan), compared.n_shared)
+
+    l11, l21, l22 = truth._factor
+    scores = rng.standard_normal((n, 2))
+    intercepts, slopes = l11 * scores[:, 0], scores @ (l21, l22)
+    y = rng.standard_normal(compared.y.shape)
+    y *= truth.residual_variance**0.5
+    y += truth.level + truth.perceiver_effects[:, None] + truth.experiencer_effects + beyond + delta * in_group
+    y += intercepts[:, None, None] + slopes[:, None, None] * in_group
+    status = np.where(asked, 0, -1).astype(np.int8)
+    if np.any(truth.missing_rates > 0):
+        status[asked & _refuse(truth, slopes, in_group, rng=rng)] = _REFUSED
+    y[status != 0] = np.nan
+    unknown = np.broadcast_to(np.nan, y.shape)
+    return replace(compared, y=y, status=status, number_mass=unknown, mode=unknown), target
+
+
+def _refuse(truth: Truth, slopes: FloatArray, in_group: BoolArray, *, rng: np.random.Generator) -> BoolArray:
+    """Say, shape (N, P, E), which prompts would be refused."""
+    inclination = rng.standard_normal((len(slopes), *in_group.shape))
+    if truth.selective > 0 and truth.slope_variance > 0:
+        inclination[:, ~in_group] *= (1 - truth.selective**2) ** 0.5
+        inclination[:, ~in_group] += truth.selective * slopes[:, None] / truth.slope_variance**0.5
+    return np.asarray(inclination > -special.ndtri(truth.missing_rates))
+
+
+def calibrate(
+    cube: NarrativeCube,
+    truth: Truth,
+    *,
+    deltas: Sequence[float],
+    n_datasets: int,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    n_permutations: int = 1_000,
+    say: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Count how often each estimator of the report errs on data sets drawn from a truth.
+
+    Parameters
+    ----------
+    cube
+        The design, as for :func:`simulate`.
+    truth
+        What to draw from: the run's own by :func:`truth_of`, or another.
+    deltas
+        Gaps to draw with, in points: 0 for false positives, others for power.
+    n_datasets
+        How many. An interrupt ends the count early: the table is then about those done, if there are any.
+    rng
+        Each data set draws from a child of its own, so the first data sets are the same however many there are.
+    confidence
+        Coverage of the intervals, and 1 less the level of the tests; the published null interval is one of 95% always.
+    n_permutations
+        Sign flips, and shuffles of the published null where all that can differ are more.
+    say
+        Told after each data set how many are done, and of how many.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of ``CALIBRATION``.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range, or as :func:`simulate`.
+    NotEstimableError
+        As :func:`simulate`.
+
+    Notes
+    -----
+    All deltas share the data sets. A gap that is added to every in-group rating adds itself to every estimate in
+    points and changes no standard error, so one fit serves all deltas; sign flips and the published δ_z, which it does
+    change, are done for each. A fit that was not confirmed counts like the others, since the report shows it too.
+    """
+    if not (len(deltas) and np.isfinite(deltas).all()):
+        raise ValueError(f"deltas are {list(deltas)}; give one or more gaps in points, such as 0 and 1")
+    if n_datasets < 1:
+        raise ValueError(f"n_datasets is {n_datasets}; it must be at least 1")
+    if n_permutations < 1:
+        raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
+    judged = []
+    try:
+        for child in rng.spawn(n_datasets):
+            drawn, target = simulate(truth, cube, delta=0.0, rng=child)
+            judge = _Judge(drawn, target, tuple(deltas), confidence, n_permutations, child)
+            judged.append(judge.verdicts())
+            if say is not None:
+                say(len(judged), n_datasets)
+    except KeyboardInterrupt:
+        if not judged:
+            raise
+    rows = [
+        {"dimension": cube.dimension, "variant": cube.variant}
+        | _summary(delta, place, [verdicts[row] for verdicts in judged], estimator, scope, alpha=1 - confidence)
+        for place, delta in enumerate(deltas)
+        for row, (estimator, scope) in enumerate(ESTIMATORS)
+    ]
+    return pd.DataFrame(rows, columns=list(CALIBRATION))
+
+
+def calibrate_ratings(
+    ratings: pd.DataFrame,
+    *,
+    n_datasets: int,
+    delta: float | None,
+    seed: int,
+    confidence: float,
+    power: float,
+    say: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Calibrate the estimators on data like each dimension and variant of a run.
+
+    Parameters
+    ----------
+    ratings
+        Columns of ``schema.RATINGS``, one row a prompt.
+    n_datasets
+        How many for each dimension and variant.
+    delta
+        The gap for power, in points; None takes the smallest one that the run's narratives detect with ``power``.
+    seed
+        With the names of dimension and variant it seeds each one's data sets.
+    confidence, power
+        As in the analysis.
+    say
+        Told how many data sets are done, and of how many.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of ``schema.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
+        reason in ``note``.
+    """
+    parts = list(split_ratings(ratings))
+    tables = []
+    for place, (dimension, variant, part) in enumerate(parts):
+        cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+        rng = np.random.default_rng([seed, zlib.crc32(f"{dimension}\n{variant}".encode())])
+
+        def tell(done: int, n: int, before: int = place * n_datasets) -> None:
+            if say is not None:
+                say(before + done, len(parts) * n)
+
+        try:
+            headline = headline_gap(cube, confidence=confidence)
+            truth = truth_of(cube, headline)
+            gap = delta
+            if gap is None:
+                n, se = headline.estimate.n_narratives, headline.estimate.se
+                gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
+            made = calibrate(
+                cube, truth, deltas=(0.0, gap), n_datasets=n_datasets, rng=rng, confidence=confidence, say=tell
+            )
+        except NotEstimableError as error:
+            row = {"dimension": dimension, "variant": variant, "n_datasets": 0, "note": str(error)}
+            made = pd.DataFrame([row], columns=list(CALIBRATION))
+        tables.append(made)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(CALIBRATION))
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """One estimator's part in one data set; shares to be are 0 or 1, NaN where the question makes no sense."""
+
+    note: str = ""
+    converged: bool = True
+    error: float = _NAN
+    se: float = _NAN
+    covered: float = _NAN
+    wrong: tuple[float, ...] = ()  # by delta, as are the two below
+    wrong_of_others: tuple[float, ...] = ()
+    found: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """A data set that was drawn with a gap of 0, to be judged by every estimator and for every delta."""
+
+    cube: NarrativeCube
+    target: float
+    deltas: tuple[float, ...]
+    confidence: float
+    n_permutations: int
+    rng: np.random.Generator
+
+    def verdicts(self) -> list[_Verdict]:
+        """Verdicts in the order of ``ESTIMATORS``."""
+        fixed = self._fit(crossed=False)
+        crossed = self._fit(crossed=True)
+        return [
+            self._try(self._contrast),
+            self._by_fit(fixed),
+            self._by_fit(crossed),
+            self._try(self._equal_narratives),
+            self._try(lambda: self._headline(fixed)),
+            self._try(self._published),
+        ]
+
+    @staticmethod
+    def _try(judge: Callable[[], _Verdict]) -> _Verdict:
+        try:
+            return judge()
+        except NotEstimableError as error:
+            return _Verdict(note=str(error))
+
+    def _fit(self, *, crossed: bool) -> MixedFit | NotEstimableError:
+        try:
+            return fit_mixed(self.cube, crossed=crossed)
+        except NotEstimableError as error:
+            return error
+
+    def _contrast(self) -> _Verdict:
+        estimate = gap_by_narrative(
+            self.cube, rng=self.rng, n_permutations=self.n_permutations, confidence=self.confidence
+        )
+        if estimate.not_estimable:
+            return _Verdict(note=estimate.not_estimable)
+        contrasts = estimate.by_narrative[~np.isnan(estimate.by_narrative)]
+        level = 1 - self.confidence
+
+        def rejects(gap: float) -> float:
+            if gap == 0:  # tested already: flipping again would only add chance
+                return float(estimate.p < level)
+            return float(sign_flip_p(contrasts - gap, rng=self.rng, n_permutations=self.n_permutations) < level)
+
+        return replace(
+            self._by_t(estimate, self.target),
+            wrong=(rejects(self.target),) * len(self.deltas),
+            wrong_of_others=(rejects(0.0),) * len(self.deltas),
+            found=tuple(rejects(-delta) if delta else _NAN for delta in self.deltas),
+        )
+
+    def _by_fit(self, fit: MixedFit | NotEstimableError) -> _Verdict:
+        if isinstance(fit, NotEstimableError):
+            return _Verdict(note=str(fit))
+        return replace(self._by_t(fit.estimate(confidence=self.confidence), self.target), converged=fit.converged)
+
+    def _equal_narratives(self) -> _Verdict:
+        return self._by_t(equal_weight_gap(self.cube, confidence=self.confidence), self.target)
+
+    def _headline(self, fit: MixedFit | NotEstimableError) -> _Verdict:
+        if not np.isnan(self.cube.y).any():
+            headline = headline_gap(self.cube, confidence=self.confidence)
+        elif isinstance(fit, NotEstimableError):
+            return _Verdict(note=str(fit))
+        else:  # what headline_gap gives, without fitting again
+            headline = Headline("mixed", fit.estimate(confidence=self.confidence), fit)
+        scope = group_scope(self.cube, headline, confidence=self.confidence)
+        verdict = self._by_t(scope.estimate, 0.0)
+        return replace(verdict, converged=headline.fit is None or headline.fit.converged)
+
+    def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
+        """Judge an estimate by its own t interval."""
+        if not np.isfinite(estimate.se):
+            return _Verdict(note=estimate.not_estimable or "its standard error can not be estimated")
+
+        def rejects(gap: float) -> float:
+            *_, p = t_interval(estimate.delta_points - gap, estimate.se, estimate.df, confidence=self.confidence)
+            return float(p < 1 - self.confidence)
+
+        return _Verdict(
+            error=estimate.delta_points - target,
+            se=estimate.se,
+            covered=float(estimate.ci_low <= target <= estimate.ci_high),
+            wrong=(rejects(target),) * len(self.deltas),
+            wrong_of_others=(rejects(0.0),) * len(self.deltas),
+            found=tuple(rejects(-delta) if delta else _NAN for delta in self.deltas),
+        )
+
+    def _published(self) -> _Verdict:
+        outside = tuple(self._is_outside(delta) for delta in self.deltas)
+        at_zero = tuple(_NAN if delta else share for delta, share in zip(self.deltas, outside, strict=True))
+        elsewhere = tuple(share if delta else _NAN for delta, share in zip(self.deltas, outside, strict=True))
+        return _Verdict(wrong=at_zero, wrong_of_others=at_zero, found=elsewhere)
+
+    def _is_outside(self, delta: float) -> float:
+        """Say whether δ_z lies outside its null interval once delta is added to the in-group ratings."""
+        cube = replace(self.cube, y=self.cube.y + delta * self.cube.in_group) if delta else self.cube
+        gap = published_gap(cube, rng=self.rng, n_permutations=self.n_permutations)
+        return float(not gap.null_low <= gap.delta_z <= gap.null_high)
+
+
+def _summary(
+    delta: float, place: int, verdicts: list[_Verdict], estimator: str, scope: str, *, alpha: float
+) -> dict[str, Any]:
+    """Summarise one estimator at the delta of that place: a row of ``CALIBRATION`` without what it is a row of."""
+    estimable = [verdict for verdict in verdicts if not verdict.note]
+    n = len(estimable)
+
+    def mean(values: Iterator[float]) -> float:
+        return float(divide(np.array(sum(values)), np.array(n)))
+
+    errors = np.array([verdict.error for verdict in estimable])
+    return {
+        "delta": float(delta),
+        "estimator": estimator,
+        "scope": scope,
+        "n_datasets": len(verdicts),
+        "n_estimable": n,
+        "n_converged": sum(verdict.converged for verdict in estimable),
+        "bias": mean(verdict.error for verdict in estimable),
+        "sd_estimate": float(errors.std(ddof=1)) if n > 1 else _NAN,
+        "mean_se": mean(verdict.se for verdict in estimable),
+        "false_positives": mean(verdict.wrong[place] for verdict in estimable),
+        "false_positives_others": mean(verdict.wrong_of_others[place] for verdict in estimable),
+        "coverage": mean(verdict.covered for verdict in estimable),
+        "power": mean(verdict.found[place] for verdict in estimable),
+        "monte_carlo_se": (alpha * (1 - alpha) / n) ** 0.5 if n else _NAN,
+        "note": next((verdict.note for verdict in verdicts if verdict.note), ""),
+    }

@@ -1,0 +1,204 @@
+"""Comparing δ on shared narratives: over all dimensions, and between variants, strategies or models.
+
+A narrative that makes one model favour the in-group often makes another do so too. Differences are therefore taken
+narrative by narrative, which removes what the two share. δ_z is never subtracted: it is measured in the spread of its
+own matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any, Final
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.schema import COMPARISONS
+from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.families import adjust_p
+from audit.statistics.ratings import FloatArray
+
+_SAME: Final = 1e-9
+"""Contrasts that differ by up to this share of the largest differ by floating-point arithmetic alone."""
+_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+_NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An estimate of δ that is to be compared.
+
+    Attributes
+    ----------
+    label
+        What sets it apart: the name of a variant, a strategy or a model.
+    estimate
+        With a contrast, or pseudo-value, for each narrative. NaN throughout leaves every comparison without a number.
+    narrative_ids
+        Length N, unique, in the order of ``estimate.by_narrative``.
+    scale
+        The two ends of the scale, in points.
+    """
+
+    label: str
+    estimate: GapEstimate
+    narrative_ids: tuple[Any, ...]
+    scale: tuple[float, float]
+
+
+def overall_row(
+    estimates: Mapping[str, GapEstimate], narrative_ids: Mapping[str, tuple[Any, ...]], *, confidence: float
+) -> GapEstimate:
+    """Estimate δ over all dimensions: the mean of the dimensions' δ, each with the same weight.
+
+    Parameters
+    ----------
+    estimates
+        By dimension, of one variant.
+    narrative_ids
+        By the same dimensions, the narratives in the order of ``by_narrative``.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+
+    Returns
+    -------
+    GapEstimate
+        From the narratives that all dimensions use (``n_narratives``); those asked are all that any dimension asked,
+        and ``by_narrative`` has them in order of first appearance. ``n_ratings`` is the sum of the dimensions'.
+        Where dimensions use different narratives, δ is the mean of their gaps on the common ones, and need not be the
+        mean of ``delta_points``.
+
+    Raises
+    ------
+    NotEstimableError
+        If no narrative is used by all dimensions.
+    ValueError
+        If there is no dimension, or narratives do not match contrasts one to one.
+
+    Notes
+    -----
+    A narrative's contrasts are averaged over dimensions, and the averages are summarised by mean and t interval with
+    N − 1 degrees of freedom, so that what the dimensions share within a narrative is in the standard error.
+
+    The mixed model has no contrasts but pseudo-values, δ + N · (the narrative's part in it). It is a generalised
+    least-squares estimator, those parts are its influence function, and they add up to 0: the mean is its δ, and their
+    spread over √N is its cluster-robust standard error [1]_ times √(N/(N − 1)). It holds whatever the covariance within
+    a narrative truly is, and is not the model's own standard error.
+
+    References
+    ----------
+    .. [1] Liang and Zeger (1986), Biometrika 73(1), 13–22.
+    """
+    if not estimates:
+        raise ValueError("there is no dimension to take the mean of")
+    of_dimension = [_by_id(name, estimate, narrative_ids[name]) for name, estimate in estimates.items()]
+    asked = dict.fromkeys(chain.from_iterable(narrative_ids[name] for name in estimates))
+    nan = float("nan")
+    by_dimension = np.array([[contrasts.get(key, nan) for key in asked] for contrasts in of_dimension])
+    contrasts: FloatArray = by_dimension.mean(axis=0)
+    used = ~np.isnan(contrasts)
+    if not used.any():
+        raise NotEstimableError(f"no narrative is used by all of the dimensions {', '.join(estimates)}")
+    return summarise_contrasts(
+        contrasts,
+        rounding=_rounding(by_dimension[:, used]),
+        confidence=confidence,
+        n_ratings=sum(estimate.n_ratings for estimate in estimates.values()),
+    )
+
+
+def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float) -> Iterator[dict[str, Any]]:
+    """Compare every two estimates of one dimension's δ, narrative by narrative.
+
+    Parameters
+    ----------
+    estimates
+        Labels are unique. Of a pair, the one that comes before is the first.
+    dimension
+        Copied.
+    confidence
+        Coverage of the t intervals, between 0 and 1. The intervals are not corrected for multiplicity.
+
+    Yields
+    ------
+    dict
+        A row of ``COMPARISONS``, unrounded. A pair with fewer than two narratives in common is a row of NaN with a
+        note; differences without a spread have no interval and no p, and a note. Neither counts in the family.
+
+    Raises
+    ------
+    ValueError
+        If two labels are the same, a scale is not ascending, or narratives do not match contrasts one to one.
+
+    Notes
+    -----
+    D = d_first − d_second on the narratives that both have, t with N − 1 degrees of freedom, Holm [1]_ over the pairs.
+    Pseudo-values stand for the contrasts of the mixed model, see :func:`overall_row`.
+
+    References
+    ----------
+    .. [1] Holm (1979), Scandinavian Journal of Statistics 6(2), 65–70.
+    """
+    contrasts: dict[str, dict[Any, float]] = {}
+    for each in estimates:
+        if each.label in contrasts:
+            raise ValueError(f"two estimates of dimension {dimension!r} have the label {each.label!r}: rename one")
+        if not each.scale[0] < each.scale[1]:
+            raise ValueError(f"the scale of {each.label!r} is {each.scale}; give its lower end, then its upper end")
+        contrasts[each.label] = _by_id(each.label, each.estimate, each.narrative_ids)
+    rows = [
+        {"first": first.label, "second": second.label}
+        | _paired(first, second, contrasts[first.label], contrasts[second.label], confidence=confidence)
+        for first, second in combinations(estimates, 2)
+    ]
+    adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
+    for row, p_adjusted in zip(rows, adjusted.tolist(), strict=True):
+        row |= {"dimension": dimension, "p_adjusted": p_adjusted, "method": "Holm", "family_size": size}
+        yield {column: row[column] for column in COMPARISONS}
+
+
+def _paired(
+    first: Labelled, second: Labelled, of_first: dict[Any, float], of_second: dict[Any, float], *, confidence: float
+) -> dict[str, Any]:
+    """All of a row that does not depend on the other pairs."""
+    same_scale = first.scale == second.scale
+    row: dict[str, Any] = dict.fromkeys(_NUMBERS, float("nan"))
+    common = [key for key in of_first if key in of_second]
+    row |= {"unit": "points" if same_scale else "% of the scale", "n_narratives": len(common), "note": ""}
+    if len(common) < 2:
+        row["note"] = f"a difference needs two narratives that both have, and there {_count(len(common))}"
+        return row
+    a, b = (
+        np.array([contrasts[key] for key in common]) * (1.0 if same_scale else 100 / (high - low))
+        for contrasts, (low, high) in ((of_first, first.scale), (of_second, second.scale))
+    )
+    change = summarise_contrasts(a - b, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    row |= {"delta_first": float(a.mean()), "delta_second": float(b.mean()), "delta_change": change.delta_points}
+    row |= {name: getattr(change, name) for name in _INTERVAL}
+    if change.not_estimable:
+        row["note"] = f"the difference is the same in all {len(common)} narratives, so its spread is 0"
+    if len(common) > 2 and all(np.ptp(each) > 2 * _rounding(each) for each in (a, b)):
+        row["correlation"] = float(np.corrcoef(a, b)[0, 1])
+    return row
+
+
+def _by_id(name: str, estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> dict[Any, float]:
+    """Contrasts of the narratives that an estimate uses, by their id."""
+    contrasts = dict(zip(narrative_ids, estimate.by_narrative.tolist(), strict=False))
+    if not len(contrasts) == len(narrative_ids) == estimate.by_narrative.size:
+        raise ValueError(
+            f"{name!r} has {len(narrative_ids)} narratives, {len(set(narrative_ids))} of them different, and "
+            f"{estimate.by_narrative.size} contrasts: give one narrative for each contrast"
+        )
+    return {key: contrast for key, contrast in contrasts.items() if not np.isnan(contrast)}
+
+
+def _rounding(*contrasts: FloatArray) -> float:
+    """Half the difference up to which contrasts count as the same, as ``summarise_contrasts`` takes it."""
+    return _SAME / 2 * max(float(np.abs(each).max()) for each in contrasts)
+
+
+def _count(n: int) -> str:
+    return "is one" if n == 1 else "is none"

@@ -1,0 +1,326 @@
+"""What lies beneath δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
+
+A family is a set of contrasts that a reader looks through for the ones that stand out. p is the t-test's: the sign-flip
+test can not tell small p apart, which a family needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from audit.errors import NotEstimableError
+from audit.schema import FAMILIES
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import contrast_weights, in_group_weights
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.headline import headline_gap
+from audit.statistics.incomplete import cell_contrasts
+from audit.statistics.ratings import FloatArray
+
+Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
+
+
+_FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
+_UNSPECIFIED: Final = "unspecified"
+_UNDETERMINED: Final = (
+    "the pairs of identities can not tell it from perceiver and experiencer effects and from the rest of the family"
+)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One contrast of a family, or the note that says why there is none."""
+
+    estimate: GapEstimate | None = None
+    n_pairs: int = 0
+    estimator: str = "contrast"
+    note: str = ""
+
+
+def family_rows(
+    cube: NarrativeCube, *, confidence: float, valence: Mapping[str, str], clusters: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Estimate every family of contrasts beneath δ.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection and one variant, baselines included.
+    confidence
+        Coverage of the t intervals, between 0 and 1. The intervals are not corrected for multiplicity.
+    valence
+        Emotion → its valence, such as ``positive``; narratives of other emotions are in no valence.
+    clusters
+        Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
+
+    Yields
+    ------
+    dict
+        A row of ``FAMILIES``, unrounded. A contrast that can not be estimated is a row of NaN with a note; it does not
+        count in its family, nor does one without a p.
+
+    Notes
+    -----
+    With ȳ_ab the mean of a narrative's ratings of perceivers of group a about experiencers of group b, groups and
+    clusters in order of appearance:
+
+    - ``pair``: g_ab = (ȳ_aa + ȳ_bb − ȳ_ab − ȳ_ba) / 2 for each two groups, free of main effects. For groups of one
+      term their mean is δ. Benjamini–Hochberg [2]_, since it screens a heatmap; all others Holm [1]_.
+    - ``group``: the mean of g_ab over all b ≠ a.
+    - ``emotion``, ``valence``: δ within the narratives of each, where there are two or more.
+    - ``cluster``: pairs of different groups in one cluster ("same cluster") and pairs of one group ("same group"), each
+      against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
+      cluster c with a group outside, the mean of g_ab over a in c and b outside.
+    - ``degree``, of an intersection: sharing d dimensions against sharing none, as ``degree_gaps`` estimates it.
+    - ``uplift``, where the unspecified perceiver u was asked: since δ's weights w sum to 0 over perceivers,
+      δ = Σ w_pe (y_pe − y_ue). Its in-group terms are the "in-group uplift", the others the "out-group dampening",
+      positive where out-group pairs are rated below u. Only their sum is free of perceiver effects: identities that
+      all rate higher than u make an uplift and as negative a dampening.
+
+    ``pair``, ``group`` and ``cluster`` need every group on both sides, and in-group to be one's own group: they are
+    left out where perceivers and experiencers have different groups, or ``in_group`` is another relation. Groups of an
+    intersection are the crossed ones ("Black Muslim"); pairs that share a part of it count as pairs of two groups.
+
+    Where a rating is missing that a contrast needs, it is estimated from all valid ratings: by the mixed model for
+    ``emotion`` and ``valence``, otherwise as :func:`~audit.statistics.incomplete.cell_contrasts` describes.
+
+    References
+    ----------
+    .. [1] Holm (1979), Scandinavian Journal of Statistics 6(2), 65–70.
+    .. [2] Benjamini and Hochberg (1995), Journal of the Royal Statistical Society B 57(1), 289–300.
+    """
+    compared = cube.without_baselines()
+    if _groups_are_in_groups(compared):
+        yield from _pair_families(compared, clusters, confidence=confidence)
+    for family, labels in (("emotion", cube.emotions), ("valence", [valence.get(name, "") for name in cube.emotions])):
+        yield from _rows(cube, family, _of_narratives(compared, labels, confidence=confidence))
+    if (compared.n_shared != compared.in_group).any():
+        degrees = _levels(compared, compared.n_shared, confidence=confidence)
+        yield from _rows(cube, "degree", {(str(d), ""): member for d, member in enumerate(degrees, start=1)})
+    if _UNSPECIFIED in cube.perceiver_groups:
+        yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence))
+
+
+def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
+    """Correct the p of one family for their number.
+
+    Parameters
+    ----------
+    p
+        Shape (M,); NaN where there was no test.
+    method
+        ``Holm`` keeps the chance of any false positive in the family, ``Benjamini–Hochberg`` the expected share of
+        false ones among the positives.
+
+    Returns
+    -------
+    tuple
+        Shape (M,), adjusted p, NaN where there was no test; and the number of tests.
+    """
+    adjusted = np.array(p, dtype=np.float64)
+    tested = np.flatnonzero(~np.isnan(adjusted))
+    if method == "Benjamini–Hochberg":
+        adjusted[tested] = stats.false_discovery_control(adjusted[tested])
+    else:  # statsmodels has it, and collects garbage at every call: a fifth of a second, a hundred times in a sweep
+        ordered = tested[np.argsort(adjusted[tested])]
+        steps = np.maximum.accumulate(adjusted[ordered] * np.arange(ordered.size, 0, -1))
+        adjusted[ordered] = np.minimum(steps, 1.0)
+    return adjusted, tested.size
+
+
+def _rows(
+    cube: NarrativeCube, family: str, members: Mapping[tuple[str, str], _Member], *, method: Method = "Holm"
+) -> Iterator[dict[str, Any]]:
+    """Rows of one family; ``members`` by name and partner."""
+    nothing = dict.fromkeys(_FIELDS, float("nan")) | {"n_narratives": 0, "n_ratings": 0}
+    fields = [
+        {field: getattr(member.estimate, field) for field in _FIELDS} if member.estimate else nothing
+        for member in members.values()
+    ]
+    adjusted, size = adjust_p([row["p"] for row in fields], method=method)
+    for ((name, partner), member), estimated, p_adjusted in zip(members.items(), fields, adjusted, strict=True):
+        row = {
+            "dimension": cube.dimension,
+            "variant": cube.variant,
+            "family": family,
+            "member": name,
+            "partner": partner,
+            "estimator": member.estimator,
+            **estimated,
+            "p_adjusted": float(p_adjusted),
+            "method": method,
+            "family_size": size,
+            "n_pairs": member.n_pairs,
+            "note": member.note,
+        }
+        yield {column: row[column] for column in FAMILIES}
+
+
+def _groups_are_in_groups(compared: NarrativeCube) -> bool:
+    """Whether both sides have the same groups, and in-group is being of the same group."""
+    perceiver_groups, experiencer_groups = (
+        np.array(groups, dtype=object) for groups in (compared.perceiver_groups, compared.experiencer_groups)
+    )
+    same = (perceiver_groups[:, None] == experiencer_groups)[compared.asked]
+    return set(perceiver_groups) == set(experiencer_groups) and bool((same == compared.in_group[compared.asked]).all())
+
+
+def _pair_families(
+    compared: NarrativeCube, clusters: Mapping[str, str], *, confidence: float
+) -> Iterator[dict[str, Any]]:
+    """Rows of the families that are made of the gaps of two groups."""
+    groups = tuple(dict.fromkeys(compared.perceiver_groups))
+    if len(groups) < 2:
+        return
+    pairs = np.array(list(combinations(range(len(groups)), 2)))
+    perceivers, experiencers = (
+        _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
+    )
+    weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
+
+    def against_others(inside: npt.ArrayLike) -> FloatArray:
+        first, second = np.asarray(inside)[pairs].T
+        average: FloatArray = weights[first != second].mean(axis=0)
+        return average
+
+    of_group = [against_others(each) for each in np.eye(len(groups), dtype=bool)]
+    members = _estimate(compared.y, np.concatenate([weights, of_group]), confidence=confidence)
+    names = [(groups[a], groups[b]) for a, b in pairs]
+    yield from _rows(
+        compared, "pair", dict(zip(names, members[: len(pairs)], strict=True)), method="Benjamini–Hochberg"
+    )
+    yield from _rows(compared, "group", _named(groups, members[len(pairs) :]))
+
+    cluster_of = [clusters.get(group, "") for group in groups]
+    known = [cluster for cluster in dict.fromkeys(cluster_of) if cluster and set(cluster_of) != {cluster}]
+    if any(cluster_of):
+        members = _levels(compared, _closeness(compared, clusters), confidence=confidence)
+        if known:
+            of_cluster = [against_others([own == cluster for own in cluster_of]) for cluster in known]
+            members += _estimate(compared.y, np.stack(of_cluster), confidence=confidence)
+        yield from _rows(compared, "cluster", _named(["same cluster", "same group", *known], members))
+
+
+def _differences(labels: Sequence[str], groups: Sequence[str], pairs: npt.NDArray[np.int64]) -> FloatArray:
+    """Shape (pairs, identities): weights of the mean of the first group's identities less that of the second's.
+
+    Those of perceivers times those of experiencers are the weights of ȳ_aa + ȳ_bb − ȳ_ab − ȳ_ba.
+    """
+    belongs = np.array([[label == group for label in labels] for group in groups], dtype=np.float64)
+    means = belongs / belongs.sum(axis=1, keepdims=True)
+    differences: FloatArray = means[pairs[:, 0]] - means[pairs[:, 1]]
+    return differences
+
+
+def _closeness(compared: NarrativeCube, clusters: Mapping[str, str]) -> npt.NDArray[np.int64]:
+    """Shape (P, E): 2 for one group, 1 for two groups of one cluster, 0 for others."""
+    return np.array(
+        [
+            [
+                2 if p == e else int(p in clusters and clusters[p] == clusters.get(e))
+                for e in compared.experiencer_groups
+            ]
+            for p in compared.perceiver_groups
+        ]
+    )
+
+
+def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence: float) -> list[_Member]:
+    """Each level from 1 against level 0, beside perceiver and experiencer effects."""
+    try:
+        weights = contrast_weights(level)
+    except NotEstimableError:
+        return [_Member(note=_UNDETERMINED)] * int(level.max())
+    # The pseudo-inverse leaves dust where a weight is 0, and a missing rating there must not cost the narrative.
+    weights[np.abs(weights) < 1e-12] = 0.0
+    return _estimate(compared.y, weights, confidence=confidence)
+
+
+def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
+    """δ in two parts, each against the unspecified perceiver."""
+    names = "in-group uplift", "out-group dampening"
+    compared = cube.without_baselines()
+    try:
+        w = in_group_weights(compared)
+    except NotEstimableError as error:
+        return _named(names, [_Member(note=str(error))] * 2)
+    identities = np.ix_(
+        np.arange(2), np.flatnonzero(~cube.baseline_perceiver), np.flatnonzero(~cube.baseline_experiencer)
+    )
+    weights = np.zeros((2, *cube.in_group.shape))
+    weights[identities] = np.where(compared.in_group, w, 0.0), np.where(compared.in_group, 0.0, w)
+    weights[:, cube.perceiver_groups.index(_UNSPECIFIED)] = -weights.sum(axis=1)
+    weights[np.abs(weights) < 1e-12] = 0.0
+    return _named(names, _estimate(cube.y, weights, confidence=confidence))
+
+
+def _named(names: Iterable[str], members: Iterable[_Member]) -> dict[tuple[str, str], _Member]:
+    """Members that have no partner, by name."""
+    return {(name, ""): member for name, member in zip(names, members, strict=True)}
+
+
+def _of_narratives(
+    compared: NarrativeCube, labels: Sequence[str], *, confidence: float
+) -> dict[tuple[str, str], _Member]:
+    """δ within the narratives of each label; none for narratives without a label, or if there is only one."""
+    names = [name for name in dict.fromkeys(labels) if name]
+    members = {}
+    for name in names if len(names) > 1 else ():
+        part = compared.of_narratives(np.array([label == name for label in labels]))
+        try:
+            headline = headline_gap(part, confidence=confidence)
+        except NotEstimableError as error:
+            members[name, ""] = _Member(note=str(error), estimator="mixed" if np.isnan(part.y).any() else "contrast")
+            continue
+        note = headline.estimate.not_estimable
+        if headline.fit is not None and not headline.fit.converged:
+            note = "the mixed model's optimum could not be confirmed"
+        n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
+        members[name, ""] = _Member(headline.estimate, n_pairs, headline.estimator, note)
+    return members
+
+
+def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
+    """Contrasts by weights, shape (M, P, E): narrative by narrative, or from all valid ratings where one is missing.
+
+    A contrast whose weights are NaN is one that the pairs do not determine.
+    """
+    ratings, determined = y.reshape(len(y), -1), ~np.asarray(np.isnan(weights).any(axis=(1, 2)))
+    w = np.where(determined[:, None, None], weights, 0.0).reshape(len(weights), -1)
+    needed, missing = w != 0, np.isnan(ratings)
+    incomplete = needed @ missing.any(axis=0)
+    filled = np.where(missing, 0.0, ratings) if missing.any() else ratings
+    contrasts = w @ filled.T
+    largest = max(float(filled.max(initial=0.0)), -float(filled.min(initial=0.0)))
+    rounding = needed.sum(axis=1) * EPSILON * np.abs(w).sum(axis=1) * largest
+    contrasts[np.abs(contrasts) <= rounding[:, None]] = 0.0
+    n_informative = np.full(len(w), len(y))
+    if incomplete.any():
+        of_cells = cell_contrasts(ratings, w[incomplete])
+        contrasts[incomplete], n_informative[incomplete] = of_cells.by_narrative, of_cells.n_informative
+        rounding[incomplete] *= ratings.size**0.5
+    n_ratings = needed @ np.count_nonzero(~missing, axis=0)
+    members = []
+    for m, n_pairs in enumerate(needed.sum(axis=1).tolist()):
+        estimator = "pairs" if incomplete[m] else "contrast"
+        if not determined[m]:
+            members.append(_Member(note=_UNDETERMINED))
+        elif np.isnan(contrasts[m]).all():
+            reason = f"the ratings of the {n_pairs} pairs of identities that it needs do not determine it"
+            members.append(_Member(n_pairs=n_pairs, estimator=estimator, note=reason))
+        else:
+            estimate = summarise_contrasts(
+                contrasts[m], rounding=float(rounding[m]), confidence=confidence, n_ratings=int(n_ratings[m])
+            )
+            if incomplete[m]:
+                n = int(n_informative[m])
+                estimate = replace(estimate.with_informative(n, confidence=confidence), n_narratives=n)
+            members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
+    return members

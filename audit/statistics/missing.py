@@ -1,0 +1,102 @@
+"""What became of prompts by in-group and out-group: a refusal is an outcome of its own, with a gap of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
+from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.ratings import STATUSES, BoolArray
+
+_VERB: Final = {
+    "refused": "was refused",
+    "unparseable": "was unparseable",
+    "failed": "failed",
+    "missing": "lacks a rating",
+}
+_ESTIMATE: Final = ("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives")
+_RATED: Final = STATUSES.index("rated")
+_FAILED: Final = STATUSES.index("failed")
+
+
+def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str, Any]]:
+    """Yield a row for each outcome that leaves a prompt without a rating: its rates and its gap.
+
+    Parameters
+    ----------
+    cube
+        Statuses of one dimension or intersection; baselines are left out.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        Columns of ``MISSING``, unrounded; NaN with a note where a value can not be estimated.
+
+    Notes
+    -----
+    A prompt that failed says nothing about what the model would have done: it is no refusal and no answer. So the rates
+    of ``refused`` and ``unparseable`` are over the prompts that did not fail, and their gaps over the narratives
+    without a failure. Narratives with a prompt that was never asked are in no gap. An outcome that no prompt shows has
+    a gap of 0 and no interval: that none was seen does not make its rate known.
+    """
+    compared = cube.without_baselines()
+    status = compared.status
+    asked = status >= 0
+    answered = asked & (status != _FAILED)
+    shows = {name: (status == code, asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
+    del shows["rated"]
+    shows["missing"] = status > _RATED, asked
+    for outcome, (indicator, could) in shows.items():
+        yield _row(compared, outcome, indicator, could, confidence=confidence)
+
+
+def _row(
+    cube: NarrativeCube, outcome: str, indicator: BoolArray, could: BoolArray, *, confidence: float
+) -> dict[str, Any]:
+    n_could, n_with = could.sum(axis=0), indicator.sum(axis=0)
+    inside = cube.in_group
+    row: dict[str, Any] = {
+        "dimension": cube.dimension,
+        "variant": cube.variant,
+        "outcome": outcome,
+        "rate_in_group": _share(n_with[inside].sum(), n_could[inside].sum()),
+        "rate_out_group": _share(n_with[~inside].sum(), n_could[~inside].sum()),
+        "gap_pp": float("nan"),
+        **dict.fromkeys(_ESTIMATE, float("nan")),
+        "n_narratives": 0,
+        "n_prompts": int(n_could.sum()),
+        "n_with_outcome": int(n_with.sum()),
+        "note": "",
+    }
+    try:
+        estimate = _gap(cube, indicator, could, confidence=confidence)
+    except NotEstimableError as error:
+        return row | {"note": str(error)}
+    none = "" if row["n_with_outcome"] else f"none of {row['n_prompts']} prompts {_VERB[outcome]}"
+    row |= {"gap_pp": estimate.delta_points, "note": none or estimate.not_estimable}
+    return row | {name: getattr(estimate, name) for name in _ESTIMATE}
+
+
+def _gap(cube: NarrativeCube, indicator: BoolArray, could: BoolArray, *, confidence: float) -> GapEstimate:
+    """Estimate the gap of an indicator in percentage points, from narratives whose every prompt could show it."""
+    weights = in_group_weights(cube)
+    used = np.asarray(could.all(axis=(1, 2)))
+    if not used.any():
+        wanted = "was asked" if np.array_equal(could, cube.status >= 0) else "was asked and answered"
+        raise NotEstimableError(
+            f"none of {len(used)} narratives {wanted} for all {' × '.join(map(str, weights.shape))} pairs of identities"
+        )
+    contrasts, rounding = contrast_by_narrative(indicator.astype(np.float64), 100 * weights, used=used)
+    n_ratings = int(np.count_nonzero(used)) * weights.size
+    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+
+
+def _share(part: int, whole: int) -> float:
+    return float(part / whole) if whole else float("nan")

@@ -1,0 +1,291 @@
+"""The estimates of one dimension and variant, and how they lie in the tables: one row an estimator and scope."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeVar
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.schema import GAP, OVERALL, VARIANCES
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import Labelled, overall_row
+from audit.statistics.contrasts import complete_narratives, gap_by_narrative, in_group_weights
+from audit.statistics.estimates import GapEstimate
+from audit.statistics.headline import Headline
+from audit.statistics.mixed import MixedFit, fit_mixed
+from audit.statistics.planning import equivalence_row, power_row
+from audit.statistics.published import PublishedGap, published_gap, published_mask
+from audit.statistics.ratings import BoolArray
+from audit.statistics.scopes import GroupScope, group_scope
+
+Rows = Iterator[dict[str, Any]]
+_Made = TypeVar("_Made")
+
+_NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How ratings are analysed; see ``conf/statistics`` for the same names.
+
+    Attributes
+    ----------
+    n_permutations
+        Draws of the sign-flip test and of the published null.
+    confidence
+        Coverage of the intervals, between 0 and 1; tests err at 1 less this.
+    margin, wanted
+        Gaps in points: to be ruled out, and to be found; None without.
+    power
+        Chance of a right answer that planning aims at.
+    min_number_mass
+        Number mass below which numbers are the lesser part of an answer.
+    formula, fit, random, cluster
+        The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. None without.
+    """
+
+    n_permutations: int = 10_000
+    confidence: float = 0.95
+    margin: float | None = None
+    wanted: float | None = None
+    power: float = 0.8
+    min_number_mass: float = 0.5
+    formula: str | None = None
+    fit: Literal["mixed", "ols"] = "mixed"
+    random: str | None = None
+    cluster: str = "narrative_id"
+
+
+def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.random.Generator:
+    """Make the generator of one statistic of one dimension and variant, from the run's seed and these names alone."""
+    name = "\n".join((dimension, variant, statistic))
+    return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))
+
+
+def _attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
+    try:
+        return make()
+    except NotEstimableError as error:
+        return error
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The estimates of one dimension and variant, or in their place the reason why there is none."""
+
+    estimator: str
+    contrast: GapEstimate | NotEstimableError
+    mixed: MixedFit | NotEstimableError
+    crossed: MixedFit | NotEstimableError
+    published: PublishedGap | NotEstimableError
+    headline: Headline | NotEstimableError
+    scopes: dict[str, GroupScope | NotEstimableError]
+
+    @classmethod
+    def of(cls, cube: NarrativeCube, *, seed: int, settings: Settings) -> Estimates:
+        """Estimate all there is of a cube with baselines; the seed and the names of dimension and variant seed it."""
+        compared = cube.without_baselines()
+        names, n_permutations = (cube.dimension, cube.variant), settings.n_permutations
+        contrast = _attempt(
+            lambda: gap_by_narrative(
+                compared,
+                rng=child_rng(seed, *names, "contrast"),
+                n_permutations=n_permutations,
+                confidence=settings.confidence,
+            )
+        )
+        mixed = _attempt(lambda: fit_mixed(compared))
+        published = _attempt(
+            lambda: published_gap(cube, rng=child_rng(seed, *names, "published"), n_permutations=n_permutations)
+        )
+        whole = _of_contrast(contrast)
+        filled = mixed if isinstance(mixed, Exception) else _of_fit(mixed, settings.confidence)
+        estimator, headline = ("mixed", filled) if np.isnan(compared.y).any() else ("contrast", whole)
+        complete = complete_narratives(compared)
+        scopes = {
+            "contrast": _scope(compared.of_narratives(complete), _on(whole, complete), settings.confidence),
+            "mixed": _scope(compared, filled, settings.confidence),
+        }
+        crossed = _attempt(lambda: fit_mixed(compared, crossed=True))
+        return cls(estimator, contrast, mixed, crossed, published, headline, scopes)
+
+
+def _of_contrast(contrast: GapEstimate | NotEstimableError) -> Headline | NotEstimableError:
+    return contrast if isinstance(contrast, NotEstimableError) else Headline("contrast", contrast, None)
+
+
+def _of_fit(fit: MixedFit, confidence: float) -> Headline:
+    return Headline("mixed", fit.estimate(confidence=confidence), fit)
+
+
+def _on(headline: Headline | NotEstimableError, narratives: BoolArray) -> Headline | NotEstimableError:
+    """Take an estimate as one of its complete narratives alone."""
+    if isinstance(headline, NotEstimableError):
+        return headline
+    return replace(
+        headline, estimate=replace(headline.estimate, by_narrative=headline.estimate.by_narrative[narratives])
+    )
+
+
+def _scope(
+    compared: NarrativeCube, headline: Headline | NotEstimableError, confidence: float
+) -> GroupScope | NotEstimableError:
+    if isinstance(headline, NotEstimableError):
+        return headline
+    return group_scope(compared, headline, confidence=confidence)
+
+
+_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "delta_z", "null_low", "null_high")
+_COUNTS: Final = ("n_narratives", "n_ratings")
+
+
+def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
+    """Yield rows of ``schema.GAP``: each estimator in each scope."""
+    for estimator, scope, made in (
+        ("contrast", "narratives", found.contrast),
+        ("contrast", "narratives_and_terms", found.scopes["contrast"]),
+        ("mixed", "narratives", found.mixed),
+        ("mixed", "narratives_and_terms", found.scopes["mixed"]),
+        ("mixed_crossed", "narratives", found.crossed),
+        ("published", None, found.published),
+    ):
+        yield _gap_row(
+            {
+                "dimension": cube.dimension,
+                "variant": cube.variant,
+                "estimator": estimator,
+                "scope": scope,
+                "headline": estimator == found.estimator,
+                "n_narratives_asked": len(cube.narrative_ids),
+                "n_missing": n_missing,
+            },
+            made,
+            confidence=confidence,
+        )
+
+
+def _gap_row(
+    known: dict[str, Any],
+    made: GapEstimate | GroupScope | MixedFit | PublishedGap | NotEstimableError,
+    *,
+    confidence: float,
+) -> dict[str, Any]:
+    row = dict.fromkeys(GAP, float("nan")) | dict.fromkeys(_COUNTS, 0) | {"note": ""} | known
+    match made:
+        case NotEstimableError():
+            return row | {"note": str(made)}
+        case GroupScope():
+            estimate, note = made.estimate, made.no_claim
+        case MixedFit():
+            estimate, note = made.estimate(confidence=confidence), "" if made.converged else _NOT_CONVERGED
+        case PublishedGap():
+            return row | {name: getattr(made, name) for name in (*_NUMBERS[-3:], *_COUNTS)} | {"note": made.null}
+        case GapEstimate():
+            estimate, note = made, made.not_estimable
+    return row | {name: getattr(estimate, name) for name in (*_NUMBERS[:-3], *_COUNTS)} | {"note": note}
+
+
+def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled]], *, confidence: float) -> Rows:
+    """Yield rows of the mean over single dimensions, a variant each, where there are several."""
+    of_variant: defaultdict[str, dict[str, Labelled]] = defaultdict(dict)
+    for dimension, estimates in labelled.items():
+        for each in estimates if "+" not in dimension else ():
+            of_variant[each.label][dimension] = each
+    for variant, parts in of_variant.items():
+        if len(parts) < 2:
+            continue
+        own = [row for row in gap if row["variant"] == variant and row["dimension"] in parts and row["headline"]]
+        made = _attempt(
+            lambda parts=parts: overall_row(  # type: ignore[misc]
+                {name: each.estimate for name, each in parts.items()},
+                {name: each.narrative_ids for name, each in parts.items()},
+                confidence=confidence,
+            )
+        )
+        known = {
+            "dimension": OVERALL,
+            "variant": variant,
+            "estimator": "mixed" if any(row["estimator"] == "mixed" for row in own) else "contrast",
+            "scope": "narratives",
+            "headline": True,
+            "n_narratives_asked": len({name for each in parts.values() for name in each.narrative_ids}),
+            "n_missing": sum(row["n_missing"] for row in own if row["scope"] == "narratives"),
+        }
+        yield _gap_row(known, made, confidence=confidence)
+
+
+def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
+    """Yield rows of ``schema.VARIANCES``: the fits of the two mixed models."""
+    for estimator, fit in (("mixed", found.mixed), ("mixed_crossed", found.crossed)):
+        row = {"dimension": cube.dimension, "variant": cube.variant, "estimator": estimator}
+        if isinstance(fit, NotEstimableError):
+            yield dict.fromkeys(VARIANCES, float("nan")) | {"note": str(fit)} | row
+        else:
+            fitted = {name: getattr(fit, name) for name in VARIANCES if hasattr(fit, name)}
+            yield row | fitted | {"note": "" if fit.converged else _NOT_CONVERGED}
+
+
+def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
+    """Yield rows of ``schema.LEAVE_ONE_OUT`` for the headline's estimator."""
+    if isinstance(found.headline, NotEstimableError):
+        return
+    estimator = found.headline.estimator
+    scope = found.scopes[estimator]
+    if isinstance(scope, NotEstimableError):
+        return
+    known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": estimator}
+    for group, delta in scope.leave_one_out.items():
+        yield known | {"group": group, "delta_points": delta}
+
+
+def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
+    """Yield rows of ``schema.EQUIVALENCE``: one for each row of the gap that is in points."""
+    for row in gap:
+        if row["estimator"] != "published":
+            copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
+            yield equivalence_row(
+                **{name: row[name] for name in copied}, margin=settings.margin, alpha=1 - settings.confidence
+            )
+
+
+def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:
+    """Yield the row of ``schema.POWER``, if there is a headline."""
+    if isinstance(found.headline, NotEstimableError):
+        return
+    estimate, fit = found.headline.estimate, found.mixed
+    variances = (None, None) if isinstance(fit, NotEstimableError) else (fit.slope_variance, fit.residual_variance)
+    slope_sd, residual_sd = (None if variance is None else variance**0.5 for variance in variances)
+    yield power_row(
+        dimension=cube.dimension,
+        variant=cube.variant,
+        se=estimate.se,
+        n_narratives=estimate.n_narratives if found.headline.fit is None else found.headline.fit.n_informative,
+        weights=in_group_weights(cube.without_baselines()),
+        slope_sd=slope_sd,
+        residual_sd=residual_sd,
+        wanted=settings.wanted,
+        margin=settings.margin,
+        power=settings.power,
+        alpha=1 - settings.confidence,
+        note=estimate.not_estimable,
+    )
+
+
+def published_cell_rows(cube: NarrativeCube) -> Rows:
+    """Yield rows of ``schema.PUBLISHED_CELLS``, one a pair that was asked."""
+    of_perceiver, of_experiencer, shown = published_mask(cube)
+    for p, e in np.argwhere(cube.asked):
+        yield {
+            "dimension": cube.dimension,
+            "variant": cube.variant,
+            "perceiver": cube.perceivers[p],
+            "experiencer": cube.experiencers[e],
+            "p_perceiver": of_perceiver[p, e],
+            "p_experiencer": of_experiencer[p, e],
+            "shown": bool(shown[p, e]),
+        }

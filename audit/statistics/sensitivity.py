@@ -1,0 +1,338 @@
+"""How δ changes when something else is assumed: about missing ratings, about their scale, about number mass.
+
+Each check answers one doubt about the headline and has its row; none of them replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from scipy import stats
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, in_group_weights
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.ratings import BoolArray, FloatArray, divide
+
+_ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
+_Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
+
+
+def sensitivity_rows(
+    cube: NarrativeCube,
+    *,
+    headline: Headline | NotEstimableError,
+    low: float,
+    high: float,
+    confidence: float,
+    min_number_mass: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each check of how much δ owes to what is assumed.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; baselines are left out.
+    headline
+        The cube's :func:`~audit.statistics.headline.headline_gap`, or why there is none; only the tipping point
+        uses it.
+    low, high
+        The scale's two ends, in points.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+    min_number_mass
+        Number mass from which on a rating speaks for the model's answer, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value can not be estimated. The rows of number
+        mass and mode are there only if the ratings have them (``expected``).
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is not below ``high``.
+
+    Notes
+    -----
+    *Worst case.* δ is the mean over narratives of Σ w_pe y_pe, so no ratings on the scale in place of the missing ones
+    give a lower δ than the lower end where w_pe > 0 and the upper end elsewhere [1]_. The intervals are those of the
+    filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
+
+    *Tipping point.* The headline from incomplete ratings is the contrast of the narratives completed by what the model
+    expects of the missing ratings. Let all of these be s points higher, and m_ipe = 1 where a rating is missing:
+
+        δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
+
+    which is 0 at s = −δ / Σ w_pe r_pe. The sum is the gap of missing ratings, ``gap_pp`` / 100 in ``MISSING``.
+
+    References
+    ----------
+    .. [1] Manski (1990), American Economic Review 80(2), 319–323: bounds without assumptions on what is missing.
+    """
+    if not low < high:
+        raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
+    compared = cube.without_baselines()
+    checks = _checks(
+        compared, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
+    )
+    for check, share, columns_of in checks:
+        row: dict[str, Any] = {
+            "dimension": cube.dimension,
+            "variant": cube.variant,
+            "check": check,
+            "unit": "percentile points" if check == "ranks" else "points",
+            "delta_points": float("nan"),
+            "shift_points": float("nan"),
+            **dict.fromkeys(_ESTIMATE[1:], float("nan")),
+            "n_narratives": 0,
+            "n_ratings": 0,
+            "share": share,
+            "note": "",
+        }
+        try:
+            row |= columns_of()
+        except NotEstimableError as error:
+            row["note"] = str(error)
+        yield row
+
+
+def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float) -> GapEstimate:
+    """Estimate δ by weighted least squares on narrative, perceiver and experiencer effects.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection, of any missing pattern; baselines are left out.
+    weights
+        Broadcast to shape (N, P, E), not negative. A rating of weight 0 or NaN is not used.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+
+    Returns
+    -------
+    GapEstimate
+        The standard error is clustered by narrative, which allows for any covariance of a narrative's ratings, with
+        the factor N/(N − 1), N the narratives with a rating that is used; df is the number of them that have both
+        an in-group and an out-group one, less one. On complete ratings of equal weights it is the contrast's estimate.
+
+    Raises
+    ------
+    NotEstimableError
+        If no rating is used, none or all of those used are in-group, no narrative has both, or in-group can not be told
+        from perceiver and experiencer effects (and, of an intersection, from lesser degrees of sharing).
+    ValueError
+        If a weight is negative.
+
+    Notes
+    -----
+    With X the (C, p) design of a narrative's cells, w the weights as (N, C) and A = wX, absorbing the narratives'
+    effects leaves X' diag(Σ_i w_i) X − A' diag(1 / Σ_c w_ic) A: no design of all ratings is ever built. With h the row
+    of in_group of its inverse and e the residuals, ψ_i = h' Σ_c w_ic x_c e_ic is narrative i's part in δ; these sum to
+    0, and se² = N/(N − 1) Σ ψ_i² [1]_. ``by_narrative`` is δ + N ψ_i.
+
+    References
+    ----------
+    .. [1] Liang and Zeger (1986), Biometrika 73(1), 13–22.
+    """
+    if (weights < 0).any():
+        raise ValueError(f"a weight is {np.nanmin(weights)}; weights of ratings must not be negative")
+    n, n_perceivers, n_experiencers = cube.y.shape
+    compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
+    used = (weights > 0) & ~np.isnan(cube.y) & compared
+    if not used.any():
+        raise NotEstimableError(f"none of {int(compared.sum()) * n} prompts has a rating of a weight above 0")
+    n_ratings = int(np.count_nonzero(used))
+    centre = float(cube.y.mean(where=used))
+    y = np.where(used, cube.y - centre, 0.0).reshape(n, -1)
+    w = np.where(used, weights, 0.0).reshape(n, -1)
+    used = used.reshape(n, -1)
+    n_informative = _n_informative(used, cube.in_group.ravel())
+
+    x = _columns(cube)
+    a, total, weighted_y = w @ x, w.sum(axis=1), w * y
+    inverse = divide(np.ones(n), total)
+    inverse[np.isnan(inverse)] = 0.0
+    direct = (x * w.sum(axis=0)[:, None]).T @ x
+    system = direct - (a * inverse[:, None]).T @ a
+    right = x.T @ weighted_y.sum(axis=0) - a.T @ (inverse * weighted_y.sum(axis=1))
+    del weighted_y
+    # A column that the narratives' effects take up leaves rounding, which must not be scaled up to 1.
+    left = np.diag(system) > 1e-10 * np.diag(direct)
+    scale = np.where(left, 1 / np.sqrt(np.where(left, np.diag(system), 1.0)), 0.0)
+    system, right = scale[:, None] * system * scale, scale * right
+    nuisance = np.linalg.pinv(system[1:, 1:], rcond=1e-11, hermitian=True)
+    shadow = nuisance @ system[1:, 0]
+    alone = float(system[0, 0] - system[0, 1:] @ shadow)
+    if alone <= 1e-9:
+        raise NotEstimableError(
+            f"in-group can not be told from the effects of identities in the {int(used.any(axis=0).sum())} of "
+            f"{n_perceivers} × {n_experiencers} pairs whose ratings are used"
+        )
+    direction = np.append(1.0, -shadow) / alone
+    delta = float(direction @ right)
+    coefficients = np.append(delta, nuisance @ (right[1:] - system[1:, 0] * delta))
+    h = scale * scale[0] * direction
+    g = x @ h
+    rest = w * (y - x @ (scale * coefficients))
+    parts = rest @ g - inverse * rest.sum(axis=1) * (a @ h)
+
+    kept = total > 0
+    n_used = int(np.count_nonzero(kept))
+    largest = float(np.abs(y).max()) + abs(centre)
+    rounding = n_used * used.shape[1] * EPSILON * float((w @ np.abs(g)).max()) * largest
+    by_narrative = np.where(kept, scale[0] * delta + n_used * parts, np.nan)
+    by_narrative[np.abs(by_narrative) <= rounding] = 0.0
+    estimate = summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+    return estimate.with_informative(n_informative, confidence=confidence)
+
+
+def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
+    """Count the narratives with a used rating of both kinds; refuse if there is none."""
+    n_in, n_out = (np.count_nonzero(used[:, kind], axis=1) for kind in (in_group, ~in_group))
+    for kind, counts in (("in-group", n_in), ("out-group", n_out)):
+        if not counts.any():
+            raise NotEstimableError(f"no {kind} pair has a rating of a weight above 0")
+    n_informative = int(np.count_nonzero((n_in > 0) & (n_out > 0)))
+    if n_informative == 0:
+        raise NotEstimableError(f"none of {len(used)} narratives has both an in-group and an out-group rating")
+    return n_informative
+
+
+def _columns(cube: NarrativeCube) -> FloatArray:
+    """Design of one narrative's cells, shape (C, p): in-group first, then what it must be told from."""
+    _, n_perceivers, n_experiencers = cube.y.shape
+    lesser = range(1, int(cube.n_shared[cube.in_group].min()))
+    return np.column_stack(
+        [
+            cube.in_group.ravel(),
+            *(cube.n_shared.ravel() == degree for degree in lesser),
+            np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
+            np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
+        ]
+    ).astype(np.float64)
+
+
+def _checks(
+    cube: NarrativeCube,
+    *,
+    headline: Headline | NotEstimableError,
+    low: float,
+    high: float,
+    confidence: float,
+    min_number_mass: float,
+) -> Iterator[_Check]:
+    """Yield each check that applies: its name, its share and what computes its columns."""
+    y, mass = cube.y, cube.number_mass
+    weighted = partial(_weighted, cube, confidence=confidence)
+    unrated = np.isnan(y)
+    complete = complete_narratives(cube)
+    yield "listwise", _share(complete), partial(_listwise, cube, complete, confidence=confidence)
+    yield "equal_narratives", float("nan"), lambda: _columns_of(equal_weight_gap(cube, confidence=confidence))
+    yield "within_narratives", float("nan"), partial(weighted, lambda: np.ones((1, 1, 1)))
+    share = _share(unrated[cube.status >= 0])
+    for check, negative, positive in (("worst_case_low", high, low), ("worst_case_high", low, high)):
+        yield check, share, partial(_filled, cube, unrated, negative, positive, confidence=confidence)
+    yield "tipping_point", share, partial(_tipping_point, cube, unrated, headline, length=high - low)
+    has_mass = ~np.isnan(mass)
+    if has_mass.any():
+        above = mass >= min_number_mass
+        yield "number_mass_weighted", 1 - _share(above[has_mass]), partial(weighted, lambda: mass)
+        yield "number_mass_above", _share(above[~unrated]), partial(weighted, lambda: above.astype(np.float64))
+    yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
+    if not np.isnan(cube.mode).all():
+        yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
+
+
+def _share(chosen: BoolArray) -> float:
+    return float(chosen.mean()) if chosen.size else float("nan")
+
+
+def _columns_of(estimate: GapEstimate) -> dict[str, Any]:
+    return {name: getattr(estimate, name) for name in _ESTIMATE} | {"note": estimate.not_estimable}
+
+
+def _contrast(cube: NarrativeCube, y: FloatArray, used: BoolArray, *, confidence: float) -> dict[str, Any]:
+    contrasts, rounding = contrast_by_narrative(y, in_group_weights(cube), used=used)
+    n_ratings = int(np.count_nonzero(used)) * cube.in_group.size
+    return _columns_of(summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings))
+
+
+def _listwise(cube: NarrativeCube, complete: BoolArray, *, confidence: float) -> dict[str, Any]:
+    if not complete.any():
+        shape = " × ".join(map(str, cube.in_group.shape))
+        raise NotEstimableError(f"none of {complete.size} narratives has a rating in all {shape} pairs of identities")
+    return _contrast(cube, cube.y, complete, confidence=confidence)
+
+
+def _weighted(cube: NarrativeCube, weights_of: Callable[[], FloatArray], *, confidence: float) -> dict[str, Any]:
+    return _columns_of(weighted_gap(cube, weights_of(), confidence=confidence))
+
+
+def _filled(
+    cube: NarrativeCube, unrated: BoolArray, negative: float, positive: float, *, confidence: float
+) -> dict[str, Any]:
+    """Contrast of the cube with missing ratings put at one end by the sign of their weight."""
+    _check_asked(cube)
+    y = np.where(unrated, np.where(in_group_weights(cube) > 0, positive, negative), cube.y)
+    return _contrast(cube, y, np.ones(len(y), dtype=np.bool_), confidence=confidence)
+
+
+def _tipping_point(
+    cube: NarrativeCube, unrated: BoolArray, headline: Headline | NotEstimableError, *, length: float
+) -> dict[str, Any]:
+    if isinstance(headline, NotEstimableError):
+        raise headline
+    _check_asked(cube)
+    if not unrated.any():
+        raise NotEstimableError("no rating is missing")
+    weights = in_group_weights(cube)
+    gap = float((weights * unrated.mean(axis=0)).sum())
+    if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
+        raise NotEstimableError(
+            "ratings are missing alike in-group and out-group, so that shifting all of them does not alter δ"
+        )
+    shift = 0.0 - headline.estimate.delta_points / gap
+    return {
+        "shift_points": shift,
+        "n_narratives": headline.estimate.n_narratives,
+        "n_ratings": headline.estimate.n_ratings,
+        "note": "no shift on the scale explains δ away" if abs(shift) > length else "",
+    }
+
+
+def _check_asked(cube: NarrativeCube) -> None:
+    n_never = int(np.count_nonzero(cube.status < 0))
+    if n_never:
+        raise NotEstimableError(
+            f"{n_never} of {cube.status.size} prompts were never asked, and filling what is missing does not fill those"
+        )
+
+
+def _headline(cube: NarrativeCube, y_of: Callable[[], FloatArray], *, confidence: float) -> dict[str, Any]:
+    """Headline of the cube with other values in place of the ratings."""
+    in_group_weights(cube)
+    headline = headline_gap(replace(cube, y=y_of()), confidence=confidence)
+    columns = _columns_of(headline.estimate)
+    if headline.fit is not None and not headline.fit.converged:
+        columns["note"] = "the search for the mixed model's optimum did not converge"
+    return columns
+
+
+def _percentiles(y: FloatArray) -> FloatArray:
+    """Ranks of each narrative's valid ratings, ties averaged, as 100 (rank − ½) / n_i; NaN stays NaN."""
+    flat = y.reshape(len(y), -1)
+    if not flat.size:
+        return y
+    ranks = np.asarray(stats.rankdata(flat, axis=1, nan_policy="omit"), dtype=np.float64)
+    n_valid = np.count_nonzero(~np.isnan(flat), axis=1, keepdims=True)
+    percentiles: FloatArray = divide(100 * (ranks - 0.5), np.broadcast_to(n_valid, flat.shape)).reshape(y.shape)
+    return percentiles

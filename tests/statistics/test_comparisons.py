@@ -1,0 +1,226 @@
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from cubes import cube_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg, stats
+
+from audit.errors import NotEstimableError
+from audit.schema import COMPARISONS
+from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.mixed import fit_mixed
+
+NAN = float("nan")
+
+
+def estimate_of(contrasts):
+    contrasts = np.array(contrasts, dtype=float)
+    return summarise_contrasts(contrasts, rounding=0.0, confidence=0.95, n_ratings=25 * contrasts.size)
+
+
+def ids_of(n):
+    return tuple(f"n{i}" for i in range(n))
+
+
+def labelled(label, contrasts, ids=None, scale=(0, 100)):
+    return Labelled(label, estimate_of(contrasts), ids_of(len(contrasts)) if ids is None else ids, scale)
+
+
+def rows_of(*estimates, confidence=0.95):
+    return list(compare(estimates, dimension="religion", confidence=confidence))
+
+
+def draws(seed, n=20, columns=3):
+    """Contrasts that share most of their variance."""
+    rng = np.random.default_rng(seed)
+    return 3 * rng.normal(size=(n, 1)) + rng.normal(size=(n, columns)) + np.linspace(0, 1, columns)
+
+
+def test_a_comparison_is_the_paired_t_test_of_scipy():
+    a, b = draws(1, columns=2).T
+    (row,) = rows_of(labelled("origin", a), labelled("named", b), confidence=0.9)
+    expected = stats.ttest_rel(a, b)
+    interval = expected.confidence_interval(0.9)
+    assert (row["p"], row["df"]) == pytest.approx((expected.pvalue, 19), rel=1e-9)
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert row["delta_change"] / row["se"] == pytest.approx(expected.statistic, rel=1e-9)
+    assert (row["delta_first"], row["delta_second"]) == pytest.approx((a.mean(), b.mean()), rel=1e-12)
+    assert row["correlation"] == pytest.approx(stats.pearsonr(a, b).statistic, rel=1e-9)
+    assert (row["dimension"], row["first"], row["second"]) == ("religion", "origin", "named")
+    assert (row["unit"], row["n_narratives"], row["note"]) == ("points", 20, "")
+    assert list(row) == list(COMPARISONS)
+
+
+def test_all_pairs_are_compared_and_corrected_by_holm():
+    contrasts = draws(2)
+    rows = rows_of(*(labelled(name, each) for name, each in zip("ABC", contrasts.T, strict=True)))
+    assert [(row["first"], row["second"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
+    p = np.array([stats.ttest_rel(a, b).pvalue for a, b in combinations(contrasts.T, 2)])
+    # Holm by hand: the smallest p times 3, the next times 2, the largest as it is; none below the one before or over 1.
+    expected = np.empty(3)
+    expected[np.argsort(p)] = np.minimum(np.maximum.accumulate(np.sort(p) * [3, 2, 1]), 1)
+    np.testing.assert_allclose([row["p_adjusted"] for row in rows], expected, rtol=1e-9)
+    assert {(row["method"], row["family_size"]) for row in rows} == {("Holm", 3)}
+
+
+def test_only_narratives_that_both_use_are_compared():
+    a, b = [1, 2, NAN, 4, 9], [5, 0, 7, NAN, 1]
+    (row,) = rows_of(
+        labelled("A", a, ids=("n1", "n2", "n3", "n4", "n5")), labelled("B", b, ids=("n5", "n2", "n1", "n4", "other"))
+    )
+    # Common: n1 (1 and 7), n2 (2 and 0), n5 (9 and 5): D = −6, 2, 4.
+    assert (row["n_narratives"], row["df"]) == (3, 2)
+    assert (row["delta_first"], row["delta_second"], row["delta_change"]) == (4, 4, 0)
+    assert row["se"] == pytest.approx((np.var([-6, 2, 4], ddof=1) / 3) ** 0.5, rel=1e-12)
+
+
+@given(seed=st.integers(0, 999), factor=st.floats(0.01, 50))
+@settings(max_examples=10, deadline=None)
+def test_order_of_narratives_is_nothing_swapping_flips_the_sign_and_points_scale(seed, factor):
+    a, b = draws(seed, columns=2).T
+    row, _, swapped = rows_of(labelled("A", a), labelled("B", b), labelled("A again", a))
+    order = np.random.default_rng(seed).permutation(20)
+    ids = tuple(np.array(ids_of(20))[order])
+    (shuffled,) = rows_of(labelled("A", factor * a), labelled("B", factor * b[order], ids=ids))
+    names = ["delta_first", "delta_second", "delta_change", "se", "ci_low", "ci_high"]
+    np.testing.assert_allclose([shuffled[name] for name in names], [factor * row[name] for name in names], rtol=1e-9)
+    np.testing.assert_allclose(
+        [swapped[name] for name in ["delta_second", "delta_first", "delta_change", "se", "ci_high", "ci_low"]],
+        np.array([row[name] for name in names]) * [1, 1, -1, 1, -1, -1],
+        rtol=1e-12,
+    )
+    assert swapped["p"] == pytest.approx(row["p"], rel=1e-12)
+    assert shuffled["p"] == pytest.approx(row["p"], rel=1e-6)
+
+
+def test_gaps_on_different_scales_are_compared_in_percent_of_the_scale():
+    a, b = draws(3, columns=2).T
+    first, second, same = labelled("A", a), labelled("B", b * 9 / 100, scale=(1, 10)), labelled("C", a + b)
+    in_points = rows_of(first, labelled("B", b))[0]
+    row, within, _ = rows_of(first, second, same)
+    assert (row["unit"], within["unit"]) == ("% of the scale", "points")
+    for name in ("delta_first", "delta_second", "delta_change", "se", "p", "correlation"):
+        assert row[name] == pytest.approx(in_points[name], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("second", "n_common", "there"),
+    [([NAN, NAN, 3.0], 1, "there is one"), ([NAN, NAN, NAN], 0, "there is none")],
+)
+def test_fewer_than_two_common_narratives_are_no_comparison(second, n_common, there):
+    estimate = dataclasses.replace(estimate_of([1.0, 2.0]), by_narrative=np.array(second))
+    few = Labelled("B", estimate, ids_of(3), (0, 100))
+    rows = rows_of(labelled("A", [1.0, 2.0, 4.0]), few, labelled("C", [2.0, 1.0, 5.0]))
+    assert rows[0]["note"] == f"a difference needs two narratives that both have, and {there}"
+    assert rows[0]["n_narratives"] == n_common
+    numbers = [value for value in rows[0].values() if isinstance(value, float)]
+    assert len(numbers) == 10
+    assert np.isnan(numbers).all()
+    assert [row["family_size"] for row in rows] == [1, 1, 1]
+    assert rows[1]["p_adjusted"] == rows[1]["p"]
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1])
+def test_differences_without_spread_have_no_interval(shift):
+    a = draws(4, columns=1)[:, 0]
+    (row,) = rows_of(labelled("A", a + shift), labelled("B", a))
+    assert row["delta_change"] == pytest.approx(shift, abs=1e-12)
+    assert np.isnan([row[name] for name in ("se", "ci_low", "ci_high", "p", "p_adjusted")]).all()
+    assert row["note"] == "the difference is the same in all 20 narratives, so its spread is 0"
+    assert row["family_size"] == 0
+
+
+@pytest.mark.parametrize("contrasts", [([1.0, 1.0, 1.0], [1.0, 2.0, 4.0]), ([1.0, 3.0], [1.0, 2.0])])
+def test_correlation_needs_spread_and_three_narratives(contrasts):
+    (row,) = rows_of(*(labelled(name, each) for name, each in zip("AB", contrasts, strict=True)))
+    assert np.isnan(row["correlation"])
+    assert row["se"] > 0
+
+
+def test_one_estimate_has_nothing_to_be_compared_with():
+    assert rows_of(labelled("A", [1.0, 2.0])) == rows_of() == []
+
+
+@pytest.mark.parametrize(
+    ("estimates", "message"),
+    [
+        ([labelled("A", [1.0, 2.0])] * 2, "dimension 'religion' have the label 'A': rename one"),
+        ([labelled("A", [1.0, 2.0], scale=(5, 5))], r"the scale of 'A' is \(5, 5\)"),
+        ([labelled("A", [1.0, 2.0], ids=("n1", "n1"))], "'A' has 2 narratives, 1 of them different, and 2 contrasts"),
+        ([labelled("A", [1.0, 2.0], ids=("n1",))], "'A' has 1 narratives, 1 of them different, and 2 contrasts"),
+    ],
+)
+def test_estimates_that_can_not_be_told_apart_are_refused(estimates, message):
+    with pytest.raises(ValueError, match=message):
+        rows_of(*estimates)
+
+
+def test_overall_is_the_t_test_of_the_mean_contrast():
+    contrasts = draws(5)
+    names = ("religion", "nationality", "race_ethnicity")
+    estimates = {name: estimate_of(each) for name, each in zip(names, contrasts.T, strict=True)}
+    overall = overall_row(estimates, dict.fromkeys(names, ids_of(20)), confidence=0.95)
+    expected = stats.ttest_1samp(contrasts.mean(axis=1), 0)
+    assert overall.delta_points == pytest.approx(np.mean([each.delta_points for each in estimates.values()]), rel=1e-12)
+    assert (overall.p, overall.df) == pytest.approx((expected.pvalue, 19), rel=1e-9)
+    assert (overall.ci_low, overall.ci_high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
+    assert overall.n_ratings == 3 * 500
+
+
+def test_overall_uses_the_narratives_that_all_dimensions_use():
+    estimates = {"religion": estimate_of([1, 2, 6, NAN]), "nationality": estimate_of([5, 4, 2, 9])}
+    ids = {"religion": ("n1", "n2", "n3", "n4"), "nationality": ("n4", "n3", "n1", "n5")}
+    overall = overall_row(estimates, ids, confidence=0.95)
+    # n1: (1 + 2)/2 = 1.5, n3: (6 + 4)/2 = 5; of n1 to n5 no other is used by both.
+    np.testing.assert_array_equal(overall.by_narrative, [1.5, NAN, 5, NAN, NAN])
+    assert (overall.delta_points, overall.n_narratives, overall.n_narratives_asked) == (3.25, 2, 5)
+
+
+def test_overall_without_spread_has_no_interval():
+    a = draws(6, columns=1)[:, 0]
+    estimates = {"religion": estimate_of(a), "nationality": estimate_of(0.3 - a)}
+    overall = overall_row(estimates, dict.fromkeys(estimates, ids_of(20)), confidence=0.95)
+    assert overall.delta_points == pytest.approx(0.15, rel=1e-12)
+    assert np.isnan(overall.se)
+    assert "spread is 0" in overall.not_estimable
+
+
+def test_overall_without_common_narratives_or_dimensions_is_refused():
+    estimates = {"religion": estimate_of([1, 2]), "nationality": estimate_of([1, 2])}
+    with pytest.raises(NotEstimableError, match="used by all of the dimensions religion, nationality"):
+        overall_row(estimates, {"religion": ids_of(2), "nationality": ("x", "y")}, confidence=0.95)
+    with pytest.raises(ValueError, match="there is no dimension"):
+        overall_row({}, {}, confidence=0.95)
+
+
+def test_pseudo_values_of_the_mixed_model_give_its_cluster_robust_error():
+    # Oracle: statsmodels GLS with the fitted covariance of each narrative, clustered by narrative, uncorrected.
+    rng = np.random.default_rng(7)
+    n, k = 25, 4
+    mask = np.eye(k)
+    y = 50 + rng.normal(0, 3, (n, 1, 1)) + (1 + rng.normal(0, 2, (n, 1, 1))) * mask + rng.normal(0, 4, (n, k, k))
+    y[rng.random(y.shape) < 0.15] = NAN
+    fit = fit_mixed(cube_of(y))
+    estimate = fit.estimate(confidence=0.95)
+    overall = overall_row({"religion": estimate}, {"religion": ids_of(n)}, confidence=0.95)
+    assert overall.delta_points == pytest.approx(estimate.delta_points, rel=1e-9)
+
+    design = np.column_stack(
+        [mask.ravel(), np.ones(k * k), np.repeat(np.eye(k), k, axis=0)[:, 1:], np.tile(np.eye(k), (k, 1))[:, 1:]]
+    )
+    z = np.column_stack([np.ones(k * k), mask.ravel()])
+    d = np.array([[fit.intercept_variance, fit.covariance], [fit.covariance, fit.slope_variance]])
+    valid = ~np.isnan(y.reshape(n, -1))
+    covariance = z @ d @ z.T + fit.residual_variance * np.eye(k * k)
+    gls = sm.GLS(
+        y.reshape(n, -1)[valid],
+        np.concatenate([design[of_narrative] for of_narrative in valid]),
+        sigma=linalg.block_diag(*(covariance[np.ix_(each, each)] for each in valid)),
+    ).fit(cov_type="cluster", cov_kwds={"groups": np.nonzero(valid)[0], "use_correction": False})
+    assert overall.delta_points == pytest.approx(gls.params[0], rel=1e-9)
+    assert overall.se == pytest.approx(gls.bse[0] * (n / (n - 1)) ** 0.5, rel=1e-7)
