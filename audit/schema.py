@@ -230,8 +230,8 @@ SENSITIVITY: Final[dict[str, str]] = {
     "check": "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives "
     "(the plain mean of narratives' own gaps), within_narratives (least squares on narrative effects), worst_case_low "
     "and worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
-    "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), number_mass_above (ratings "
-    "of enough number mass alone), ranks (ranks within each narrative), mode (the most probable number)",
+    "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), number_mass_above "
+    "(ratings of enough number mass alone), ranks (ranks within each narrative), mode (the most probable number)",
     "unit": "of the estimate: points of the scale, or percentile points (ranks)",
     "delta_points": "gap in the row's unit: in-group minus out-group; missing for tipping_point",
     "shift_points": "tipping_point: how much higher all missing ratings would have to be than the headline takes them "
