@@ -149,7 +149,9 @@ def _dispatch(given: list[str]) -> int:
             print(_OVERRIDES.format(command=command, groups=groups), end="")
             return OK
         case "report" if wants_help:
-            settings = "\n".join(f"  statistics.{line}" for line in _default_file().read_text("utf-8").splitlines())
+            settings = "\n".join(
+                f"  statistics.{line.replace(': ', '=', 1)}" for line in _default_file().read_text("utf-8").splitlines()
+            )
             print(_REPORT_HELP.format(settings=settings), end="")
             return OK
         case "calibrate" if wants_help:
@@ -167,7 +169,7 @@ def _dispatch(given: list[str]) -> int:
             return OK if _attempt(lambda: _calibrate(rest)) else FAILED
     from stimuli.errors import suggest
 
-    _say(f"audit: {command!r} is no command; {suggest(command, ('run', 'report', 'prompts'))}")
+    _say(f"audit: {command!r} is no command; {suggest(command, ('run', 'report', 'calibrate', 'prompts'))}")
     return FAILED
 
 
@@ -183,9 +185,13 @@ def _show(outcome: Outcome) -> None:
     for remark in outcome.remarks:
         about = f"{dimension_title(remark.dimension)}: " if remark.dimension else ""
         _say(f"note: {about}{remark.text}")
-    lines = [("dimension", "variant", "speaks of", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "by")]
+    lines = [("dimension", "variant", "speaks of", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "from")]
     for row in outcome.gap[outcome.gap["headline"]].to_dict("records"):
         estimated = row["se"] == row["se"]
+        counts = (
+            f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} narratives, "
+            f"{count(row['n_missing'])} ratings missing"
+        )
         lines.append(
             (
                 dimension_title(row["dimension"]),
@@ -193,9 +199,8 @@ def _show(outcome: Outcome) -> None:
                 SCOPES[row["scope"]],
                 points(row["delta_points"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
-                p_value(row["p"]) if estimated else row["note"],
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} narratives, "
-                f"{count(row['n_missing'])} ratings missing",
+                p_value(row["p"]) if estimated else "none",
+                counts if row["scope"] == "narratives" else row["note"] or f"{count(row['df'] + 1)} groups",
             )
         )
     _print_table(lines)
@@ -302,6 +307,9 @@ def _calibration_lines(table: pd.DataFrame) -> list[tuple[str, ...]]:
     head = ("dimension", "variant", "true gap", "estimator", "speaks of", "false positives", "coverage", "power")
     lines: list[tuple[str, ...]] = [(*head, "bias", "data sets")]
     for row in table.to_dict("records"):
+        if not row["n_datasets"]:
+            _say(f"note: {dimension_title(row['dimension'])}, {row['variant']}: {row['note']}")
+            continue
         lines.append(
             (
                 dimension_title(row["dimension"]),

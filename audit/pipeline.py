@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
-from audit.errors import MissingCellError, StoreError
+from audit.errors import ConfigError, MissingCellError, StoreError
 from audit.outside import describe_outside, read_outside
 from audit.provenance import check_same_run, default_run_dir, describe_run, model_identity, now, run_identity
 from audit.schema import Status
-from audit.store import RunFolder, read_manifest
+from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
 from stimuli.identities import load_dimensions
 from stimuli.narratives import emotion_valence, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
@@ -26,6 +26,7 @@ from stimuli.prompts import PromptCell, PromptGrid
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
     from audit.engines.open import OpenModel
+    from audit.statistics.remarks import Remark
 
 ENGINE_LOG: Final = "engine.log"
 """The file of the run folder that takes what the model's library prints while it loads."""
@@ -136,8 +137,9 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
         # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
         manifest["config"]["statistics"] = config.statistics.model_dump(mode="json")
         manifest["command"] = command
-        folder.write_manifest({"finished": now(), **manifest, "status": "complete"})
-        return _analyse(folder)
+        manifest = {"finished": now(), **manifest, "status": "complete"}
+        folder.write_manifest(manifest)
+        return _analyse(folder, manifest)
 
 
 def report_run(
@@ -172,8 +174,7 @@ def report_run(
         manifest["config"]["statistics"] = statistics.model_dump(mode="json")
         if settings:
             manifest["report_command"] = command
-        folder.write_manifest(manifest)
-        return _analyse(folder)
+        return _analyse(folder, manifest)
 
 
 def report_outside(
@@ -229,8 +230,7 @@ def report_outside(
             check_same_run(earlier.get("identity", {}), manifest["identity"], run_dir)
         else:
             folder.write_shard(0, outside.ratings)
-        folder.write_manifest(manifest)
-        return _analyse(folder)
+        return _analyse(folder, manifest)
 
 
 def calibrate_run(
@@ -291,10 +291,13 @@ def calibrate_run(
 
 def _check_formula(statistics: StatisticsConfig) -> None:
     """Refuse a formula that can not be used, before anything long begins."""
-    if statistics.formula is not None:
-        from audit.statistics.own_model import check_own_model
+    if statistics.formula is None:
+        if statistics.random is not None:
+            raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")
+        return
+    from audit.statistics.own_model import check_own_model
 
-        check_own_model(statistics.formula, fit=statistics.fit, random=statistics.random, cluster=statistics.cluster)
+    check_own_model(statistics.formula, fit=statistics.fit, random=statistics.random, cluster=statistics.cluster)
 
 
 def _earlier_manifest(config: AuditConfig, grid: PromptGrid, folder: RunFolder) -> dict[str, Any] | None:
@@ -413,18 +416,18 @@ def _row(cell: PromptCell, outcome: dict[str, Any], variant: str) -> dict[str, o
     }
 
 
-def _analyse(folder: RunFolder) -> Outcome:
+def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
+    """Analyse and render; nothing is written, not even the manifest, before all of it has succeeded."""
     from audit.figures import figure_bytes, plot_cells, plot_gaps, plot_interaction
     from audit.report.render import render_report
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.rows import Settings
 
-    manifest = read_manifest(folder.path)
+    manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
     counts = ratings["status"].value_counts()
     manifest["counts"] = {str(status): int(counts.get(str(status), 0)) for status in Status} | {"total": len(ratings)}
-    folder.write_manifest(manifest)
     low, high = manifest["scale"]["low"], manifest["scale"]["high"]
     settings = manifest["config"]["statistics"]
     analysis = analyse(
@@ -435,6 +438,7 @@ def _analyse(folder: RunFolder) -> Outcome:
         valence=emotion_valence(),
         clusters=manifest.get("clusters", {}),
     )
+    remarks = (*_remarks_on_source(manifest), *analysis.remarks)
     drawn = {"gaps": plot_gaps(analysis.tables["gap"], confidence=settings["confidence"])}
     for (dimension, variant), cells in analysis.tables["cells"].groupby(
         ["dimension", "variant"], sort=False, observed=True
@@ -448,9 +452,10 @@ def _analyse(folder: RunFolder) -> Outcome:
         manifest=manifest,
         tables=analysis.tables,
         figures=figures,
-        remarks=analysis.remarks,
+        remarks=remarks,
         examples=_examples(ratings, seed=manifest["seed"]),
     )
+    folder.write_manifest(manifest)
     for name in ("tables", "figures"):
         folder.clear(name)
     for name, table in analysis.tables.items():
@@ -461,7 +466,22 @@ def _analyse(folder: RunFolder) -> Outcome:
         folder.write_file(f"figures/{file}.svg", figures[name])
         folder.write_file(f"figures/{file}.png", figure_bytes(figure, "png"))
     report = folder.write_file("report.html", html.encode())
-    return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], analysis.remarks)
+    return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], remarks)
+
+
+def _remarks_on_source(manifest: Mapping[str, Any]) -> Iterator[Remark]:
+    """Say what the table of another tool leaves open."""
+    from audit.statistics.remarks import Remark
+
+    n_missing = manifest["counts"]["unparseable"]
+    if not manifest.get("outside", {}).get("status_given", True) and n_missing:
+        yield Remark(
+            dimension="",
+            variant="",
+            code="missing_unexplained",
+            text=f"The table of ratings does not say why {n_missing:,} ratings are missing: they count as unparseable, "
+            "and the refusal gap is not known. A column `status` would tell.",
+        )
 
 
 def _examples(ratings: pd.DataFrame, *, seed: int, n_each: int = 3) -> pd.DataFrame:

@@ -100,7 +100,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"{folder} is not a run folder: it has no manifest.json") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} can not be read ({error})") from error

@@ -48,7 +48,7 @@ def loop_null(z, in_group, draws):
 
 
 def vectorised_null(z, in_group, rng):
-    """List all shuffles that can differ, or draw them at once, as the package does; take the percentiles of the null."""
+    """List the shuffles that can differ or draw them all at once, as the package does; take the percentiles."""
     null = exact_null(z, in_group, at_most=N_PERMUTATIONS)
     if null is None:
         null = permutation_null(z, in_group, rng=rng, n_permutations=N_PERMUTATIONS)

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The stages. No arrow but one: elicitation speaks to an engine.
     "engines": {"config", "errors", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
-    "statistics": {"errors", "schema"},
+    "statistics": FOUNDATIONS,
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "store": {"errors", "schema"},

@@ -12,6 +12,7 @@ HEAVY = (
 )  # fmt: skip
 MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
 SMALL = ("stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion")
+MANIFEST = '{"schema_version": 1, "n_prompts": 50, "config": {"statistics": {}}}'
 N_SMALL = 50  # 5 perceivers x 5 experiencers x 2 narratives
 KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user"}
 
@@ -53,6 +54,7 @@ def imported_by(arguments, names, environment, folder):
         (["run", "--help"], "usage: python -m audit run"),
         (["prompts", "--help"], "usage: python -m audit prompts"),
         (["report", "-h"], "usage: python -m audit report"),
+        (["calibrate", "--help"], "usage: python -m audit calibrate"),
     ],
 )
 def test_help_imports_nothing_heavy(arguments, shown, child_environment, tmp_path):
@@ -63,7 +65,12 @@ def test_help_imports_nothing_heavy(arguments, shown, child_environment, tmp_pat
 
 
 def test_prompts_and_refusals_need_no_model_library(child_environment, tmp_path):
-    for arguments in (["prompts", *SMALL, "out=p.jsonl"], ["run", "model.dtype=float99"], ["report", "nowhere"]):
+    for arguments in (
+        ["prompts", *SMALL, "out=p.jsonl"],
+        ["run", "model.dtype=float99"],
+        ["report", "nowhere"],
+        ["calibrate", "nowhere"],
+    ):
         imported, _ = imported_by(arguments, MODEL_LIBRARIES, child_environment, tmp_path)
         assert imported.startswith("[] ")
 
@@ -83,13 +90,55 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ("frobnicate", "'frobnicate' is no command; there are: prompts, report, run"),
+        ("frobnicate", "'frobnicate' is no command; there are: calibrate, prompts, report, run"),
+        ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),
         ("report a b", "takes one run folder, got a b"),
-        ("report --all", "takes one run folder, got --all"),
+        ("report --all", "report has no flag --all; see python -m audit report --help"),
         ("report nowhere", "nowhere is not a run folder: it has no manifest.json"),
         ("report .", ". is not a run folder: it has no manifest.json"),
+        ("report a-run a-run", "takes one run folder, got a-run a-run"),
+        ("report a-file", "a-file is not a run folder"),
+        (
+            "report a-run statistics.marginn=2",
+            "statistics.marginn: report has no such option; did you mean 'statistics.m",
+        ),
+        ("report a-run margin=2", "margin: report has no such option; "),
+        ("report a-run statistics.power=2", "statistics.power: Input should be less than 1 (given: '2')"),
+        ("report a-run statistics.margin=-1", "statistics.margin: Input should be greater than 0 (given: '-1')"),
+        ("report a-run statistics.margin=", "statistics.margin: Input should be a valid number"),
+        ("report a-run statistics.margin=inf", "statistics.margin: Input should be"),
+        ("report a-run statistics.wanted=nan", "statistics.wanted: Input should be"),
+        ("report a-run statistics.confidence=abc", "statistics.confidence: Input should be a valid number"),
+        ("report a-run statistics.confidence=1", "statistics.confidence: Input should be less than 1 (given: '1')"),
+        ("report a-run statistics.power=.9 statistics.power=.8", "statistics.power is given twice, as '.9' and '.8'"),
+        ("report a-run statistics.formula=intensity~in_grup", "there is no column or function 'in_grup'; did you mean"),
+        ("report a-run statistics.fit=lm", "statistics.fit: Input should be 'mixed' or 'ols' (given: 'lm')"),
+        ("report a-run ratings=a-file", "report takes a run folder or ratings=FILE, got a-run ratings=a-file"),
+        (
+            "report ratings=a-file",
+            "groups= must be given to analyse outside ratings; see python -m audit report --help",
+        ),
+        ("report ratings=a-file groups=a-file", "run_dir= must be given to analyse outside ratings"),
+        ("report groups=a-file run_dir=new", "ratings= must be given to analyse outside ratings"),
+        ("report ratings= groups=a-file run_dir=new", "ratings= must be given to analyse outside ratings"),
+        ("report ratings=nowhere.csv groups=nowhere.csv run_dir=new", "ratings=nowhere.csv is not a file"),
+        ("report ratings=x groups=x run_dir=new low=a", "low=a: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new high=inf", "high=inf: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new low=5 high=1", "low=5 high=1: low must be below high"),
+        ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: a whole number from 0 on is wanted"),
+        ("calibrate", "calibrate takes one run folder, got none; see python -m audit calibrate --help"),
+        ("calibrate a-run a-run", "calibrate takes one run folder, got a-run a-run"),
+        ("calibrate nowhere", "nowhere is not a run folder: it has no manifest.json"),
+        ("calibrate --fast a-run", "calibrate has no flag --fast; see python -m audit calibrate --help"),
+        ("calibrate a-run n_dataset=3", "n_dataset: calibrate has no such option; did you mean 'n_datasets'?"),
+        ("calibrate a-run n_datasets=1", "n_datasets=1: a whole number from 2 on is wanted"),
+        ("calibrate a-run n_datasets=1e3", "n_datasets=1e3: a whole number from 2 on is wanted"),
+        ("calibrate a-run delta=big", "delta=big: a number is wanted"),
+        ("calibrate a-run seed=1 seed=2", "seed is given twice, as '1' and '2'; keep one"),
+        ("calibrate a-run statistics.margin=2", "statistics.margin: calibrate has no such option"),
+        ("run statistics.margin=inf", "statistics.margin: Input should be"),
         ("run model=nonsense", "model=nonsense: there is no such choice; there are: llama3, llama3-70b, mistral, own"),
         ("run +model=nonsense", "model=nonsense: there is no such choice"),
         ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
@@ -147,6 +196,8 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 )
 def test_bad_input_ends_in_one_line_and_exit_code_2(arguments, fragment, audit, capsys, tmp_path):
     (tmp_path / "a-file").write_text("x")
+    (tmp_path / "a-run").mkdir()
+    (tmp_path / "a-run" / "manifest.json").write_text(MANIFEST)
     assert audit(*arguments.split()) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -156,6 +207,8 @@ def test_bad_input_ends_in_one_line_and_exit_code_2(arguments, fragment, audit, 
     assert fragment in line
     assert len(line) < 400
     assert "Traceback" not in err
+    assert (tmp_path / "a-run" / "manifest.json").read_text() == MANIFEST
+    assert not (tmp_path / "new").exists()
     said = [line for line in err.splitlines() if line not in lines]  # a run says what it is before it loads the model
     assert len(said) <= 4  # what, where, that transformers takes over, and what is loaded
 

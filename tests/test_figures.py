@@ -51,7 +51,7 @@ def many(n: int) -> Terms:
 
 def gaps(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
     columns = ["dimension", "variant", "delta_points", "ci_low", "ci_high"]
-    return pd.DataFrame(rows, columns=columns).assign(estimator="contrast")
+    return pd.DataFrame(rows, columns=columns).assign(estimator="contrast", scope="narratives", headline=True)
 
 
 def texts(figure: Figure) -> list[str]:
@@ -262,6 +262,18 @@ def test_coverage_is_named_on_the_axis() -> None:
     assert "90% interval" in figure.axes[0].get_xlabel()
 
 
-def test_published_rows_have_no_points_to_draw() -> None:
-    with pytest.raises(ValueError, match="contrast"):
-        plot_gaps(gaps(("religion", "origin", 0.5, 0.1, 0.9)).assign(estimator="published"))
+def test_only_headlines_about_narratives_are_drawn() -> None:
+    rows = [gaps(("religion", "origin", delta, 0.1, 0.9)) for delta in (0.5, 0.6, 0.7)]
+    overall = gaps(("all", "origin", 0.4, 0.2, 0.6)).assign(estimator="mixed")
+    table = pd.concat(
+        [rows[0], rows[1].assign(scope="narratives_and_terms"), rows[2].assign(headline=False), overall],
+        ignore_index=True,
+    )
+    shown = [text for text in texts(plot_gaps(table)) if "[" in text]
+    assert shown == ["+0.50  [+0.10 to +0.90]", "+0.40  [+0.20 to +0.60]"]
+    assert "all dimensions" in texts(plot_gaps(table))
+
+
+def test_table_without_a_headline_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no headline"):
+        plot_gaps(gaps(("religion", "origin", 0.5, 0.1, 0.9)).assign(headline=False))

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -11,8 +12,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from audit.schema import RATINGS, TABLES
+from audit.schema import CALIBRATION, RATINGS, TABLES
 from audit.store import RunFolder
+from audit.wording import SCOPES, count, interval, points, rate
 
 N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
 
@@ -48,8 +50,25 @@ def tables_of(run):
     return {path.name: path.read_bytes() for path in sorted((run / "tables").iterdir())}
 
 
+def table_of(run, name):
+    return pd.read_csv(run / "tables" / f"{name}.csv")
+
+
+def gap_of(run, estimator, scope="narratives"):
+    """The one row of the table of gaps."""
+    gap = table_of(run, "gap")
+    [row] = gap[(gap["estimator"] == estimator) & (gap["scope"].fillna("") == scope)].to_dict("records")
+    return row
+
+
 def manifest_of(run):
     return json.loads((run / "manifest.json").read_text())
+
+
+def change_manifest(run, change):
+    manifest = manifest_of(run)
+    change(manifest)
+    (run / "manifest.json").write_text(json.dumps(manifest))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +139,7 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
     shards = sorted((uninterrupted / "ratings").iterdir())
     assert [path.name for path in shards] == [f"part-{k:06}.parquet" for k in range(8)]
     assert [pq.read_metadata(path).num_rows for path in shards] == [7] * 7 + [1]
-    assert [*tables_of(uninterrupted)] == sorted(f"{name}.csv" for name in TABLES)
+    assert [*tables_of(uninterrupted)] == sorted(f"{name}.csv" for name in (*TABLES, "dictionary"))
     assert "<html" in (uninterrupted / "report.html").read_text()
 
 
@@ -154,9 +173,9 @@ def test_the_gap_is_that_of_the_ratings(uninterrupted):
         cells = own.pivot_table(index="perceiver", columns="experiencer", values="intensity", observed=True)
         assert list(cells.index) == list(cells.columns)
         contrasts.append((np.diag(cells).mean() - cells.to_numpy().mean()) * 4 / 3)
-    gap = pd.read_csv(uninterrupted / "tables" / "gap.csv").set_index("estimator")
-    assert gap.loc["contrast", "delta_points"] == pytest.approx(np.mean(contrasts), rel=1e-9)
-    assert gap.loc["contrast", ["n_narratives", "n_missing"]].tolist() == [2, 0]
+    row = gap_of(uninterrupted, "contrast")
+    assert row["delta_points"] == pytest.approx(np.mean(contrasts), rel=1e-9)
+    assert (row["n_narratives"], row["n_missing"], row["headline"]) == (2, 0, True)
 
 
 def test_the_manifest_says_what_ran(uninterrupted, tiny_model):
@@ -296,6 +315,250 @@ def test_shard_size_given_anew_does_not_change_a_run_that_has_begun(tiny_model, 
     assert shards_of(finished) == shards_of(uninterrupted)
 
 
+@pytest.mark.usefixtures("no_model")
+def test_a_setting_of_the_analysis_is_kept_until_it_is_given_anew(audit, finished):
+    assert table_of(finished, "equivalence")["margin"].isna().all()
+    assert audit("report", "run", "statistics.margin=2", "statistics.wanted=1.5") == 0
+    assert set(table_of(finished, "equivalence")["margin"]) == {2}
+    assert set(table_of(finished, "power")["wanted_points"]) == {1.5}
+    manifest = manifest_of(finished)
+    assert manifest["config"]["statistics"]["margin"] == 2
+    assert manifest["report_command"] == "python -m audit report run statistics.margin=2 statistics.wanted=1.5"
+    assert "Against the margin of 2.00 points: " in (finished / "report.html").read_text()
+    assert audit("report", "run") == 0
+    assert set(table_of(finished, "equivalence")["margin"]) == {2}
+    assert audit("report", "run", "statistics.margin=null") == 0
+    assert table_of(finished, "equivalence")["margin"].isna().all()
+    assert set(table_of(finished, "power")["wanted_points"]) == {1.5}
+
+
+def test_runs_of_an_earlier_version_are_analysed_with_the_defaults(audit, finished, uninterrupted):
+    def age(manifest):
+        statistics = manifest["config"]["statistics"]
+        manifest["config"]["statistics"] = {name: statistics[name] for name in ("n_permutations", "confidence")}
+        del manifest["clusters"]
+
+    change_manifest(finished, age)
+    assert audit("report", "run") == 0
+    assert tables_of(finished) == tables_of(uninterrupted)
+    settings = manifest_of(finished)["config"]["statistics"]
+    assert (settings["margin"], settings["power"], settings["n_permutations"]) == (None, 0.8, 200)
+
+
+def test_a_formula_gives_its_table(audit, finished):
+    assert audit("report", "run", "statistics.formula=intensity ~ in_group + C(perceiver)", "statistics.fit=ols") == 0
+    rows = table_of(finished, "own_model")
+    assert set(rows["formula"]) == {"intensity ~ in_group + C(perceiver)"}
+    assert rows.set_index("term").loc["in_group", ["n_ratings", "n_clusters"]].tolist() == [32, 2]
+    assert audit("report", "run", "statistics.formula=null") == 0
+    assert table_of(finished, "own_model").empty
+
+
+@pytest.mark.usefixtures("no_model")
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_a_formula_that_can_not_be_used_is_refused_before_anything_long(
+    command, tiny_model, audit, finished, uninterrupted, capsys, tmp_path
+):
+    setting = "statistics.formula='intensity ~ in_grup'"
+    if command == "run":
+        assert audit("run", *overrides(tiny_model, "new", setting)) == 2
+    else:
+        assert audit("report", "run", setting.replace("'", "")) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "audit: statistics.formula='intensity ~ in_grup': there is no column or function 'in_grup'; "
+    )
+    assert "did you mean 'in_group'?" in line
+    assert not (tmp_path / "new").exists()
+    assert manifest_of(finished) == manifest_of(uninterrupted)
+
+
+@pytest.mark.parametrize("fault", ["formula", "incomplete"])
+def test_settings_of_an_analysis_that_failed_are_not_kept(fault, audit, finished, uninterrupted, capsys):
+    if fault == "formula":  # which only the ratings show to be wrong
+        setting, shard = "statistics.formula=intensity ~ C(emotion, Treatment('joy'))", None
+    else:
+        setting, shard = "statistics.margin=2", finished / "ratings" / "part-000002.parquet"
+        shard.unlink()
+    assert audit("report", "run", setting) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert manifest_of(finished) == manifest_of(uninterrupted)
+    assert audit("report", "run") == (2 if shard else 0)
+
+
+# --- Calibration ------------------------------------------------------------------------------------------------------
+
+
+def test_calibration_is_printed_and_kept_the_same_for_the_same_seed(audit, finished, uninterrupted, capsys):
+    files = []
+    for seed in (0, 0, 1):
+        assert audit("calibrate", "run", "n_datasets=20", f"seed={seed}") == 0
+        files.append((finished / "calibration.csv").read_bytes())
+    out = capsys.readouterr().out
+    assert files[0] == files[1] != files[2]
+    table = pd.read_csv(finished / "calibration.csv")
+    assert list(table.columns) == list(CALIBRATION)
+    assert set(table["n_datasets"]) == {20}
+    assert out.count("table: run/calibration.csv\n") == 3
+    lines = out.split("table: ")[0].splitlines()
+    assert len(lines) == 1 + len(table)
+    assert max(map(len, lines)) <= 140
+    assert tables_of(finished) == tables_of(uninterrupted)
+
+
+def test_the_gap_of_a_calibration_can_be_chosen(audit, finished):
+    assert audit("calibrate", "run", "n_datasets=5", "delta=3.5") == 0
+    assert set(pd.read_csv(finished / "calibration.csv")["delta"]) == {0, 3.5}
+
+
+# --- Ratings of another tool ------------------------------------------------------------------------------------------
+
+# Contrast of a narrative of two groups: (aa + bb - ab - ba) / 2. So (80 + 70 - 60 - 50) / 2 = 20, then 8 and 2: δ = 10,
+# their standard deviation √((10² + 2² + 8²) / 2) = √84, and the standard error √(84 / 3) = √28.
+SQUARES = {"n1": (80, 60, 50, 70), "n2": (40, 30, 30, 36), "n3": (55, 49, 50, 48)}
+PAIRS = [("a Red", "a Red"), ("a Red", "a Blue"), ("a Blue", "a Red"), ("a Blue", "a Blue")]
+
+
+@pytest.fixture
+def outside(audit, tmp_path):
+    """Return a function that writes the squares to a table, but for what changes, and analyses it in the folder out."""
+
+    def analyse(*arguments, changed=None, status=False, run_dir="out"):
+        rows = [
+            {"perceiver": p, "experiencer": e, "narrative_id": name, "rating": rating, "status": "rated"}
+            for name, ratings in SQUARES.items()
+            for (p, e), rating in zip(PAIRS, ratings, strict=True)
+        ]
+        for place, change in (changed or {}).items():
+            rows[place] |= change
+        pd.DataFrame(rows).drop(columns=[] if status else "status").to_csv(tmp_path / "r.csv", index=False)
+        (tmp_path / "g.csv").write_text("term,group\na Red,red\na Blue,blue\n")
+        return audit("report", "ratings=r.csv", "groups=g.csv", f"run_dir={run_dir}", *arguments)
+
+    return analyse
+
+
+REFUSED = {1: {"rating": None, "status": "refused"}}
+
+
+def test_outside_ratings_give_the_gap_worked_by_hand(outside, tmp_path, capsys):
+    assert outside("model=a-model", "low=0", "high=100") == 0
+    row = gap_of(tmp_path / "out", "contrast")
+    assert row["headline"]
+    assert (row["delta_points"], row["se"]) == pytest.approx((10, 28**0.5))
+    assert (row["n_narratives"], row["n_ratings"], row["n_missing"]) == (3, 12, 0)
+    out, err = capsys.readouterr()
+    assert "+10.00" in out
+    assert out.splitlines()[-1] == "report: out/report.html"
+    assert err.splitlines()[0] == "r.csv: 12 ratings on a scale from 0 to 100"
+    manifest = manifest_of(tmp_path / "out")
+    assert (manifest["model"]["name"], manifest["counts"]["rated"]) == ("a-model", 12)
+    assert "The ratings were collected by another tool" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_outside_ratings_can_be_analysed_again_in_either_way(audit, outside, tmp_path):
+    assert outside() == 0
+    before = tables_of(tmp_path / "out"), shards_of(tmp_path / "out")
+    assert outside() == 0
+    assert (tables_of(tmp_path / "out"), shards_of(tmp_path / "out")) == before
+    assert audit("report", "out") == 0
+    assert (tables_of(tmp_path / "out"), shards_of(tmp_path / "out")) == before
+    assert audit("report", "out", "statistics.margin=3") == 0
+    assert set(table_of(tmp_path / "out", "equivalence")["margin"]) == {3}
+
+
+def test_other_outside_ratings_are_refused_in_the_same_folder(outside, finished, tmp_path, capsys):
+    assert outside() == 0
+    before = tables_of(tmp_path / "out"), manifest_of(tmp_path / "out")
+    assert outside(changed={0: {"rating": 81}}) == 2
+    assert "run_dir=out holds another run: outside.ratings is " in capsys.readouterr().err.splitlines()[-1]
+    assert outside("high=90") == 2
+    assert "scale.high is 100.0 there and 90.0 here" in capsys.readouterr().err.splitlines()[-1]
+    assert outside(run_dir="run") == 2
+    assert "run_dir=run holds another run: " in capsys.readouterr().err.splitlines()[-1]
+    assert (tables_of(tmp_path / "out"), manifest_of(tmp_path / "out")) == before
+
+
+def test_a_status_tells_refusals_and_gives_their_gap(outside, tmp_path, capsys):
+    assert outside(changed=REFUSED, status=True) == 0
+    missing = table_of(tmp_path / "out", "missing").set_index("outcome")
+    # One of three narratives refuses one of two out-group prompts: (0 + 0 - 1 - 0) / 2 / 3, in percentage points.
+    assert missing.loc["refused", "gap_pp"] == pytest.approx(-100 / 6)
+    assert missing.loc["refused", ["rate_in_group", "rate_out_group"]].tolist() == pytest.approx([0, 1 / 6])
+    assert gap_of(tmp_path / "out", "mixed")["headline"]
+    err = capsys.readouterr().err
+    assert "refused to rate 0% of in-group and 16.7% of out-group prompts" in err
+    assert "does not say why" not in err
+
+
+def test_without_a_status_it_is_said_that_nobody_knows_why_ratings_are_missing(outside, tmp_path, capsys):
+    assert outside(changed=REFUSED) == 0
+    assert "note: The table of ratings does not say why 1 rating" in capsys.readouterr().err
+    assert "missing_unexplained" in (tmp_path / "out" / "report.html").read_text()
+    assert manifest_of(tmp_path / "out")["counts"]["unparseable"] == 1
+    assert outside(run_dir="whole") == 0
+    assert "does not say why" not in capsys.readouterr().err
+
+
+def test_a_formula_is_refused_before_the_outside_folder_is_made(outside, tmp_path, capsys):
+    assert outside("statistics.formula=intensity ~ in_grup") == 2
+    assert "did you mean 'in_group'?" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_calibration_of_a_run_without_a_gap_says_why_there_is_none(outside, audit, tmp_path, capsys):
+    nothing = {place: {"rating": None, "status": "refused"} for place in range(12)}
+    assert outside(changed=nothing, status=True) == 0
+    audit("calibrate", "out", "n_datasets=5")
+    assert "no pair of identities has a rating" in capsys.readouterr().out
+
+
+def test_numbers_of_the_report_are_those_of_the_tables_rounded(audit, tmp_path):
+    # Oracle: the CSV files, by the rules of audit.wording, looked for in the cells of the page's tables.
+    rng = np.random.default_rng(0)
+    terms = [f"term {k}" for k in range(5)]
+    rows = [
+        (p, e, f"n{n}", ("sad", "happy")[n % 2], round(60 + 2 * (p == e) + rng.normal(0, 3), 2))
+        for n in range(8)
+        for p in terms
+        for e in terms
+    ]
+    ratings = pd.DataFrame(rows, columns=["perceiver", "experiencer", "narrative_id", "emotion", "rating"])
+    ratings["status"] = "rated"
+    ratings.loc[[1, 30, 77, 120], ["rating", "status"]] = [np.nan, "refused"]
+    ratings.to_csv("r.csv", index=False)
+    pd.DataFrame({"term": terms, "group": terms}).to_csv("g.csv", index=False)
+    assert audit("report", "ratings=r.csv", "groups=g.csv", "run_dir=out", "statistics.margin=5") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    cells = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page)]
+
+    def shown(*values):
+        return any(set(values) <= {*row} for row in cells)
+
+    gap = table_of(tmp_path / "out", "gap")
+    headline = gap[gap["headline"]]
+    assert headline["scope"].tolist() == ["narratives", "narratives_and_terms"]
+    for row in headline.to_dict("records"):
+        assert shown(SCOPES[row["scope"]], points(row["delta_points"]), interval(row["ci_low"], row["ci_high"]))
+    families = table_of(tmp_path / "out", "families")
+    assert set(families["family"]) >= {"pair", "group", "emotion", "valence"}
+    for row in families.to_dict("records"):
+        name = row["member"] if pd.isna(row["partner"]) else f"{row['member']} and {row['partner']}"
+        assert shown(name, points(row["delta_points"]), interval(row["ci_low"], row["ci_high"])), row
+    for row in table_of(tmp_path / "out", "sensitivity").dropna(subset="ci_low").to_dict("records"):
+        assert shown(points(row["delta_points"]), interval(row["ci_low"], row["ci_high"])), row
+    [refused] = table_of(tmp_path / "out", "missing").query("outcome == 'refused'").to_dict("records")
+    assert shown("refused", rate(refused["rate_out_group"]), points(refused["gap_pp"]))
+    for row in table_of(tmp_path / "out", "outcomes").to_dict("records"):
+        assert shown(count(row["n_prompts"]), f"{count(row['n_refused'])} ({rate(row['refusal_rate'])})")
+    equivalence = table_of(tmp_path / "out", "equivalence")
+    [own] = equivalence.query("estimator == 'mixed' and scope == 'narratives'").to_dict("records")
+    assert f"No gap larger than {points(own['largest_gap'], signed=False)} points" in page
+    assert f"Against the margin of 5.00 points: {own['verdict']}." in page
+    others = table_of(tmp_path / "out", "leave_one_out")["delta_points"]
+    assert f"δ goes from {interval(others.min(), others.max())} points" in page
+
+
 # --- Interruption -----------------------------------------------------------------------------------------------------
 
 
@@ -428,9 +691,8 @@ def test_a_model_that_answers_one_number_for_all_has_a_gap_of_zero(make_model, a
     ratings = ratings_of(tmp_path / "run")
     assert set(ratings["response"]) == {"85"}
     assert set(ratings["intensity"]) == {85}
-    gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv").set_index("estimator")
-    assert gap.loc["contrast", "delta_points"] == 0
-    assert np.isnan(gap.loc["published", "delta_z"])
+    assert gap_of(tmp_path / "run", "contrast")["delta_points"] == 0
+    assert np.isnan(gap_of(tmp_path / "run", "published", "")["delta_z"])
 
 
 def test_prompts_that_are_too_long_have_failed_and_are_counted(tiny_model, audit, tmp_path):

@@ -335,6 +335,23 @@ def test_ratings_come_back_with_their_types_and_their_gaps(tmp_path):
     assert ratings["perceiver"].tolist() == [r["perceiver"] for r in rows]
 
 
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_table_of_ratings_comes_back_as_its_rows_would(typed, tmp_path):
+    rows = [row(0), row(1, in_group=None, n_shared=None, status="refused", intensity=None, mode=None), row(2)]
+    with RunFolder(tmp_path / "rows") as folder:
+        folder.write_shard(0, rows)
+        of_rows = folder.read_ratings(n_prompts=3)
+    table = (of_rows if typed else pd.DataFrame(rows)).set_axis([5, 6, 7])
+    before = table.copy()
+    with RunFolder(tmp_path / "table") as folder:
+        folder.write_shard(0, table)
+        pd.testing.assert_frame_equal(folder.read_ratings(n_prompts=3), of_rows)
+    pd.testing.assert_frame_equal(table, before)
+    shard = pq.read_table(tmp_path / "table" / "ratings" / "part-000000.parquet")
+    assert shard.schema.pandas_metadata is None
+    assert shard["intensity"].null_count == 1  # as missing, not as NaN
+
+
 def test_shards_with_words_of_their_own_become_one_table(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(1, [row(1, emotion="happy", status="refused", intensity=None)])

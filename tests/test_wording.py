@@ -2,7 +2,19 @@ import math
 
 import pytest
 
-from audit.wording import count, coverage, dimension_title, fixed, interval, p_value, plural, points, rate, scale_end
+from audit.wording import (
+    SCOPES,
+    count,
+    coverage,
+    dimension_title,
+    fixed,
+    interval,
+    p_value,
+    plural,
+    points,
+    rate,
+    scale_end,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +70,9 @@ def test_counts_and_names() -> None:
     assert coverage(0.995) == "99.5%"
     assert dimension_title("race_ethnicity+religion") == "race/ethnicity × religion"
     assert dimension_title("own_groups") == "own groups"
+    assert dimension_title("all") == "all dimensions"
+    assert count(math.nan) == "–"
+
+
+def test_both_scopes_have_their_words() -> None:
+    assert SCOPES == {"narratives": "these identities", "narratives_and_terms": "any such identities"}

@@ -196,6 +196,9 @@ def _section(
             left_out=own["leave_one_out"].to_dict("records"),
             equivalence=_first(own["equivalence"], headline.get("narratives")),
             power=next(iter(own["power"].to_dict("records")), None),
+            tipping=next(
+                (row for row in own["sensitivity"].to_dict("records") if row["check"] == "tipping_point"), None
+            ),
             dimension=dimension,
             scale=view.scale,
             confidence=view.confidence,

@@ -77,6 +77,7 @@ def answer(
     left_out: Sequence[Row],
     equivalence: Row | None,
     power: Row | None,
+    tipping: Row | None,
     dimension: str,
     scale: str,
     confidence: float,
@@ -97,6 +98,8 @@ def answer(
         Rows of the table of gaps without each group.
     equivalence, power
         Rows of these tables for the headline.
+    tipping
+        The tipping point's row of the sensitivity table.
     dimension
         The dimension's name in the tables: in an intersection, out-group is sharing none of the crossed dimensions.
     scale
@@ -140,7 +143,7 @@ def answer(
     return Answer(
         lead=lead,
         evidence=evidence,
-        excluded=_excluded(gap, outcomes),
+        excluded=" ".join(filter(None, (_excluded(gap, outcomes), _tipping(tipping)))),
         bound=_bound(equivalence, power),
         scope=scope,
         wider=_wider(wider, left_out, confidence=confidence),
@@ -162,6 +165,19 @@ def _bound(equivalence: Row | None, power: Row | None) -> str:
             f"probability of {power['power']:.0%}."
         )
     return " ".join(said)
+
+
+def _tipping(tipping: Row | None) -> str:
+    """Say how far the missing ratings would have to be off for δ to be 0."""
+    if tipping is None or not math.isfinite(tipping["shift_points"]):
+        return ""
+    if tipping["note"]:
+        return "Nothing that the missing ratings could have been, all alike, would make δ 0."
+    shift = float(tipping["shift_points"])
+    return (
+        f"Were all missing ratings {points(abs(shift), signed=False)} points {_direction(shift)} than is expected of "
+        "them, δ would be 0."
+    )
 
 
 def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> str:

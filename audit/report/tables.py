@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.sentences import Row
-from audit.wording import MISSING, SCOPES, count, fixed, interval, p_value, points, rate
+from audit.wording import MISSING, SCOPES, count, fixed, interval, p_value, plural, points, rate
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",
@@ -20,7 +20,7 @@ _PAIRS: Final = {
     "all": "all pairs",
 }
 _FAMILIES: Final = {
-    "uplift": "Against the unspecified perceiver: the two parts that add up to δ",
+    "uplift": "Against the unspecified perceiver: in-group rated higher, out-group rated lower; together they are δ",
     "degree": "Gap by the number of shared dimensions, against sharing none",
     "valence": "δ within positive, negative and neutral emotions",
     "emotion": "δ within each emotion",
@@ -28,6 +28,7 @@ _FAMILIES: Final = {
     "group": "Each group's gap to all others",
     "pair": "Gaps of pairs of groups",
 }
+_HEADS: Final = {"uplift": "part", "degree": "shared dimensions"}
 _SHOWN_PAIRS: Final = 20
 _OUTCOMES: Final = {
     "refused": "refused",
@@ -41,29 +42,51 @@ _CHECKS: Final = {
     "within_narratives": "least squares within narratives",
     "worst_case_low": "every missing rating at the end that lowers δ most",
     "worst_case_high": "every missing rating at the end that raises δ most",
-    "tipping_point": "shift of all missing ratings at which δ would be 0",
+    "tipping_point": "every missing rating shifted until δ is 0",
     "number_mass_weighted": "ratings weighted by number mass",
     "number_mass_above": "ratings of enough number mass alone",
     "ranks": "ranks within each narrative (percentile points)",
     "mode": "the most probable number in place of the mean",
 }
+_OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
+"""Checks that are the headline again where no rating is missing."""
+_MISSING_SHARE: Final = "of prompts without a rating"
+_SHARES: Final = {
+    "listwise": "of narratives complete",
+    "worst_case_low": _MISSING_SHARE,
+    "worst_case_high": _MISSING_SHARE,
+    "tipping_point": _MISSING_SHARE,
+    "number_mass_weighted": "of prompts below the minimum",
+    "number_mass_above": "of ratings kept",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it is shown: the first column heads its rows; ``framed`` holds the places of in-group cells."""
+    """A table as it is shown.
+
+    Attributes
+    ----------
+    head, rows
+        The first column heads its rows.
+    framed
+        Places (row, column) of in-group cells.
+    words
+        Columns that hold words in place of numbers.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     framed: frozenset[tuple[int, int]] = frozenset()
+    words: frozenset[int] = frozenset()
 
 
 def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
     """Show the headline gaps, each in both scopes."""
     head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", Markup("d<sub>z</sub>"))
-    return Table(
+    return _with_notes(
         (*head, "narratives", "ratings", "estimator"),
-        tuple(
+        [
             (
                 title,
                 SCOPES[row["scope"]],
@@ -71,11 +94,23 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
                 points(row["d_z"]),
                 f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
                 count(row["n_ratings"]),
-                row["note"] or str(row["estimator"]),
+                str(row["estimator"]),
             )
             for title, row in rows
-        ),
+        ],
+        [row["note"] for _, row in rows],
+        words=(1, 10),
     )
+
+
+def _with_notes(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], notes: Sequence[str], *, words: Sequence[int] = ()
+) -> Table:
+    """Put notes at the end of the rows, if there are any."""
+    if not any(notes):
+        return Table(head, tuple(rows), words=frozenset(words))
+    noted = tuple((*row, note) for row, note in zip(rows, notes, strict=True))
+    return Table((*head, "note"), noted, words=frozenset((*words, len(head))))
 
 
 def _estimate(row: Row) -> tuple[str, str, str, str, str]:
@@ -126,9 +161,9 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
     rows = missing.loc[missing["n_with_outcome"] > 0].to_dict("records")
     if not rows:
         return None
-    return Table(
-        ("outcome", "in-group", "out-group", "gap, percentage points", f"{level} interval", "p", "narratives", "note"),
-        tuple(
+    return _with_notes(
+        ("outcome", "in-group", "out-group", "gap, percentage points", f"{level} interval", "p", "narratives"),
+        [
             (
                 _OUTCOMES.get(row["outcome"], str(row["outcome"])),
                 rate(row["rate_in_group"]),
@@ -137,10 +172,10 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
                 _interval(row),
                 _p(row["p"]),
                 count(row["n_narratives"]),
-                row["note"],
             )
             for row in rows
-        ),
+        ],
+        [row["note"] for row in rows],
     )
 
 
@@ -150,20 +185,16 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         own = families.loc[families["family"] == family]
         if own.empty:
             continue
-        rows, shown = (
-            own,
-            f"{title} ({count(len(own))}; {own['method'].iloc[0]} over {count(own['family_size'].max())})",
-        )
-        if family == "pair":
-            rows = own.sort_values("p", kind="stable").head(_SHOWN_PAIRS)
-            if len(rows) < len(own):
-                shown = f"{shown}: the {count(len(rows))} of the smallest p; all are in tables/families.csv"
-        head = ("", "gap, points", f"{level} interval", "p", "p, corrected", "narratives", "note")
+        shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(own['family_size'].max(), 'test')})"
+        rows = (own.sort_values("p", kind="stable") if family == "pair" else own).to_dict("records")
+        if family == "pair" and len(rows) > _SHOWN_PAIRS:
+            rows = rows[:_SHOWN_PAIRS]
+            shown += f": the {_SHOWN_PAIRS} of {count(len(own))} with the smallest p; all are in tables/families.csv"
         yield (
             shown,
-            Table(
-                head,
-                tuple(
+            _with_notes(
+                (_HEADS.get(family, family), "gap, points", f"{level} interval", "p", "p, corrected", "narratives"),
+                [
                     (
                         f"{row['member']} and {row['partner']}" if row["partner"] else str(row["member"]),
                         points(row["delta_points"]),
@@ -171,31 +202,45 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                         _p(row["p"]),
                         _p(row["p_adjusted"]),
                         count(row["n_narratives"]),
-                        row["note"],
                     )
-                    for row in rows.to_dict("records")
-                ),
+                    for row in rows
+                ],
+                [row["note"] for row in rows],
             ),
         )
 
 
 def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
-    """Show how δ changes under other assumptions."""
-    if sensitivity.empty:
+    """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
+    complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
+    spared = _OF_MISSING if complete.any() else ()
+    rows = sensitivity.loc[~sensitivity["check"].isin(spared)].to_dict("records")
+    if not rows:
         return None
-    return Table(
-        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share", "note"),
-        tuple(
+    return _with_notes(
+        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share"),
+        [
             (
-                _CHECKS.get(row["check"], str(row["check"])),
-                points(row["shift_points"] if row["check"] == "tipping_point" else row["delta_points"]),
+                *_check(row),
                 _interval(row),
                 _p(row["p"]),
                 count(row["n_narratives"]),
                 count(row["n_ratings"]),
-                rate(row["share"]),
-                row["note"],
+                f"{rate(row['share'])} {_SHARES[row['check']]}" if row["check"] in _SHARES else "",
             )
-            for row in sensitivity.to_dict("records")
-        ),
+            for row in rows
+        ],
+        [row["note"] for row in rows],
+        words=(6,),
+    )
+
+
+def _check(row: Row) -> tuple[str, str]:
+    """Name what is assumed, and write the δ that it gives."""
+    shift = row["shift_points"]
+    if row["check"] != "tipping_point" or not math.isfinite(shift):
+        return _CHECKS.get(row["check"], str(row["check"])), points(row["delta_points"])
+    direction = "lower" if shift < 0 else "higher"
+    return f"every missing rating {points(abs(shift), signed=False)} points {direction} than is expected of it", points(
+        0.0
     )

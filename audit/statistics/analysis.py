@@ -131,6 +131,7 @@ def analyse(
         remarks += [
             Remark(dimension=dimension, variant=variant, code=code, text=text)
             for code, text in remarks_on(
+                cube,
                 headline=found.headline,
                 contrast=found.contrast,
                 fits=(found.mixed, found.crossed),

@@ -379,10 +379,10 @@ def calibrate_ratings(
     -------
     pandas.DataFrame
         Columns of ``schema.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
-        reason in ``note``.
+        reason in ``note``. An interrupt ends it early, with the rows of what was done.
     """
     parts = list(split_ratings(ratings))
-    tables = []
+    tables: list[pd.DataFrame] = []
     for place, (dimension, variant, part) in enumerate(parts):
         cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
         rng = np.random.default_rng([seed, zlib.crc32(f"{dimension}\n{variant}".encode())])
@@ -396,7 +396,10 @@ def calibrate_ratings(
             truth = truth_of(cube, headline)
             gap = delta
             if gap is None:
-                n, se = headline.estimate.n_narratives, headline.estimate.se
+                se = headline.estimate.se
+                n = headline.estimate.n_narratives if headline.fit is None else headline.fit.n_informative
+                if np.isnan(se):
+                    raise NotEstimableError(headline.estimate.not_estimable)
                 gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
             made = calibrate(
                 cube, truth, deltas=(0.0, gap), n_datasets=n_datasets, rng=rng, confidence=confidence, say=tell
@@ -404,7 +407,13 @@ def calibrate_ratings(
         except NotEstimableError as error:
             row = {"dimension": dimension, "variant": variant, "n_datasets": 0, "note": str(error)}
             made = pd.DataFrame([row], columns=list(CALIBRATION))
+        except KeyboardInterrupt:  # before the first data set of this one was done
+            if not tables:
+                raise
+            break
         tables.append(made)
+        if 0 < made["n_datasets"].max() < n_datasets:  # interrupted
+            break
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(CALIBRATION))
 
 

@@ -186,7 +186,7 @@ def _check_variation(reml: Reml, *, largest: float) -> None:
             f"{reml.n_ratings} ratings of {int(reml.n_each.sum())} narratives are too few to tell differing gaps of "
             "narratives from noise"
         )
-    if rest <= max(1e-12 * reml.gram[-1, -1], reml.n_ratings * (8 * EPSILON * largest) ** 2):
+    if rest <= max(1e-10 * reml.gram[-1, -1], reml.n_ratings * (8 * EPSILON * largest) ** 2):
         raise NotEstimableError("narratives and identities explain every rating, so nothing is left to judge δ by")
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit
 from audit.statistics.published import PublishedGap
+from audit.wording import count, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
@@ -31,8 +35,9 @@ class Remark:
     dimension, variant
         What it is about; both empty for the whole run.
     code
-        ``nothing_rated``, ``not_estimable``, ``no_interval``, ``not_converged``, ``published_not_estimable``,
-        ``incomplete_narratives``, ``scale_end``, ``refusal_gap`` or ``number_mass``.
+        ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``not_converged``,
+        ``published_not_estimable``, ``incomplete_narratives``, ``scale_end``, ``refusal_gap`` or ``number_mass``; of
+        the whole run ``missing_unexplained``.
     text
         The remark, in words.
     """
@@ -44,6 +49,7 @@ class Remark:
 
 
 def remarks_on(
+    cube: NarrativeCube,
     *,
     headline: Headline | NotEstimableError,
     contrast: GapEstimate | NotEstimableError,
@@ -59,6 +65,8 @@ def remarks_on(
 
     Parameters
     ----------
+    cube
+        The ratings.
     headline, contrast, fits, published
         The estimates, or why there is none.
     outcomes
@@ -74,10 +82,11 @@ def remarks_on(
     if total["n_rated"] == 0:
         yield (
             "nothing_rated",
-            f"None of {total['n_prompts']} prompts has a rating ({total['n_refused']} refused, "
-            f"{total['n_unparseable']} unparseable, {total['n_failed']} failed): there is no δ.",
+            f"None of {plural(total['n_prompts'], 'prompt')} has a rating ({count(total['n_refused'])} refused, "
+            f"{count(total['n_unparseable'])} unparseable, {count(total['n_failed'])} failed): there is no δ.",
         )
     else:
+        yield from _on_identities(cube)
         yield from _on_estimates(headline, contrast, fits, published)
     for share, end in ((total["floor_share"], low), (total["ceiling_share"], high)):
         if share > END_SHARE:
@@ -89,8 +98,8 @@ def remarks_on(
     if abs(refusals["gap_pp"]) > REFUSAL_GAP:
         yield (
             "refusal_gap",
-            f"The model refused to rate {refusals['rate_in_group']:.1%} of in-group and "
-            f"{refusals['rate_out_group']:.1%} of out-group prompts, a refusal gap of {refusals['gap_pp']:+.1f} "
+            f"The model refused to rate {rate(refusals['rate_in_group'])} of in-group and "
+            f"{rate(refusals['rate_out_group'])} of out-group prompts, a refusal gap of {points(refusals['gap_pp'])} "
             "percentage points: what is missing is not missing at random, and the refusals are a finding of their own.",
         )
     if total["mean_number_mass"] < min_number_mass:
@@ -99,6 +108,21 @@ def remarks_on(
             f"On average the model gives a probability of only {total['mean_number_mass']:.2f} to answering with a "
             "number of the scale: the ratings speak of the lesser part of what it would say.",
         )
+
+
+def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
+    compared = cube.without_baselines()
+    rated = ~np.isnan(compared.y)
+    for side, names, has in (
+        ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
+        ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
+    ):
+        silent = [names[place] for place in np.flatnonzero(~np.asarray(has))]
+        if silent:
+            yield (
+                "unrated_identity",
+                f"There is no rating at all with the {side} {', '.join(map(repr, silent))}: δ speaks of the others.",
+            )
 
 
 def _on_estimates(
@@ -117,15 +141,15 @@ def _on_estimates(
         if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:
             share = n_complete / estimate.n_narratives_asked
             alone = (
-                f" They alone would give {contrast.delta_points:+.2f}."
+                f" They alone would give {points(contrast.delta_points)}."
                 if isinstance(contrast, GapEstimate) and n_complete
                 else ""
             )
             yield (
                 "incomplete_narratives",
-                f"Only {n_complete} of {estimate.n_narratives_asked} narratives ({share:.0%}) have a rating for every "
-                f"pair of identities.{alone} δ uses all {estimate.n_ratings} ratings, and may still be biased if what "
-                "is missing depends on what it would have been.",
+                f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) have a "
+                f"rating for every pair of identities.{alone} δ uses all {plural(estimate.n_ratings, 'rating')}, and "
+                "may still be biased if what is missing depends on what it would have been.",
             )
     if any(isinstance(fit, MixedFit) and not fit.converged for fit in fits):
         yield (

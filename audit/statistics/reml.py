@@ -13,6 +13,7 @@ Henderson (1975), Biometrics 31, 423–447: the mixed model equations. Satterthw
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
@@ -21,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, optimize
 
+from audit.errors import NotEstimableError
 from audit.statistics.ratings import BoolArray, FloatArray
 
 Places = npt.NDArray[np.intp]
 
-_STARTS: Final = ((0.5, 0.0, 0.5), (0.1, 0.0, 0.1), (1.0, 0.5, 1.0), (0.5, -0.4, 0.05))
-"""Factors (l11, l21, l22) of Δ that the search starts from, until it ends in an optimum."""
+_STARTS: Final = ((1.0, 0.0, 1.0), (0.2, 0.0, 0.2), (1.0, 0.5, 3.0), (1.0, -0.7, 0.1))
+"""Factors (l11, l21, l22) of Δ that the search starts from, times rough guesses, until it ends in an optimum."""
 _NEWTON: Final = 40
 """Newton steps at the most; three or four are taken where BFGS has come close."""
 _DECREASE: Final = 1e-6
@@ -161,7 +163,13 @@ class Reml:
         return absorbed
 
     def solve(self, theta: FloatArray, *, log_variance: float | None = None) -> Solution:
-        """Evaluate −2 log REML and its exact gradient at Θ, profiled over σ² unless its logarithm is given."""
+        """Evaluate −2 log REML and its exact gradient at Θ, profiled over σ² unless its logarithm is given.
+
+        Raises
+        ------
+        scipy.linalg.LinAlgError
+            If rounding leaves nothing to evaluate there.
+        """
         factor = _factor(theta)
         n, m = self.classes.T
         gram = _symmetric(n, m, m)  # Z'Z
@@ -179,6 +187,8 @@ class Reml:
         b = linalg.cho_solve((lower, True), right)
         inverse = linalg.cho_solve((lower, True), np.eye(scales.size))
         rest = float(system[-1, -1] - right @ b)
+        if rest <= 0:
+            raise linalg.LinAlgError("rounding has taken all that is left of the ratings")
         free = self.n_ratings - self.n_fixed
         variance = rest / free if log_variance is None else float(np.exp(log_variance))
         criterion = (
@@ -209,22 +219,47 @@ class Reml:
     def maximise(self) -> tuple[FloatArray, bool]:
         """Find the Θ of the least criterion, and say whether it was confirmed to be one.
 
+        Raises
+        ------
+        NotEstimableError
+            If the criterion can not be evaluated wherever the search leads.
+
         Notes
         -----
         BFGS and Newton steps lead to an optimum; then Θ is moved to the boundary wherever that costs nothing, and
         the steps repeated there. It is confirmed if the Hessian predicts no lower criterion and, where Δ or a
         variance is at the boundary, no direction away from it leads lower either. Else another start is tried.
         """
+        intercept, slope, *others = self._guess()
         best: tuple[float, FloatArray] | None = None
-        for start in _STARTS:
-            theta = self._descend(np.array([*start, *(0.3 for _ in self.blocks)]))
-            criterion = self.solve(theta).criterion
-            if best is None or criterion < best[0]:
-                best = criterion, theta
-            if self._is_optimum(best[1]):
-                return best[1], True
-        assert best is not None
+        for l11, l21, l22 in _STARTS:
+            try:
+                theta = self._descend(np.array([l11 * intercept, l21 * slope, l22 * slope, *others]))
+                criterion = self.solve(theta).criterion
+                if best is None or criterion < best[0]:
+                    best = criterion, theta
+                if self._is_optimum(best[1]):
+                    return best[1], True
+            except linalg.LinAlgError:  # a start from which the search leaves what floating point can hold
+                continue
+        if best is None:
+            raise NotEstimableError("the likelihood of the mixed model can not be evaluated: noise is next to nothing")
         return best[1], False
+
+    def _guess(self) -> list[float]:
+        """Guess standard deviations over σ, from means alone: narratives' levels, their gaps, each random block."""
+        rest, df = self.within()
+        variance = rest / df
+        n, m = self.classes[self.class_of[self.class_of >= 0]].T
+        total, inside = (sums[self.class_of >= 0, -1] for sums in (self.with_one, self.with_g))
+        both = (m > 0) & (m < n)
+        gaps = inside[both] / m[both] - (total - inside)[both] / (n - m)[both]
+        noise = variance * float((1 / m[both] + 1 / (n - m)[both]).mean())
+        levels = [np.var(total / n), np.var(gaps) - noise]
+        for block in self.blocks:
+            sizes = np.diag(self.gram)[:-1][block]
+            levels.append(np.var(self.gram[-1, :-1][block] / sizes))
+        return [float(np.sqrt(max(level / variance, 1e-2))) for level in levels]
 
     def _descend(self, start: FloatArray) -> FloatArray:
         def evaluate(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -259,9 +294,10 @@ class Reml:
             for shorter in 0.5 ** np.arange(30):
                 moved = theta.copy()
                 moved[places] -= shorter * step
-                if self.solve(moved).criterion < here.criterion:
-                    theta = moved
-                    break
+                with contextlib.suppress(linalg.LinAlgError):
+                    if self.solve(moved).criterion < here.criterion:
+                        theta = moved
+                        break
             else:
                 break
         return theta

@@ -60,6 +60,11 @@ class Settings:
     random: str | None = None
     cluster: str = "narrative_id"
 
+    @property
+    def alpha(self) -> float:
+        """Error rate of the tests: 1 − ``confidence`` without the dust of floating-point arithmetic."""
+        return round(1 - self.confidence, 12)
+
 
 def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.random.Generator:
     """Make the generator of one statistic of one dimension and variant, from the run's seed and these names alone."""
@@ -192,21 +197,17 @@ def _gap_row(
 
 def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled]], *, confidence: float) -> Rows:
     """Yield rows of the mean over single dimensions, a variant each, where there are several."""
-    of_variant: defaultdict[str, dict[str, Labelled]] = defaultdict(dict)
-    for dimension, estimates in labelled.items():
-        for each in estimates if "+" not in dimension else ():
-            of_variant[each.label][dimension] = each
-    for variant, parts in of_variant.items():
-        if len(parts) < 2:
+    single = [row for row in gap if "+" not in row["dimension"] and row["headline"] and row["scope"] == "narratives"]
+    of_variant: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in single:
+        of_variant[row["variant"]].append(row)
+    for variant, own in of_variant.items():
+        if len(own) < 2:
             continue
-        own = [row for row in gap if row["variant"] == variant and row["dimension"] in parts and row["headline"]]
-        made = _attempt(
-            lambda parts=parts: overall_row(  # type: ignore[misc]
-                {name: each.estimate for name, each in parts.items()},
-                {name: each.narrative_ids for name, each in parts.items()},
-                confidence=confidence,
-            )
-        )
+        parts = {
+            name: each for name, estimates in labelled.items() for each in estimates if each.label == variant
+        }  # fmt: skip
+        made = _attempt(lambda own=own, parts=parts: _mean_gap(own, parts, confidence=confidence))  # type: ignore[misc]
         known = {
             "dimension": OVERALL,
             "variant": variant,
@@ -214,9 +215,22 @@ def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled
             "scope": "narratives",
             "headline": True,
             "n_narratives_asked": len({name for each in parts.values() for name in each.narrative_ids}),
-            "n_missing": sum(row["n_missing"] for row in own if row["scope"] == "narratives"),
+            "n_missing": sum(row["n_missing"] for row in own),
         }
         yield _gap_row(known, made, confidence=confidence)
+
+
+def _mean_gap(own: list[dict[str, Any]], parts: Mapping[str, Labelled], *, confidence: float) -> GapEstimate:
+    """Average the gaps of these dimensions; NotEstimableError if one of them has none."""
+    for row in own:
+        if row["dimension"] not in parts:
+            raise NotEstimableError(f"δ of {row['dimension']} can not be estimated, and so no mean over dimensions")
+    chosen = {row["dimension"]: parts[row["dimension"]] for row in own}
+    return overall_row(
+        {name: each.estimate for name, each in chosen.items()},
+        {name: each.narrative_ids for name, each in chosen.items()},
+        confidence=confidence,
+    )
 
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
@@ -248,9 +262,7 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
     for row in gap:
         if row["estimator"] != "published":
             copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
-            yield equivalence_row(
-                **{name: row[name] for name in copied}, margin=settings.margin, alpha=1 - settings.confidence
-            )
+            yield equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
 
 
 def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:
@@ -271,7 +283,7 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
         wanted=settings.wanted,
         margin=settings.margin,
         power=settings.power,
-        alpha=1 - settings.confidence,
+        alpha=settings.alpha,
         note=estimate.not_estimable,
     )
 

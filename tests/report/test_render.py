@@ -11,7 +11,8 @@ import pytest
 
 from audit.report.manifest import ManifestError, read_manifest
 from audit.report.render import render_report
-from audit.schema import CELLS, DEGREES, GAP, OUTCOMES, RATINGS
+from audit.schema import CELLS, OUTCOMES, RATINGS, TABLES
+from audit.wording import points
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
 ATTACK = "<script>alert(1)</script>"
@@ -52,12 +53,18 @@ class Note:
     text: str
 
 
+def row_of(table: str, **values: object) -> dict[str, object]:
+    """Make a row of religion in the variant origin; what is not said is NaN, and there is no note."""
+    known = {"dimension": "religion", "variant": "origin", "note": "", "partner": ""}
+    named = {name: value for name, value in known.items() if name in TABLES[table]}
+    return dict.fromkeys(TABLES[table], math.nan) | named | values
+
+
 def gap_row(**values: object) -> dict[str, object]:
     contrast = {
-        "dimension": "religion",
-        "variant": "origin",
         "estimator": "contrast",
         "scope": "narratives",
+        "headline": True,
         "delta_points": 0.494,
         "se": 0.187,
         "df": 407.0,
@@ -70,13 +77,22 @@ def gap_row(**values: object) -> dict[str, object]:
         "n_ratings": 1632,
         "n_missing": 0,
     }
-    return dict.fromkeys(GAP, math.nan) | contrast | values
+    return row_of("gap", **(contrast | values))
+
+
+def wider_row(**values: object) -> dict[str, object]:
+    return gap_row(scope="narratives_and_terms", df=4, ci_low=0.02, ci_high=0.97, p=0.044, d_z=math.nan) | values
+
+
+def left_out(*gaps: float, **values: object) -> list[dict[str, object]]:
+    return [row_of("leave_one_out", group=f"g{k}", delta_points=gap, **values) for k, gap in enumerate(gaps)]
 
 
 def published_row(**values: object) -> dict[str, object]:
     nothing = dict.fromkeys(["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z"], math.nan)
     return gap_row(
-        estimator="published", scope=None, **nothing, delta_z=0.61, null_low=-0.94, null_high=1.02
+        estimator="published", scope=None, headline=False, **nothing, delta_z=0.61, null_low=-0.94, null_high=1.02,
+        note="10,000 random shuffles",
     ) | values  # fmt: skip
 
 
@@ -112,9 +128,8 @@ def outcome_rows(**values: object) -> list[dict[str, object]]:
 
 
 def tables(**replaced: list[dict[str, object]]) -> dict[str, pd.DataFrame]:
-    rows = {"gap": [gap_row(), published_row()], "cells": cell_rows(), "outcomes": outcome_rows(), "degrees": []}
-    columns = {"gap": GAP, "cells": CELLS, "outcomes": OUTCOMES, "degrees": DEGREES}
-    return {name: pd.DataFrame((rows | replaced)[name], columns=list(columns[name])) for name in columns}
+    rows = {"gap": [gap_row(), published_row()], "cells": cell_rows(), "outcomes": outcome_rows()} | replaced
+    return {name: pd.DataFrame(rows.get(name, []), columns=list(columns)) for name, columns in TABLES.items()}
 
 
 FIGURES = {"gaps": SVG, "cells-religion-origin": SVG, "interaction-religion-origin": SVG}
@@ -132,6 +147,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str]]] = []
         self.open: list[str] = []
         self.shown: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
         self.feed(page)
         self.close()
 
@@ -139,6 +155,12 @@ class Page(HTMLParser):
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in ("meta", "img", "br"):
             self.open.append(tag)
+        if tag == "table":
+            self.tables[dict(attrs)["aria-label"] or ""] = []
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td"):
+            self.rows[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -146,6 +168,13 @@ class Page(HTMLParser):
     def handle_data(self, text: str) -> None:
         if "style" not in self.open:
             self.shown.append(text)
+        if {"th", "td"} & {*self.open}:
+            self.rows[-1][-1] += text
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """Rows of the table that is being read."""
+        return list(self.tables.values())[-1]
 
     @property
     def text(self) -> str:
@@ -159,14 +188,19 @@ def text_of(**given: Any) -> str:
     return Page(render(**given)).text
 
 
+def table_of(caption: str, **given: Any) -> list[list[str]]:
+    """Return the cells of the one table whose caption begins so, its head first."""
+    [rows] = [rows for label, rows in Page(render(**given)).tables.items() if label.startswith(caption)]
+    return rows
+
+
 def test_answer_has_gap_interval_p_and_counts() -> None:
     text = text_of()
     assert "In-group experiencers were rated 0.49 points higher than out-group experiencers." in text
     assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)" in text
     assert "from 408 narratives and 1,632 ratings." in text
     assert "Nothing was left out" in text
-    assert "Scope: these identities (a Hindu, a Muslim), and any such narratives." in text
-    assert "It says nothing of other identities." in text
+    assert "These identities. This speaks of these identities (a Hindu, a Muslim), and of any such narratives." in text
 
 
 def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
@@ -211,7 +245,7 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
     ):
         assert title in text
         assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
-    assert "they are not adjusted for there being 3 of them" in text
+    assert "they are not adjusted for there being 3 gaps" in text
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
@@ -257,25 +291,25 @@ def test_what_was_left_out_is_counted_by_cause() -> None:
 
 def test_intersection_compares_sharing_all_with_sharing_none() -> None:
     name = "race_ethnicity+religion"
-    degree = {"dimension": name, "variant": "origin", "n_shared": 1, "delta_points": 0.21, "se": 0.1, "df": 407}
-    degree |= {"ci_low": 0.01, "ci_high": 0.41, "n_pairs": 36, "n_narratives": 408}
-    text = text_of(
-        tables=tables(
-            gap=[gap_row(dimension=name)],
-            cells=cell_rows(dimension=name),
-            outcomes=outcome_rows(dimension=name),
-            degrees=[degree],
-        )
+    degree = row_of("families", dimension=name, family="degree", member="1", delta_points=0.21, ci_low=0.01)
+    degree |= {"ci_high": 0.41, "p": 0.04, "p_adjusted": 0.04, "method": "Holm", "family_size": 1, "n_narratives": 408}
+    given = tables(
+        gap=[gap_row(dimension=name)],
+        cells=cell_rows(dimension=name),
+        outcomes=outcome_rows(dimension=name),
+        families=[degree],
     )
+    text = text_of(tables=given)
     assert "race/ethnicity × religion" in text
     assert "Experiencers who share every crossed dimension with the perceiver were rated 0.49 points higher" in text
-    assert "Gap by the number of shared dimensions" in text
-    assert "+0.01 to +0.41" in text
+    head, row = table_of("Gap by the number of shared dimensions", tables=given)
+    assert head[:2] == ["shared dimensions", "gap, points"]
+    assert row == ["1", "+0.21", "+0.01 to +0.41", ".040", ".040", "408"]
 
 
 def test_published_statistic_is_shown_as_no_confidence_interval() -> None:
     text = text_of()
-    assert "δz = +0.61; null interval −0.94 to +1.02." in text
+    assert "δz = +0.61; null interval −0.94 to +1.02 (10,000 random shuffles)." in text
     assert "not comparable across models, dimensions or designs" in text
     assert "it is no confidence interval" in text
     assert "for replication" not in text_of(tables=tables(gap=[gap_row(), published_row(delta_z=math.nan)]))
@@ -300,6 +334,208 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
     assert "A dimension that has no table. (nationality origin)" in text
 
 
+# --- Both scopes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "said"),
+    [
+        (0.02, "interval is +0.02 to +0.97 (p = .044) and leaves out 0."),
+        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no gap."),
+    ],
+)
+def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> None:
+    given = tables(gap=[gap_row(), wider_row(ci_low=low)], leave_one_out=left_out(0.5, 0.41, 0.58, 0.49, 0.55))
+    text = text_of(tables=given)
+    assert f"Any such identities. If these 5 groups stand for others like them, the 95% {said}" in text
+    assert "Without one group at a time, δ goes from +0.41 to +0.58 points." in text
+    assert "Nothing is claimed" not in text
+    _, *rows = table_of("All gaps", tables=given)
+    assert [row[:6] for row in rows] == [
+        ["religion", "these identities", "+0.49", "+0.12 to +0.86", "0.19", "407"],
+        ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97", "0.19", "4"],
+    ]
+    assert "not adjusted" not in text  # two scopes are one gap
+
+
+def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None:
+    why = "4 groups are too few to speak about others"
+    nothing = dict.fromkeys(["se", "df", "ci_low", "ci_high", "p"], math.nan)
+    given = tables(gap=[gap_row(), wider_row(**nothing, note=why)], leave_one_out=left_out(-0.02, 0.6, 0.5, 0.4))
+    text = text_of(tables=given)
+    assert f"Any such identities. Nothing is claimed about other identities: {why}." in text
+    assert "Without one group at a time, δ goes from −0.02 to +0.60 points." in text
+    assert "stand for others" not in text
+    head, own, wider = table_of("All gaps", tables=given)
+    assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
+    assert wider[3:7] == ["–"] * 4
+
+
+def test_a_headline_of_the_mixed_model_is_named_so() -> None:
+    assert "by the mixed model" not in text_of()
+    mixed = [gap_row(headline=False), gap_row(estimator="mixed", delta_points=0.51, n_missing=41, n_ratings=1591)]
+    given = tables(gap=mixed)
+    assert "δ = +0.51 points" in text_of(tables=given)
+    assert "from 408 narratives and 1,591 ratings, by the mixed model." in text_of(tables=given)
+    [row] = table_of("All gaps", tables=given)[1:]
+    assert (row[0], row[2], row[-1]) == ("religion", "+0.51", "mixed")
+
+
+def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
+    given = tables(
+        gap=[gap_row(), gap_row(dimension="nationality", delta_points=0.3), gap_row(dimension="all", delta_points=0.4)]
+    )
+    page = Page(render(tables=given))
+    assert [row[0] for row in page.tables["All gaps: in-group minus out-group"][1:]] == [
+        "religion",
+        "nationality",
+        "all dimensions",
+    ]
+    assert "all dimensions: +0.40, +0.12 to +0.86" in page.all("img")[0]["alt"]
+    assert "not adjusted for there being 3 gaps" in page.text
+    anchors = [attributes["href"] for attributes in page.all("a") if attributes["href"].startswith("#part-")]
+    assert sorted(set(anchors)) == ["#part-1", "#part-2"]
+    assert "δ = +0.40" not in page.text
+
+
+# --- How large a gap --------------------------------------------------------------------------------------------------
+
+
+def equivalence_row(**values: object) -> dict[str, object]:
+    found = {"estimator": "contrast", "scope": "narratives", "level": 0.9, "largest_gap": 0.8, "verdict": "undecided"}
+    return row_of("equivalence", **(found | values))
+
+
+def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
+    others = [equivalence_row(scope="narratives_and_terms", largest_gap=9.0), equivalence_row(estimator="mixed")]
+    power = row_of("power", detectable_points=0.525, power=0.8)
+    text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
+    assert "No gap larger than 0.80 points in either direction (90% interval)." in text
+    assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
+    assert "margin" not in text.split("Configuration")[0]
+    assert "9.00" not in text
+    assert "No gap larger" not in text_of()
+
+
+@pytest.mark.parametrize("verdict", ["no gap larger than the margin", "gap, smaller than the margin", "undecided"])
+def test_margin_and_verdict_are_given(verdict: str) -> None:
+    text = text_of(tables=tables(equivalence=[equivalence_row(margin=1.0, verdict=verdict)]))
+    assert f"Against the margin of 1.00 points: {verdict}." in text
+
+
+# --- Missing ratings --------------------------------------------------------------------------------------------------
+
+
+def missing_row(outcome: str, **values: object) -> dict[str, object]:
+    found = {"rate_in_group": 0.01, "rate_out_group": 0.125, "gap_pp": -11.5, "ci_low": -13.0, "ci_high": -10.0}
+    found |= {"p": 1e-9, "n_narratives": 408, "n_prompts": 1632, "n_with_outcome": 100}
+    return row_of("missing", outcome=outcome, **(found | values))
+
+
+def test_refusal_gap_is_shown_in_percentage_points() -> None:
+    rows = [missing_row("refused"), missing_row("failed", n_with_outcome=0), missing_row("missing", n_with_outcome=120)]
+    head, refused, either = table_of("Ratings that are missing", tables=tables(missing=rows))
+    assert head[3] == "gap, percentage points"
+    assert refused == ["refused", "1.0%", "12.5%", "−11.50", "−13.00 to −10.00", "< .001", "408"]
+    assert either[0] == "no rating, for any reason"  # and none of what never happened
+
+
+def test_nothing_missing_needs_no_table_of_it() -> None:
+    assert "Ratings that are missing" not in text_of(tables=tables(missing=[missing_row("refused", n_with_outcome=0)]))
+
+
+def check_row(check: str, **values: object) -> dict[str, object]:
+    found = {"delta_points": 0.5, "ci_low": 0.1, "ci_high": 0.9, "p": 0.03, "n_narratives": 300, "n_ratings": 1200}
+    return row_of("sensitivity", check=check, **(found | values))
+
+
+def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
+    rows = [
+        check_row("listwise", share=0.75),
+        check_row("within_narratives"),
+        check_row("worst_case_low", delta_points=-4.6, ci_low=-6, ci_high=-3.2, share=0.114),
+        check_row("number_mass_above", share=0.2),
+        check_row("ranks", note="a reason"),
+    ]
+    head, listwise, within, worst, mass, ranks = table_of("δ under other", tables=tables(sensitivity=rows))
+    assert head[-2:] == ["share", "note"]
+    assert listwise == ["complete narratives alone", "+0.50", "+0.10 to +0.90", ".030", "300", "1,200",
+                        "75.0% of narratives complete", ""]  # fmt: skip
+    assert within[-2:] == ["", ""]
+    assert worst[0] == "every missing rating at the end that lowers δ most"
+    assert (worst[1], worst[2], worst[6]) == ("−4.60", "−6.00 to −3.20", "11.4% of prompts without a rating")
+    assert mass[6] == "20.0% of ratings kept"
+    assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
+
+
+@pytest.mark.parametrize(
+    ("shift", "said", "gap"),
+    [
+        (11.74, "every missing rating 11.74 points higher than is expected of it", "0.00"),
+        (-3.0, "every missing rating 3.00 points lower than is expected of it", "0.00"),
+        (math.nan, "every missing rating shifted until δ is 0", "–"),
+    ],
+)
+def test_tipping_point_is_a_shift_in_words_and_no_gap(shift: float, said: str, gap: str) -> None:
+    row = check_row("tipping_point", delta_points=math.nan, shift_points=shift, share=0.1)
+    given = tables(sensitivity=[row])
+    assert table_of("δ under other", tables=given)[1][:2] == [said, gap]
+    in_words = (
+        f"Were all missing ratings {said.removeprefix('every missing rating ').removesuffix('it')}them, δ would be 0."
+    )
+    assert (in_words in text_of(tables=given)) == math.isfinite(shift)
+
+
+def test_no_shift_on_the_scale_is_said_so() -> None:
+    why = "no shift on the scale explains δ away"
+    row = check_row("tipping_point", delta_points=math.nan, shift_points=250.0, share=0.1, note=why)
+    given = tables(sensitivity=[row])
+    assert "Nothing that the missing ratings could have been, all alike, would make δ 0." in text_of(tables=given)
+    assert table_of("δ under other", tables=given)[1][-1] == why
+
+
+def test_checks_about_missing_ratings_are_spared_where_none_is_missing() -> None:
+    checks = ["listwise", "within_narratives", "worst_case_low", "worst_case_high", "tipping_point"]
+    rows = [check_row(check, share=float(check == "listwise")) for check in checks]
+    shown = [row[0] for row in table_of("δ under other", tables=tables(sensitivity=rows))[1:]]
+    assert shown == ["least squares within narratives"]
+
+
+# --- Beneath δ --------------------------------------------------------------------------------------------------------
+
+
+def family_row(family: str, member: str, **values: object) -> dict[str, object]:
+    found = {"delta_points": 0.3, "ci_low": 0.1, "ci_high": 0.5, "p": 0.002, "p_adjusted": 0.02, "n_narratives": 408}
+    found |= {"method": "Holm", "family_size": 2}
+    return row_of("families", family=family, member=member, **(found | values))
+
+
+def test_each_family_has_its_table_with_its_correction() -> None:
+    rows = [
+        family_row("group", "Hindu"),
+        family_row("group", "Muslim", p_adjusted=math.nan),
+        family_row("emotion", "sad"),
+    ]
+    text = text_of(tables=tables(families=rows))
+    assert text.index("δ within each emotion") < text.index("Each group's gap")
+    head, hindu, muslim = table_of("Each group's gap to all others (p corrected by Holm for 2 tests)",
+                                   tables=tables(families=rows))  # fmt: skip
+    assert head == ["group", "gap, points", "95% interval", "p", "p, corrected", "narratives"]
+    assert hindu == ["Hindu", "+0.30", "+0.10 to +0.50", ".002", ".020", "408"]
+    assert muslim[4] == "–"
+
+
+@pytest.mark.parametrize(("n", "n_shown"), [(20, 20), (21, 20)])
+def test_of_many_pairs_those_of_the_smallest_p_are_shown_and_the_cut_is_said(n: int, n_shown: int) -> None:
+    # The pairs come with the largest p first; the first of them is the one to be cut.
+    pairs = [family_row("pair", f"a{k}", partner="b", p=(n - k) / 100, method="Benjamini–Hochberg") for k in range(n)]
+    given = tables(families=pairs)
+    _, *rows = table_of("Gaps of pairs of groups (p corrected by Benjamini–Hochberg", tables=given)
+    assert [row[0] for row in rows] == [f"a{k} and b" for k in range(n - 1, n - 1 - n_shown, -1)]
+    cut = "the 20 of 21 with the smallest p; all are in tables/families.csv"
+    assert (cut in text_of(tables=given)) == (n == 21)
+
+
 def hostile(value: object) -> object:
     """Put an attack on every text of a manifest, names included."""
     if isinstance(value, dict):
@@ -322,6 +558,13 @@ def test_everything_from_outside_is_escaped() -> None:
             gap=[gap_row(dimension=name), published_row(dimension=name)],
             cells=cell_rows(terms, dimension=name),
             outcomes=outcome_rows(dimension=name),
+            leave_one_out=left_out(0.4, dimension=name),
+            families=[
+                family_row("pair", ATTACK, partner="</td><b>", dimension=name, note=ATTACK),
+                family_row("group", ATTACK, dimension=name),
+            ],
+            missing=[missing_row("refused", dimension=name, note=ATTACK)],
+            sensitivity=[row_of("sensitivity", dimension=name, check=ATTACK, note=ATTACK)],
         ),
         figures={"gaps": SVG, f"cells-{name}-origin": SVG, f"interaction-{name}-origin": SVG},
         remarks=[Note(name, "origin", ATTACK, ATTACK), Note(ATTACK, ATTACK, ATTACK, ATTACK)],
@@ -333,6 +576,7 @@ def test_everything_from_outside_is_escaped() -> None:
     assert len(parsed.all("img")) == 3
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert ATTACK in parsed.text
+    assert f"{ATTACK} and </td><b>" in parsed.text
     assert r"$\frac$" in parsed.text
     assert "no </style></pre><b>" in parsed.text
 
@@ -387,6 +631,11 @@ def test_elicitation_is_explained_in_words() -> None:
     assert "the rating is the mean of that distribution" in text_of()
     generate = MANIFEST | {"elicitation": {"method": "generate"}}
     assert "at temperature 0" in text_of(manifest=generate)
+    outside = text_of(manifest=MANIFEST | {"elicitation": {"method": "outside"}})
+    assert "Ratings byanother tool, scale 0–100" in outside
+    assert "on the same two files, whose hashes are in the manifest" in outside
+    assert "ratings by another tool, analysed on 2026-11-21" in outside
+    assert "model's files" not in outside
     other = MANIFEST | {"elicitation": {"method": "own {weird}"}}
     assert "no description of the method 'own {weird}'" in text_of(manifest=other)
 

@@ -24,7 +24,7 @@ def test_outcomes_against_counts_worked_by_hand(ratings_of):
     }
     assert table["floor_share"].to_dict() == {"in_group": 0.5, "out_group": 0, "baseline": 0.4, "all": 3 / 8}
     assert table["ceiling_share"].to_dict() == {"in_group": 0.5, "out_group": 0, "baseline": 0.2, "all": 2 / 8}
-    assert table["mean_number_mass"].isna().all()
+    assert table[["mean_number_mass", "low_mass_share"]].isna().all(axis=None)
 
 
 def test_kinds_of_pair_without_prompts_have_no_row(ratings_of):
@@ -44,6 +44,9 @@ def test_number_mass_is_averaged_over_prompts_that_have_one(ratings_of):
     ratings["number_mass"] = [0.2, NAN, 0.5, 0.6]
     table = outcome_table(ratings, low=0, high=10).set_index("pairs")
     assert table["mean_number_mass"].to_dict() == pytest.approx({"in_group": 0.4, "out_group": 0.5, "all": 1.3 / 3})
+    assert table["low_mass_share"].to_dict() == pytest.approx({"in_group": 0.5, "out_group": 0, "all": 1 / 3})
+    table = outcome_table(ratings, low=0, high=10, min_number_mass=0.55).set_index("pairs")
+    assert table["low_mass_share"].to_dict() == pytest.approx({"in_group": 0.5, "out_group": 1, "all": 2 / 3})
 
 
 def test_expected_value_within_rounding_of_an_end_is_at_it(ratings_of):

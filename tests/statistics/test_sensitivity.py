@@ -161,18 +161,19 @@ def test_nothing_missing_leaves_the_headline_as_it_is():
     headline = headline_gap(cube, confidence=0.95)
     table = table_of(cube, headline)
     assert table.index.tolist() == [
-        "listwise", "within_narratives", "worst_case_low", "worst_case_high", "tipping_point", "ranks",
+        "listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high", "tipping_point",
+        "ranks",
     ]  # fmt: skip
-    same = ["listwise", "within_narratives", "worst_case_low", "worst_case_high"]
+    same = ["listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high"]
     columns = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
     expected = [getattr(headline.estimate, name) for name in columns]
     for check in same:
         assert table.loc[check, columns].tolist() == pytest.approx(expected, rel=1e-9)
-    assert table.loc[same, "share"].tolist() == pytest.approx([1, NAN, 0, 0], nan_ok=True)
+    assert table.loc[same, "share"].tolist() == pytest.approx([1, NAN, NAN, 0, 0], nan_ok=True)
     assert table.loc["tipping_point", ["shift_points", "note"]].tolist() == pytest.approx(
         [NAN, "no rating is missing"], nan_ok=True
     )
-    assert table["unit"].tolist() == ["points"] * 5 + ["percentile points"]
+    assert table["unit"].tolist() == ["points"] * 6 + ["percentile points"]
 
 
 def test_bounds_and_listwise_worked_by_hand():
@@ -349,8 +350,9 @@ def test_all_equal_ratings_have_a_gap_of_0_and_no_interval(missing):
     if missing:
         y[0, 0, 1] = NAN
     table = table_of(cube_of(y))
-    assert table.loc[["listwise", "within_narratives"], "delta_points"].tolist() == [0, 0]
-    assert table.loc[["listwise", "within_narratives"], "se"].isna().all()
+    checks = ["listwise", "equal_narratives", "within_narratives"]
+    assert table.loc[checks, "delta_points"].tolist() == [0, 0, 0]
+    assert table.loc[checks, "se"].isna().all()
     assert table.loc["within_narratives", "note"] == "all 4 narratives give the same contrast, so their spread is 0"
 
 
@@ -385,7 +387,7 @@ def test_prompts_that_were_never_asked_have_no_bounds():
         assert table.loc[check, ["delta_points", "shift_points"]].isna().all()
         assert table.loc[check, "note"].startswith("1 of 54 prompts were never asked")
         assert table.loc[check, "share"] == 1 / 53
-    assert table.loc[["listwise", "within_narratives", "ranks"], "se"].notna().all()
+    assert table.loc[["listwise", "equal_narratives", "within_narratives", "ranks"], "se"].notna().all()
 
 
 def test_baselines_are_left_out_and_the_cube_is_not_modified():
