@@ -1,6 +1,7 @@
 """End to end through the command line: a tiny real model, the transformers engine, real files."""
 
 import errno
+import itertools
 import json
 import os
 import re
@@ -704,3 +705,25 @@ def test_prompts_that_are_too_long_have_failed_and_are_counted(tiny_model, audit
         "failed": 50,
         "total": 50,
     }
+
+
+def test_variants_of_one_table_are_compared_and_a_formula_is_shown(tmp_path):
+    """The second variant's gap is the first's less 4 in every narrative: a change of 4, without spread."""
+    from audit.__main__ import main
+
+    rows = ["perceiver,experiencer,narrative_id,rating,variant"]
+    for variant, gap in (("plain", 10), ("warm", 6)):
+        for narrative, level in enumerate((40, 50, 55, 61)):
+            for perceiver, experiencer in itertools.product("AB", "AB"):
+                rating = level + (gap + narrative) * (perceiver == experiencer)
+                rows.append(f"{perceiver},{experiencer},n{narrative},{rating},{variant}")
+    (tmp_path / "r.csv").write_text("\n".join(rows))
+    (tmp_path / "g.csv").write_text("term,group\nA,a\nB,b\n")
+    arguments = [f"ratings={tmp_path / 'r.csv'}", f"groups={tmp_path / 'g.csv'}", f"run_dir={tmp_path / 'out'}"]
+    assert main(["report", *arguments, "statistics.formula=intensity ~ in_group", "statistics.fit=ols"]) == 0
+    change = pd.read_csv(tmp_path / "out" / "tables" / "comparisons.csv").iloc[0]
+    # Gaps 10 + 0, 1, 2, 3 on average 11.5, and 7.5.
+    assert change[["delta_first", "delta_second", "delta_change"]].tolist() == pytest.approx([11.5, 7.5, 4])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Paired differences of δ between variants" in page
+    assert page.count("Terms of the formula in statistics.formula") >= 2

@@ -23,7 +23,16 @@ from markupsafe import Markup
 from audit.grid import BASELINES, Grid, lay_out
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
 from audit.report.sentences import ELICITATION, Answer, Row, answer, describe_cells, describe_gaps, describe_interaction
-from audit.report.tables import Table, beneath_tables, gaps_table, missing_table, outcomes_table, sensitivity_table
+from audit.report.tables import (
+    Table,
+    beneath_tables,
+    comparisons_table,
+    gaps_table,
+    missing_table,
+    outcomes_table,
+    own_model_table,
+    sensitivity_table,
+)
 from audit.schema import OVERALL, TABLES
 from audit.wording import MISSING, coverage, dimension_title, fixed, p_value, points, rate
 
@@ -82,6 +91,7 @@ class Section:
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
     sensitivity: Table | None
+    own_model: Table | None
     published: Row | None
 
 
@@ -145,6 +155,7 @@ def render_report(
             describe_gaps([row for row in rows if row[1]["scope"] == "narratives"], confidence=view.confidence),
         ),
         gaps_table=gaps_table(rows, level=coverage(view.confidence)),
+        comparisons=comparisons_table(known["comparisons"], level=coverage(view.confidence)),
         examples=_examples(examples),
         level=coverage(view.confidence),
         elicitation=_elicitation(view),
@@ -211,6 +222,7 @@ def _section(
         missing=missing_table(own["missing"], level=coverage(view.confidence)),
         beneath=tuple(beneath_tables(own["families"], level=coverage(view.confidence))),
         sensitivity=sensitivity_table(own["sensitivity"], level=coverage(view.confidence)),
+        own_model=own_model_table(own["own_model"], level=coverage(view.confidence)),
         published=_published(next(iter(published), None)),
     )
 

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.sentences import Row
-from audit.wording import MISSING, SCOPES, count, fixed, interval, p_value, plural, points, rate
+from audit.wording import MISSING, SCOPES, count, dimension_title, fixed, interval, p_value, plural, points, rate
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",
@@ -243,4 +243,46 @@ def _check(row: Row) -> tuple[str, str]:
     direction = "lower" if shift < 0 else "higher"
     return f"every missing rating {points(abs(shift), signed=False)} points {direction} than is expected of it", points(
         0.0
+    )
+
+
+def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
+    """Show the terms of the user's own model; None where there is none."""
+    if own_model.empty:
+        return None
+    rows = own_model.to_dict("records")
+    return _with_notes(
+        ("term", "component", "estimate", f"{level} interval", "p"),
+        [
+            (str(row["term"]), str(row["component"]), points(row["estimate"]), _interval(row), _p(row["p"]))
+            for row in rows
+        ],
+        [str(row["message"]) for row in rows],
+        words=(1,),
+    )
+
+
+def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
+    """Show the paired differences of δ between variants; None where there is one variant."""
+    if comparisons.empty:
+        return None
+    rows = comparisons.to_dict("records")
+    head = ("dimension", "first", "second", "δ, first", "δ, second", "change", f"{level} interval", "p, corrected")
+    return _with_notes(
+        (*head, "unit", "narratives"),
+        [
+            (
+                dimension_title(str(row["dimension"])),
+                str(row["first"]),
+                str(row["second"]),
+                *(points(row[name]) for name in ("delta_first", "delta_second", "delta_change")),
+                _interval(row),
+                _p(row["p_adjusted"]),
+                str(row["unit"]),
+                count(row["n_narratives"]),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+        words=(1, 2, 8),
     )

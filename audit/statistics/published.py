@@ -36,7 +36,8 @@ class PublishedGap:
     delta_z
         In-group minus out-group, in standard deviations of the matrix's own cells.
     null_low, null_high
-        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval.
+        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. Where all
+        shuffles are listed they are those of the exact null, to which the percentiles of ever more draws come.
     null
         Which shuffles those are, in words.
     n_narratives
@@ -100,10 +101,12 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     null = exact_null(z, in_group, at_most=n_permutations)
     if null is not None:
         words = f"all {null.size:,} shuffles"
+        # What ever more draws come to: between few values there is nothing to interpolate.
+        null_low, null_high = np.percentile(null, [2.5, 97.5], method="averaged_inverted_cdf")
     else:
-        null = permutation_null(z, in_group, rng=rng, n_permutations=n_permutations)
         words = f"{n_permutations:,} random shuffles"
-    null_low, null_high = np.percentile(null, [2.5, 97.5])
+        null = permutation_null(z, in_group, rng=rng, n_permutations=n_permutations)
+        null_low, null_high = np.percentile(null, [2.5, 97.5])
     n_narratives = int(np.count_nonzero(kept))
     return PublishedGap(
         delta_z=delta_z,

@@ -340,10 +340,13 @@ class Reml:
             here = self.solve(at[:-1], log_variance=float(at[-1]))
             return np.array([at[-1] + np.log(here.covariance[column, column])])
 
-        gradient = _differentiate(log_variance, full, places)[:, 0]
-        hessian = _differentiate(
-            lambda at: self.solve(at[:-1], log_variance=float(at[-1])).gradient[places], full, places
-        )
+        try:
+            gradient = _differentiate(log_variance, full, places)[:, 0]
+            hessian = _differentiate(
+                lambda at: self.solve(at[:-1], log_variance=float(at[-1])).gradient[places], full, places
+            )
+        except linalg.LinAlgError:  # so little noise that a step aside is past what floating point can hold
+            return float("inf")
         spread = float(gradient @ np.linalg.pinv((hessian + hessian.T) / 2) @ gradient)
         return 1 / spread if spread > 0 else float("inf")
 

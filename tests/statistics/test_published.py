@@ -114,7 +114,6 @@ def test_few_terms_are_shuffled_in_every_way(ratings_of, perceivers, experiencer
     oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, *zip(*every, strict=True))
     gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), n_permutations=n)
     assert gap.null == f"all {n} shuffles"
-    # Repetitions in the oracle move a percentile of one-term groups between neighbouring values, no further.
     assert gap.delta_z == pytest.approx(oracle[0], abs=1e-12)
     null = exact_null(standardise_cells(np.round(y.mean(axis=0), 2)), np.array(in_group), at_most=n)
     assert len(null) == n
@@ -128,7 +127,25 @@ def test_few_terms_are_shuffled_in_every_way(ratings_of, perceivers, experiencer
         for rows, columns in every
     ]
     np.testing.assert_allclose(np.repeat(np.sort(null), len(every) // n), np.sort(everything), atol=1e-12)
-    assert (gap.null_low, gap.null_high) == pytest.approx(tuple(np.percentile(null, [2.5, 97.5])))
+    # 2.5% of the values lie below: 3 of 120, so the middle of the third and the fourth; 3.6 of 144, so the fourth.
+    low, high = np.sort(null), np.sort(null)[::-1]
+    ends = [(side[2] + side[3]) / 2 if n == 120 else side[3] for side in (low, high)]
+    assert [gap.null_low, gap.null_high] == pytest.approx(ends)
+
+
+def test_four_one_term_groups_have_the_interval_that_ever_more_draws_come_to(ratings_of):
+    """Each of 24 shuffles is 1/24 of the null, more than 2.5%: its ends are its least and its greatest value."""
+    ratings = ratings_of(np.random.default_rng(3).integers(0, 101, size=(2, 4, 4)), list("ABCD"))
+    gap, drawn = gap_of(ratings, n_permutations=24), gap_of(ratings, n_permutations=20)
+    z = standardise_cells(np.round(np.asarray(cube_means(ratings)), 2))
+    many = permutation_null(z, np.eye(4, dtype=bool), rng=np.random.default_rng(0), n_permutations=20_000)
+    assert (gap.null_low, gap.null_high) == pytest.approx((many.min(), many.max()))
+    assert (gap.null_low, gap.null_high) == pytest.approx(tuple(np.percentile(many, [2.5, 97.5])))
+    assert drawn.null == "20 random shuffles"
+
+
+def cube_means(ratings):
+    return NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin").y.mean(axis=0)
 
 
 def test_the_heatmap_s_mask_equals_scipy_s_paired_tests(ratings_of):
