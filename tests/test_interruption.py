@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from audit.schema import TABLES
 from audit.store import RunFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
@@ -92,7 +93,7 @@ def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_envir
         ratings = killed.read_ratings(n_prompts=N_PROMPTS)
         assert ratings.equals(whole.read_ratings(n_prompts=N_PROMPTS))
     assert ratings["prompt_index"].tolist() == list(range(N_PROMPTS))
-    for name in ("gap", "cells", "outcomes", "degrees"):
+    for name in TABLES:
         assert (run / "tables" / f"{name}.csv").read_bytes() == (undisturbed / "tables" / f"{name}.csv").read_bytes()
     assert status(run) == "complete"
     assert (run / "report.html").exists()
