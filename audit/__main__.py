@@ -254,10 +254,7 @@ def _report(rest: list[str]) -> None:
     shown = shlex.join(["python", "-m", "audit", "report", *rest])
     outside = {name: value for name, value in options.items() if not name.startswith("statistics.")}
     if not outside:
-        if len(folders) != 1:
-            given = shlex.join(folders) or "none"
-            raise ConfigError(f"report takes one run folder, got {given}; see python -m audit report --help")
-        _show(report_run(Path(folders[0]), defaults=_statistics(), settings=settings, command=shown))
+        _show(report_run(_one_folder("report", folders), defaults=_statistics(), settings=settings, command=shown))
         return
     if folders:
         raise ConfigError(f"report takes a run folder or ratings=FILE, got {shlex.join(rest)}")
@@ -282,15 +279,11 @@ def _report(rest: list[str]) -> None:
 
 
 def _calibrate(rest: list[str]) -> None:
-    from audit.errors import ConfigError
     from audit.pipeline import calibrate_run
 
     folders, options = _arguments("calibrate", rest, ("n_datasets", "delta", "seed"))
-    if len(folders) != 1:
-        given = shlex.join(folders) or "none"
-        raise ConfigError(f"calibrate takes one run folder, got {given}; see python -m audit calibrate --help")
     path, table = calibrate_run(
-        Path(folders[0]),
+        _one_folder("calibrate", folders),
         defaults=_statistics(),
         n_datasets=_whole("n_datasets", options.get("n_datasets", "1000"), least=2),
         delta=_number("delta", options["delta"]) if "delta" in options else None,
@@ -349,6 +342,15 @@ def _arguments(command: str, rest: list[str], known: Sequence[str]) -> tuple[lis
         else:
             options[name] = value
     return folders, options
+
+
+def _one_folder(command: str, folders: Sequence[str]) -> Path:
+    from audit.errors import ConfigError
+
+    if len(folders) != 1:
+        given = shlex.join(folders) or "none"
+        raise ConfigError(f"{command} takes one run folder, got {given}; see python -m audit {command} --help")
+    return Path(folders[0])
 
 
 def _number(name: str, text: str) -> float:

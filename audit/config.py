@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -179,6 +179,9 @@ class AuditConfig(_Strict):
                 return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))
 
 
+_Model = TypeVar("_Model", bound=_Strict)
+
+
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:
     """Validate a composed configuration.
 
@@ -187,14 +190,7 @@ def load_config(composed: Mapping[str, Any]) -> AuditConfig:
     ConfigError
         If a key is unknown or missing, or a value has the wrong type or range: names the key and the value.
     """
-    try:
-        return AuditConfig.model_validate(composed)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        if fault["type"] == "extra_forbidden":
-            *place, key = [str(p) for p in fault["loc"]]
-            raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
-        raise ConfigError(explain(error)) from error
+    return _validate(AuditConfig, composed)
 
 
 def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
@@ -205,16 +201,19 @@ def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
     ConfigError
         As :func:`load_config`.
     """
+    return _validate(StatisticsConfig, values, "statistics")
+
+
+def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Model:
+    """Make a model of the configuration, or of a part of it; ConfigError with the fault's full name."""
     try:
-        return StatisticsConfig.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        name = str(fault["loc"][0])
         if fault["type"] == "extra_forbidden":
-            raise ConfigError(
-                f"statistics.{name}: there is no such option; {suggest(name, StatisticsConfig.model_fields)}"
-            ) from error
-        raise ConfigError(f"statistics.{explain(error)}") from error
+            *place, key = [*part, *map(str, fault["loc"])]
+            raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
+        raise ConfigError("".join(f"{name}." for name in part) + explain(error)) from error
 
 
 def option_names() -> list[str]:

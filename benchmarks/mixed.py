@@ -12,13 +12,14 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from calibration import design_of
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from audit.statistics.cells import NarrativeCube
 from audit.statistics.mixed import fit_mixed
 
 SIZES = [(50, 5), (408, 5), (408, 21), (2_000, 21), (6_050, 21)]
@@ -38,21 +39,14 @@ def draw_ratings(n, k):
     y = 50 + 4 * rng.normal(size=(1, k, 1)) + 4 * rng.normal(size=(1, 1, k)) + 6 * rng.normal(size=(n, 1, 1))
     y = y + (1 + 2 * rng.normal(size=(n, 1, 1))) * in_group + 8 * rng.normal(size=(n, k, k))
     y[rng.random(y.shape) < 0.05] = np.nan
-    nothing = np.full(y.shape, np.nan)
-    names = tuple(f"identity {place:02}" for place in range(k))
-    cube = NarrativeCube(
-        dimension="simulated", variant="simulated", y=y, status=np.isnan(y).astype(np.int8), number_mass=nothing,
-        mode=nothing, n_shared=in_group.astype(np.int64), in_group=in_group, asked=np.ones((k, k), dtype=bool),
-        baseline_perceiver=np.zeros(k, dtype=bool), baseline_experiencer=np.zeros(k, dtype=bool),
-        narrative_ids=tuple(range(n)), emotions=("",) * n, perceivers=names, experiencers=names,
-        perceiver_groups=names, experiencer_groups=names,
-    )  # fmt: skip
+    cube = replace(design_of(n, [1] * k), y=y, status=np.isnan(y).astype(np.int8))
+    names = np.array(cube.perceivers)
     narrative, perceiver, experiencer = np.nonzero(~np.isnan(y))
     table = pd.DataFrame(
         {
             "narrative": narrative,
-            "perceiver": np.array(names)[perceiver],
-            "experiencer": np.array(names)[experiencer],
+            "perceiver": names[perceiver],
+            "experiencer": names[experiencer],
             "in_group": (perceiver == experiencer).astype(int),
             "rating": y[narrative, perceiver, experiencer],
         }

@@ -126,7 +126,7 @@ def answer(
         if "+" in dimension
         else ("In-group experiencers", "out-group experiencers")
     )
-    said = f"{inside} were rated {points(abs(delta), signed=False)} points {_direction(delta)} than {outside}"
+    said = f"{inside} were rated {points(abs(delta), signed=False)} points {direction(delta)} than {outside}"
     spread = f"{coverage(confidence)} interval {interval(low, high)}"
     if not (math.isfinite(low) and math.isfinite(high)):
         lead = f"{said}; how certain that is could not be computed."
@@ -175,7 +175,7 @@ def _tipping(tipping: Row | None) -> str:
         return "Nothing that the missing ratings could have been, all alike, would make δ 0."
     shift = float(tipping["shift_points"])
     return (
-        f"Were all missing ratings {points(abs(shift), signed=False)} points {_direction(shift)} than is expected of "
+        f"Were all missing ratings {points(abs(shift), signed=False)} points {direction(shift)} than is expected of "
         "them, δ would be 0."
     )
 
@@ -196,7 +196,8 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     )
 
 
-def _direction(delta: float) -> str:
+def direction(delta: float) -> str:
+    """Say which way a difference goes."""
     return "lower" if delta < 0 else "higher"
 
 

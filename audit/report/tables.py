@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.sentences import Row
+from audit.report.sentences import Row, direction
 from audit.wording import MISSING, SCOPES, count, dimension_title, fixed, interval, p_value, plural, points, rate
 
 _PAIRS: Final = {
@@ -240,10 +240,8 @@ def _check(row: Row) -> tuple[str, str]:
     shift = row["shift_points"]
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), points(row["delta_points"])
-    direction = "lower" if shift < 0 else "higher"
-    return f"every missing rating {points(abs(shift), signed=False)} points {direction} than is expected of it", points(
-        0.0
-    )
+    size = points(abs(shift), signed=False)
+    return f"every missing rating {size} points {direction(shift)} than is expected of it", points(0.0)
 
 
 def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:

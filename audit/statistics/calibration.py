@@ -18,7 +18,7 @@ from scipy import optimize, special
 from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import gap_by_narrative, sign_flip_p
+from audit.statistics.contrasts import effect_columns, gap_by_narrative, sign_flip_p
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.headline import Headline, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
@@ -146,11 +146,8 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
     n_rated = rated.sum(axis=0)
     means = fit.cell_means
     known = n_rated > 0
-    perceivers, experiencers = (np.eye(size) for size in n_rated.shape)
-    rows, columns = np.nonzero(known)
-    degrees = [compared.in_group[known]]
-    degrees += [compared.n_shared[known] == degree for degree in range(1, int(compared.n_shared.max()))]
-    design = np.column_stack([perceivers[rows], experiencers[columns], *degrees]).astype(np.float64)
+    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(compared.n_shared))
+    design = np.column_stack([perceivers, experiencers, compared.in_group[known], lesser])
     inverse = np.linalg.pinv(design, rcond=1e-9)
     by_perceiver, by_experiencer, _ = np.split(inverse @ means[known], np.cumsum(n_rated.shape))
     residual_maker = np.eye(len(design)) - design @ inverse
@@ -396,8 +393,7 @@ def calibrate_ratings(
             truth = truth_of(cube, headline)
             gap = delta
             if gap is None:
-                se = headline.estimate.se
-                n = headline.estimate.n_narratives if headline.fit is None else headline.fit.n_informative
+                se, n = headline.estimate.se, headline.n_informative
                 if np.isnan(se):
                     raise NotEstimableError(headline.estimate.not_estimable)
                 gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
@@ -503,10 +499,10 @@ class _Judge:
         elif isinstance(fit, NotEstimableError):
             return _Verdict(note=str(fit))
         else:  # what headline_gap gives, without fitting again
-            headline = Headline("mixed", fit.estimate(confidence=self.confidence), fit)
+            headline = Headline.of_fit(fit, confidence=self.confidence)
         scope = group_scope(self.cube, headline, confidence=self.confidence)
         verdict = self._by_t(scope.estimate, 0.0)
-        return replace(verdict, converged=headline.fit is None or headline.fit.converged)
+        return replace(verdict, converged=headline.converged)
 
     def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
         """Judge an estimate by its own t interval."""

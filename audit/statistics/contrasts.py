@@ -15,7 +15,7 @@ import numpy.typing as npt
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
-from audit.statistics.ratings import BoolArray, FloatArray
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
@@ -99,6 +99,29 @@ def in_group_weights(cube: NarrativeCube) -> FloatArray:
         )
     weights: FloatArray = contrast_weights(cube.n_shared)[-1]
     return weights
+
+
+def effect_columns(n_shared: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lay out what in-group must be told from in the pairs of identities.
+
+    Parameters
+    ----------
+    n_shared
+        Shape (P, E), in how many of the crossed dimensions perceiver and experiencer share the group.
+
+    Returns
+    -------
+    tuple
+        0/1 columns for the C = P · E pairs: of each lesser degree of sharing, shape (C, D − 1), of each perceiver,
+        shape (C, P), and of each experiencer, shape (C, E).
+    """
+    n_perceivers, n_experiencers = n_shared.shape
+    degrees = np.arange(1, max(int(n_shared.max(initial=0)), 1))
+    return (
+        (n_shared.reshape(-1, 1) == degrees).astype(np.float64),
+        np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
+        np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
+    )
 
 
 def complete_narratives(cube: NarrativeCube) -> BoolArray:

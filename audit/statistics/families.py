@@ -280,7 +280,7 @@ def _of_narratives(
             members[name, ""] = _Member(note=str(error), estimator="mixed" if np.isnan(part.y).any() else "contrast")
             continue
         note = headline.estimate.not_estimable
-        if headline.fit is not None and not headline.fit.converged:
+        if not headline.converged:
             note = "the mixed model's optimum could not be confirmed"
         n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
         members[name, ""] = _Member(headline.estimate, n_pairs, headline.estimator, note)

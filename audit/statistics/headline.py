@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -20,6 +20,21 @@ class Headline:
     estimator: Literal["contrast", "mixed"]
     estimate: GapEstimate
     fit: MixedFit | None
+
+    @classmethod
+    def of_fit(cls, fit: MixedFit, *, confidence: float) -> Self:
+        """Make a headline of a mixed model."""
+        return cls("mixed", fit.estimate(confidence=confidence), fit)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit was confirmed to be the optimum; so is a contrast, which needs none."""
+        return self.fit is None or self.fit.converged
+
+    @property
+    def n_informative(self) -> int:
+        """Narratives that tell of the gap: those with in-group and out-group ratings."""
+        return self.estimate.n_narratives if self.fit is None else self.fit.n_informative
 
 
 def headline_gap(cube: NarrativeCube, *, confidence: float) -> Headline:
@@ -42,8 +57,7 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> Headline:
     """
     compared = cube.without_baselines()
     if np.isnan(compared.y).any():
-        fit = fit_mixed(compared)
-        return Headline("mixed", fit.estimate(confidence=confidence), fit)
+        return Headline.of_fit(fit_mixed(compared), confidence=confidence)
     weights = in_group_weights(compared)
     used = np.ones(len(compared.y), dtype=np.bool_)
     contrasts, rounding = contrast_by_narrative(compared.y, weights, used=used)

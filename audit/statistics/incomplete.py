@@ -11,6 +11,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import FloatArray, IntArray
 
@@ -120,7 +121,7 @@ def equal_weight_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     valid = valid[used]
     centre = float(ratings[used][valid].mean())
     y, n = np.where(valid, ratings[used] - centre, 0.0), used.size
-    x = _effects(compared)
+    x = np.hstack(effect_columns(compared.n_shared))
     # Means over the ratings of a kind, in-group then out-group: of x, shape (N, p), and of y.
     parts = [(valid * kind).astype(np.float64) for kind in (in_group, ~in_group)]
     sizes = [part.sum(axis=1) for part in parts]
@@ -144,16 +145,3 @@ def equal_weight_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     by_narrative[used] = gaps - n * (residuals @ (x @ (inverse @ leaning)))
     rounding = EPSILON * ratings.shape[1] * (float(np.abs(y).max()) + abs(centre)) * n**0.5
     return summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_ratings=int(valid.sum()))
-
-
-def _effects(cube: NarrativeCube) -> FloatArray:
-    """Columns of perceivers, experiencers and lesser degrees of sharing, shape (C, p)."""
-    _, n_perceivers, n_experiencers = cube.y.shape
-    lesser = range(1, int(cube.n_shared[cube.in_group].min()))
-    return np.column_stack(
-        [
-            np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
-            np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
-            *(cube.n_shared.ravel() == degree for degree in lesser),
-        ]
-    ).astype(np.float64)

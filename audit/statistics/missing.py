@@ -11,7 +11,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
-from audit.statistics.ratings import STATUSES, BoolArray
+from audit.statistics.ratings import STATUSES, BoolArray, divide
 
 _VERB: Final = {
     "refused": "was refused",
@@ -66,8 +66,8 @@ def _row(
         "dimension": cube.dimension,
         "variant": cube.variant,
         "outcome": outcome,
-        "rate_in_group": _share(n_with[inside].sum(), n_could[inside].sum()),
-        "rate_out_group": _share(n_with[~inside].sum(), n_could[~inside].sum()),
+        "rate_in_group": float(divide(n_with[inside].sum(), n_could[inside].sum())),
+        "rate_out_group": float(divide(n_with[~inside].sum(), n_could[~inside].sum())),
         "gap_pp": float("nan"),
         **dict.fromkeys(_ESTIMATE, float("nan")),
         "n_narratives": 0,
@@ -96,7 +96,3 @@ def _gap(cube: NarrativeCube, indicator: BoolArray, could: BoolArray, *, confide
     contrasts, rounding = contrast_by_narrative(indicator.astype(np.float64), 100 * weights, used=used)
     n_ratings = int(np.count_nonzero(used)) * weights.size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
-
-
-def _share(part: int, whole: int) -> float:
-    return float(part / whole) if whole else float("nan")

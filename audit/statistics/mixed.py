@@ -16,6 +16,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.reml import Reml, Solution
@@ -213,14 +214,11 @@ def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
 def _columns(cube: NarrativeCube, present: BoolArray, *, crossed: bool) -> tuple[FloatArray, tuple[slice, ...], int]:
     """Columns of the design, shape (C, p), the slices of the random ones, and the place of δ."""
     n_perceivers, n_experiencers = cube.in_group.shape
-    perceivers = np.repeat(np.eye(n_perceivers), n_experiencers, axis=0)
-    experiencers = np.tile(np.eye(n_experiencers), (n_perceivers, 1))
-    top = int(cube.n_shared[cube.in_group].min())
-    lesser = [(cube.n_shared.ravel() == degree)[:, None] for degree in range(1, top)]
-    fixed = [np.ones((len(perceivers), 1)), *lesser]
+    lesser, perceivers, experiencers = effect_columns(cube.n_shared)
+    fixed = [np.ones((len(lesser), 1)), lesser]
     if not crossed:
         fixed += [perceivers[:, 1:], experiencers[:, 1:]]
-    nuisance = np.concatenate(fixed, axis=1).astype(np.float64)
+    nuisance = np.concatenate(fixed, axis=1)
     nuisance = nuisance[:, _independent(nuisance[present])]
     in_group = cube.in_group.ravel().astype(np.float64)
     if np.linalg.matrix_rank(np.column_stack([nuisance, in_group])[present], tol=1e-8) <= nuisance.shape[1]:

@@ -269,10 +269,10 @@ def permutation_null(
     null = np.empty(n_permutations)
     # Taken once: fresh pages for every chunk would cost more than the shuffles.
     rows, columns = (np.empty((size, min(_CHUNK, n_permutations)), dtype=np.intp) for size in z.shape)
-    row_orders = np.arange(z.shape[0])[:, None]
+    row_orders, stay = np.arange(z.shape[0])[:, None], _is_one_to_one(in_group)
     for start in range(0, n_permutations, _CHUNK):
         n_draws = min(_CHUNK, n_permutations - start)
-        if not _is_one_to_one(in_group):
+        if not stay:
             row_orders = draw_orders(z.shape[0], n_draws, rng=rng, out=rows)
         column_orders = draw_orders(z.shape[1], n_draws, rng=rng, out=columns)
         null[start : start + n_draws] = shuffled_gaps(z, in_group, row_orders=row_orders, column_orders=column_orders)

@@ -109,7 +109,7 @@ class Estimates:
             lambda: published_gap(cube, rng=child_rng(seed, *names, "published"), n_permutations=n_permutations)
         )
         whole = _of_contrast(contrast)
-        filled = mixed if isinstance(mixed, Exception) else _of_fit(mixed, settings.confidence)
+        filled = mixed if isinstance(mixed, Exception) else Headline.of_fit(mixed, confidence=settings.confidence)
         estimator, headline = ("mixed", filled) if np.isnan(compared.y).any() else ("contrast", whole)
         complete = complete_narratives(compared)
         scopes = {
@@ -122,10 +122,6 @@ class Estimates:
 
 def _of_contrast(contrast: GapEstimate | NotEstimableError) -> Headline | NotEstimableError:
     return contrast if isinstance(contrast, NotEstimableError) else Headline("contrast", contrast, None)
-
-
-def _of_fit(fit: MixedFit, confidence: float) -> Headline:
-    return Headline("mixed", fit.estimate(confidence=confidence), fit)
 
 
 def _on(headline: Headline | NotEstimableError, narratives: BoolArray) -> Headline | NotEstimableError:
@@ -276,7 +272,7 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
         dimension=cube.dimension,
         variant=cube.variant,
         se=estimate.se,
-        n_narratives=estimate.n_narratives if found.headline.fit is None else found.headline.fit.n_informative,
+        n_narratives=found.headline.n_informative,
         weights=in_group_weights(cube.without_baselines()),
         slope_sd=slope_sd,
         residual_sd=residual_sd,

@@ -14,10 +14,10 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_weights
+from audit.statistics.contrasts import contrast_weights, effect_columns
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.headline import Headline
-from audit.statistics.ratings import BoolArray, FloatArray
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 MIN_GROUPS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""
@@ -124,7 +124,7 @@ def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str
     return left_out, ""
 
 
-def adjusted_gap(means: FloatArray, n_shared: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> float:
+def adjusted_gap(means: FloatArray, n_shared: IntArray) -> float:
     """Return the in-group coefficient of cell means on in-group, perceiver and experiencer.
 
     Parameters
@@ -143,11 +143,9 @@ def adjusted_gap(means: FloatArray, n_shared: np.ndarray[tuple[int, int], np.dty
     weights = contrast_weights(n_shared)
     if known.all():
         return float((weights[-1] * means).sum())
-    rows, columns = (np.eye(size) for size in means.shape)
+    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(n_shared))
     in_group = (n_shared == n_shared.max())[known]
-    lesser = [(n_shared == degree)[known] for degree in range(1, int(n_shared.max()))]
-    places = np.argwhere(known)
-    others = np.column_stack([rows[places[:, 0]], columns[places[:, 1]], *lesser])
+    others = np.column_stack([perceivers, experiencers, lesser])
     fitted, *_ = np.linalg.lstsq(others, np.column_stack([in_group, means[known]]), rcond=1e-9)
     rest = np.column_stack([in_group, means[known]]) - others @ fitted
     squares = float(rest[:, 0] @ rest[:, 0])

@@ -15,7 +15,7 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, in_group_weights
+from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, effect_columns, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import Headline, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
@@ -157,7 +157,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     used = used.reshape(n, -1)
     n_informative = _n_informative(used, cube.in_group.ravel())
 
-    x = _columns(cube)
+    x = np.column_stack([cube.in_group.ravel(), *effect_columns(cube.n_shared)])
     a, total, weighted_y = w @ x, w.sum(axis=1), w * y
     inverse = divide(np.ones(n), total)
     inverse[np.isnan(inverse)] = 0.0
@@ -205,20 +205,6 @@ def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
     if n_informative == 0:
         raise NotEstimableError(f"none of {len(used)} narratives has both an in-group and an out-group rating")
     return n_informative
-
-
-def _columns(cube: NarrativeCube) -> FloatArray:
-    """Design of one narrative's cells, shape (C, p): in-group first, then what it must be told from."""
-    _, n_perceivers, n_experiencers = cube.y.shape
-    lesser = range(1, int(cube.n_shared[cube.in_group].min()))
-    return np.column_stack(
-        [
-            cube.in_group.ravel(),
-            *(cube.n_shared.ravel() == degree for degree in lesser),
-            np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
-            np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
-        ]
-    ).astype(np.float64)
 
 
 def _checks(
@@ -322,7 +308,7 @@ def _headline(cube: NarrativeCube, y_of: Callable[[], FloatArray], *, confidence
     in_group_weights(cube)
     headline = headline_gap(replace(cube, y=y_of()), confidence=confidence)
     columns = _columns_of(headline.estimate)
-    if headline.fit is not None and not headline.fit.converged:
+    if not headline.converged:
         columns["note"] = "the search for the mixed model's optimum did not converge"
     return columns
 
