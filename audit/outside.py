@@ -42,6 +42,8 @@ _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
+_CHUNK: Final = 1 << 20
+"""Bytes that are searched at a time."""
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
 """What makes two rows the same prompt."""
 
@@ -294,6 +296,7 @@ def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence
     _, header = next(_records(path), (0, []))
     if not header:
         raise StoreError(f"{name} is empty")
+    _refuse_nul(name, path)
     found = _find_columns(name, header, required, optional)
     # As text, for pandas would make 7 of the name 007; of what is not needed, whole responses perhaps, a byte a cell.
     types = dict.fromkeys(range(len(header)), "S1") | dict.fromkeys(found.values(), "object")
@@ -312,6 +315,19 @@ def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence
     except (ParserError, ParserWarning) as error:
         raise _malformed(name, path, len(header), error) from error
     return {column: parsed[place] for column, place in found.items()}
+
+
+def _refuse_nul(name: str, path: Path) -> None:
+    """Refuse a file with NUL characters: some versions of the parser end a cell at one, without a word."""
+    line = 1
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            if b"\0" in chunk:
+                line += chunk[: chunk.index(b"\0")].count(b"\n")
+                raise StoreError(
+                    f"{name}: line {line} holds a NUL character, which text has not; write it anew as UTF-8"
+                )
+            line += chunk.count(b"\n")
 
 
 def _malformed(name: str, path: Path, n_columns: int, error: Exception) -> AuditError:

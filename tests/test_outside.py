@@ -249,6 +249,7 @@ def refused(error, read, words, **files):
         ({"ratings": "\n \n"}, ["ratings=r.csv is empty"]),
         ({"ratings": RATED.encode() + b"a Hind\xfc,x,n,1\n"}, ["ratings=r.csv: line 7", "not UTF-8", "0xfc"]),
         ({"groups": b"term,gro\xfcp\n"}, ["groups=g.csv: line 1", "not UTF-8"]),
+        ({"ratings": RATED.encode() + b"a Hin\0du,x,n,1\n"}, ["ratings=r.csv: line 7", "NUL"]),
         ({"suffix": ".parquet"}, ["ratings=r.parquet can not be read as Parquet", "write it anew"]),
         ({"suffix": ".parquet", "ratings": ""}, ["ratings=r.parquet can not be read as Parquet"]),
         ({"ratings": '"' + "x" * 200_000 + '"\n'}, ["ratings=r.csv can not be read as CSV", "field larger"]),
@@ -366,7 +367,11 @@ def test_a_missing_value_in_parquet_is_a_missing_rating(read, tmp_path):
     assert read(None, suffix=".parquet").ratings["status"].tolist() == ["rated", "unparseable", "unparseable"]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8), min_size=1, max_size=6
+    )
+)
 def test_any_wording_survives_the_file(terms):
     terms = list(dict.fromkeys(filter(None, (term.strip() for term in terms)))) or ["x"]
     with tempfile.TemporaryDirectory() as folder:
