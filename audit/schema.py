@@ -67,6 +67,37 @@ CELLS: Final[dict[str, str]] = {
     "unparseable_rate": "n_unparseable / n_prompts",
 }
 
+CELL_EMOTIONS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "perceiver": RATINGS["perceiver"],
+    "experiencer": RATINGS["experiencer"],
+    "emotion": RATINGS["emotion"],
+    **{name: CELLS[name] for name in ("mean", "sd", "n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")},
+}
+
+NARRATIVES: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "narrative_id": RATINGS["narrative_id"],
+    "emotion": RATINGS["emotion"],
+    "contrast_points": "the narrative's own gap in points: what the headline is the mean of; of the mixed model its "
+    "pseudo-value; missing where the headline does not use the narrative",
+    "mean": "mean intensity over its rated prompts, in points",
+    "n_prompts": "prompts of the narrative, baselines included",
+    "n_rated": "of these rated",
+}
+
+DISTRIBUTIONS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "pairs": "which pairs are counted: in_group, out_group or baseline (one side unspecified or no persona)",
+    "low": "lower end of the bin, in points",
+    "high": "upper end of the bin, in points; the first and the last bin are the scale's own ends, with low = high",
+    "n_ratings": "ratings in the bin: at the end of the scale, or else from low up to, and without, high",
+    "share": "n_ratings over the ratings of these pairs",
+}
+
 GAP: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"] + "; 'all' is the mean over the single dimensions",
     "variant": RATINGS["variant"],
@@ -97,10 +128,20 @@ PUBLISHED_CELLS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "perceiver": RATINGS["perceiver"],
     "experiencer": RATINGS["experiencer"],
+    "z": "the cell's mean, rounded to 2 decimals as published, in standard deviations of the cells between identities, "
+    "about their mean; narratives with a missing rating are left out",
     "p_perceiver": "p of the published paired t-test against the perceiver's own cell; no test of intergroup bias",
     "p_experiencer": "p of the same against the experiencer's own cell",
     "shown": "whether the published heatmap shows the cell: both p below 0.05 / (identities + 1)^2, or an identity's "
     "own cell, or a baseline",
+}
+
+NULL: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "low": "lower end of the bin, in the unit of delta_z",
+    "high": "upper end of the bin; belongs to the next one, but for the last",
+    "n_shuffles": "shuffled matrices whose published gap lies in the bin",
 }
 
 VARIANCES: Final[dict[str, str]] = {
@@ -328,14 +369,99 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,
     "cells": CELLS,
+    "cell_emotions": CELL_EMOTIONS,
+    "narratives": NARRATIVES,
+    "distributions": DISTRIBUTIONS,
+    "null": NULL,
     "published_cells": PUBLISHED_CELLS,
     "outcomes": OUTCOMES,
 }
 """Each table of ``tables/`` by its file's stem."""
 
+RUNS: Final[dict[str, str]] = {
+    "run": "the run's label in the comparison: what sets it apart from the others; a run with several prompt variants "
+    "has a row for each",
+    "folder": "the run's folder, as it was given",
+    "model": "name of the model, or of the table of ratings",
+    "prompt": "the prompt variant",
+    "narratives": "where the narratives come from",
+    "elicitation": "how a rating is got: expected, generate, or outside (by another tool)",
+    "scale": "the ends of the rating scale, in points",
+    "seed": "the run's seed",
+    "engine": "the library that ran the model, and its version",
+    "device": "what it ran on",
+    "dtype": "number format of the model's weights",
+    "quantization": "how the weights were quantised; empty if not",
+    "parser": "how a rating was read from an answer (`generate`)",
+    "path": "where the model comes from",
+    "revision": "the model's revision",
+    "dimensions": "the dimensions that were asked",
+    "n_narratives": "narratives that were asked",
+    "wording": "SHA-256 of the prompt variant's wording",
+    "texts": "SHA-256 of the narratives",
+    "identities": "SHA-256 of the identities and of who is in-group to whom",
+    "n_prompts": "prompts of the run and variant, baselines included",
+    "n_rated": "of these rated",
+    "n_refused": "of these refused",
+    "n_unparseable": "of these unparseable",
+    "n_failed": "of these failed",
+    "started": "when the run was started",
+    "version": "version of empathy-audit that collected the ratings",
+    "command": "the command that collected them",
+    "identity": "SHA-256 of all that the run's ratings depend on",
+    "ratings": "SHA-256 of the files of ratings, one after another",
+}
+
+COMPARED_GAP: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    **{name: GAP[name] for name in GAP if name not in ("headline", "delta_z", "null_low", "null_high", "note")},
+    "n_asked": "prompts between the dimension's identities, baselines left out",
+    "missing_share": "n_missing / n_asked",
+    "largest_gap": EQUIVALENCE["largest_gap"] + ": that of the equivalence test",
+    "margin": EQUIVALENCE["margin"],
+    "p_equivalence": EQUIVALENCE["p_equivalence"],
+    "verdict": EQUIVALENCE["verdict"],
+    "note": GAP["note"],
+}
+
+SPECIFICATIONS: Final[dict[str, str]] = {
+    "dimension": COMPARED_GAP["dimension"],
+    "unit": COMPARISONS["unit"],
+    "n_runs": "runs that asked about the dimension, each prompt variant counted by itself",
+    "n_estimated": "of these with a δ; all that follows is about them",
+    "n_no_interval": "of those without an interval",
+    "median": "median of δ over the runs, in that unit; of an even number the mean of the middle two",
+    "lowest": "lowest δ, in that unit",
+    "highest": "highest δ, in that unit",
+    "lowest_run": "the run that it is of",
+    "highest_run": "the run that the highest δ is of",
+    "n_same_sign": "runs whose δ has the median's sign",
+    "share_same_sign": "n_same_sign / n_estimated; no p value: runs are not independent, nor drawn from anything",
+    "n_above": "runs whose interval lies above 0",
+    "share_above": "n_above / n_estimated",
+    "n_below": "runs whose interval lies below 0",
+    "share_below": "n_below / n_estimated",
+    "n_compatible": "runs whose interval holds 0",
+}
+
+COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
+    "runs": RUNS,
+    "gap": COMPARED_GAP,
+    "comparisons": COMPARISONS,
+    "specifications": SPECIFICATIONS,
+}
+"""Each table of a comparison of runs by its file's stem."""
+
 
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of every column of ``ratings/``, ``tables/`` and ``calibration.csv``."""
     for table, columns in {"ratings": RATINGS, **TABLES, "calibration": CALIBRATION}.items():
+        for column, description in columns.items():
+            yield {"table": table, "column": column, "description": description}
+
+
+def comparison_dictionary() -> Iterator[dict[str, str]]:
+    """Yield table, column and description of every column of a comparison's ``tables/``."""
+    for table, columns in COMPARISON_TABLES.items():
         for column, description in columns.items():
             yield {"table": table, "column": column, "description": description}

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from audit.schema import TABLES
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
+from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.families import family_rows
 from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
-from audit.statistics.ratings import compact_ratings, split_ratings
+from audit.statistics.published import PublishedGap
+from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import Remark, remarks_on
 from audit.statistics.rows import (
     Estimates,
@@ -125,6 +128,11 @@ def analyse(
             confidence=settings.confidence,
             min_number_mass=settings.min_number_mass,
         )
+        rows["cell_emotions"] += cell_emotion_rows(cube)
+        rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
+        rows["distributions"] += distribution_rows(cube, low=low, high=high)
+        if isinstance(found.published, PublishedGap):
+            rows["null"] += null_rows(cube, found.published.shuffled)
         rows["published_cells"] += published_cell_rows(cube)
         frames["cells"].append(cell_table(part))
         frames["outcomes"].append(outcomes)
@@ -156,6 +164,13 @@ def analyse(
     if settings.formula is not None:
         tables["own_model"] = _own_model(compact, settings.formula, settings)
     return Analysis(tables=tables, remarks=tuple(remarks))
+
+
+def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
+    """Each narrative's part in the headline; NaN where there is none."""
+    if isinstance(found.headline, Headline):
+        return found.headline.estimate.by_narrative
+    return np.full(len(cube.narrative_ids), np.nan)
 
 
 def _n_missing(outcomes: pd.DataFrame) -> int:

@@ -13,7 +13,7 @@ from audit.statistics.ratings import STATUSES, BoolArray, count_statuses, divide
 PAIRS: Final = ("in_group", "out_group", "baseline", "all")
 """The kinds of pair, in the order of the rows."""
 
-_TOLERANCE: Final = 1e-9
+END_TOLERANCE: Final = 1e-9
 """How far from an end of the scale, in scale lengths, an expected value still counts as at it."""
 
 
@@ -47,7 +47,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
         in_group = part["in_group"].to_numpy()
         kinds = np.where(np.isnan(in_group), 2, np.where(in_group == 1, 0, 1)).astype(np.int64)
         intensity, mass = part["intensity"].to_numpy(), part["number_mass"].to_numpy()
-        tolerance = _TOLERANCE * (high - low)
+        tolerance = END_TOLERANCE * (high - low)
         has_mass = ~np.isnan(mass)
 
         def by_kind(chosen: BoolArray, kinds: Any = kinds) -> Any:

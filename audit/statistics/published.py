@@ -7,7 +7,7 @@ narratives as no source of chance. :mod:`audit.statistics.contrasts` holds the b
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import factorial
 from typing import Any, Final
@@ -46,6 +46,8 @@ class PublishedGap:
         Narratives before it.
     n_ratings
         Ratings in the matrix: ``n_narratives`` · P · E.
+    shuffled
+        Shape (B,), δ_z of the shuffled matrices.
     """
 
     delta_z: float
@@ -55,6 +57,7 @@ class PublishedGap:
     n_narratives: int
     n_narratives_asked: int
     n_ratings: int
+    shuffled: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
 
 def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutations: int = 10_000) -> PublishedGap:
@@ -95,8 +98,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
         raise NotEstimableError(
             f"listwise deletion leaves none of {kept.size} narratives: each lacks a rating in some cell"
         )
-    means = np.round(compared.y[kept].mean(axis=0), 2)
-    z = standardise_cells(means)
+    z = standardise_cells(_published_means(compared, kept))
     delta_z = _in_minus_out(z, in_group)
     null = exact_null(z, in_group, at_most=n_permutations)
     if null is not None:
@@ -116,6 +118,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
         n_narratives=n_narratives,
         n_narratives_asked=kept.size,
         n_ratings=n_narratives * in_group.size,
+        shuffled=null,
     )
 
 
@@ -126,6 +129,32 @@ def _listwise(cube: NarrativeCube) -> BoolArray:
     identities = ~matrix.baseline_perceiver[:, None] & ~matrix.baseline_experiencer
     missing = np.isnan(matrix.y) & (matrix.asked | identities)
     return ~np.asarray(missing.any(axis=(1, 2)))
+
+
+def published_cells(cube: NarrativeCube) -> FloatArray:
+    """Return the standardised cells of the published heatmap, shape (P, E), baselines by the same mean and spread.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension with baselines, as for :func:`published_gap`; NaN where it has no δ_z, and for a pair
+        without a rating in the narratives that listwise deletion leaves.
+    """
+    kept = _listwise(cube)
+    identities = ~cube.baseline_perceiver[:, None] & ~cube.baseline_experiencer
+    if not kept.any() or not identities.any():
+        return np.full(cube.in_group.shape, np.nan)
+    means = _published_means(cube, kept)
+    inside = means[identities]
+    if np.ptp(inside) == 0:
+        return np.full(cube.in_group.shape, np.nan)
+    standardised: FloatArray = (means - inside.mean()) / inside.std()
+    return standardised
+
+
+def _published_means(cube: NarrativeCube, kept: BoolArray) -> FloatArray:
+    means: FloatArray = np.round(cube.y[kept].mean(axis=0), 2)
+    return means
 
 
 def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -19,7 +19,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
-from audit.statistics.published import PublishedGap, published_gap, published_mask
+from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask
 from audit.statistics.ratings import BoolArray
 from audit.statistics.scopes import GroupScope, group_scope
 
@@ -287,12 +287,14 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
 def published_cell_rows(cube: NarrativeCube) -> Rows:
     """Yield rows of ``schema.PUBLISHED_CELLS``, one a pair that was asked."""
     of_perceiver, of_experiencer, shown = published_mask(cube)
+    z = published_cells(cube)
     for p, e in np.argwhere(cube.asked):
         yield {
             "dimension": cube.dimension,
             "variant": cube.variant,
             "perceiver": cube.perceivers[p],
             "experiencer": cube.experiencers[e],
+            "z": z[p, e],
             "p_perceiver": of_perceiver[p, e],
             "p_experiencer": of_experiencer[p, e],
             "shown": bool(shown[p, e]),

@@ -378,10 +378,10 @@ def test_another_dimension_does_not_alter_a_p():
 def test_the_seed_alters_drawn_p_and_nulls_and_nothing_else():
     ratings = build_ratings(sloped(30, "AABCDEF"), list("AABCDEF"))
     first, second, other = analysis_of(ratings), analysis_of(ratings), analysis_of(ratings, seed=2)
-    drawn = ["p", "null_low", "null_high"]
+    drawn = {"gap": ["p", "null_low", "null_high"], "null": ["low", "high", "n_shuffles"]}
     for name, table in first.tables.items():
         assert_frame_equal(table, second.tables[name], check_exact=True)
-        tables = [each.drop(columns=drawn if name == "gap" else []) for each in (table, other.tables[name])]
+        tables = [each.drop(columns=drawn.get(name, [])) for each in (table, other.tables[name])]
         assert_frame_equal(*tables, check_exact=True)
     assert row_of(first, "published")["null_low"] != row_of(other, "published")["null_low"]
 

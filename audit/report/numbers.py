@@ -1,0 +1,85 @@
+"""Numbers that know where they come from: each carries its unrounded value and its place in a table.
+
+A number of the page is an HTML ``<data>`` element: what is read is rounded, ``value`` is not, and ``data-at`` names the
+table, the row (from 0, without the header) and the column of ``tables/``. So a reader, or a test, can hold the page
+against the files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from audit.wording import interval, points
+
+
+class Row(dict[str, Any]):
+    """A row of a table by its columns, with its place in the file.
+
+    Parameters
+    ----------
+    cells
+        Values by column.
+    table
+        The file's stem, e.g. "gap".
+    line
+        The row's number, from 0.
+    """
+
+    def __init__(self, cells: Mapping[Any, Any], *, table: str, line: int) -> None:
+        super().__init__({str(column): value for column, value in cells.items()})
+        self.table, self.line = table, line
+
+    def number(self, column: str) -> float:
+        """Return a value as a float; NaN where it is missing."""
+        value = self[column]
+        return float("nan") if value is None or value is pd.NA else float(value)
+
+
+def rows_of(table: pd.DataFrame, name: str) -> list[Row]:
+    """Return a table's rows with their places.
+
+    Parameters
+    ----------
+    table
+        A table as it is written, or some rows of one: its index says which.
+    name
+        The file's stem.
+    """
+    lines = table.index.tolist()
+    return [Row(row, table=name, line=line) for line, row in zip(lines, table.to_dict("records"), strict=True)]
+
+
+def show(row: Row, column: str, write: Callable[[float], str]) -> Markup:
+    """Write one number of a row, and where it stands.
+
+    Parameters
+    ----------
+    row, column
+        Where it is.
+    write
+        Rounds it, by :mod:`audit.wording`.
+    """
+    value = row[column]
+    number = row.number(column)
+    if math.isnan(number):
+        exact = ""
+    elif isinstance(value, (int, np.integer)):
+        exact = str(int(value))
+    else:
+        exact = repr(number)
+    return Markup('<data value="{}" data-at="{}:{}:{}">{}</data>').format(
+        exact, row.table, row.line, column, write(number)
+    )
+
+
+def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
+    """Write an interval of a row as `audit.wording.interval` does."""
+    ends = (show(row, column, points) for column in (low, high))
+    between = interval(0.0, 0.0).replace(points(0.0), "")
+    return Markup(between).join(ends)

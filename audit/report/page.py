@@ -1,0 +1,67 @@
+"""What the pages share: Jinja's environment, the style sheet, the policy that forbids the network, embedded figures."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded."""
+
+    uri: str
+    alt: str
+    width: int
+    height: int
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates: everything is escaped, and a name that is not there is an error."""
+    return Environment(
+        loader=FunctionLoader(_read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def asset(*names: str) -> Markup:
+    """Return style sheets or scripts of this package, one after another, as they stand."""
+    return Markup("\n".join(map(_read, names)))
+
+
+def policy(script: str = "") -> str:
+    """Return the page's Content-Security-Policy: nothing is fetched, and no script runs but this one."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = f"script-src 'sha256-{digest}'; " if script else ""
+    return (
+        f"default-src 'none'; {scripts}img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def picture(svg: bytes | None, alt: str) -> Picture | None:
+    """Embed a figure; None where there is none."""
+    if svg is None:
+        return None
+    sides = [re.search(rb"<svg[^>]*?\s" + side + rb'="([\d.]+)pt"', svg[:4000]) for side in (b"width", b"height")]
+    width, height = (round(float(found.group(1)) * 4 / 3) if found else 0 for found in sides)
+    return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
+
+
+def encodable(page: str) -> str:
+    """Return the page without what UTF-8 can not hold: file names may have bytes that are no text (surrogates)."""
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _read(name: str) -> str:
+    return resources.files("audit.report").joinpath(name).read_text("utf-8")

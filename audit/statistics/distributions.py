@@ -1,0 +1,121 @@
+"""What lies behind the means: ratings by emotion, narrative by narrative, and how ratings and shuffles are spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.outcomes import END_TOLERANCE
+from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
+
+_BINS: Final = 40
+"""Bins between the ends of the scale, and of the shuffles."""
+
+
+def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``schema.CELL_EMOTIONS``, one for each pair and emotion that was asked; none without emotions."""
+    emotions = [emotion for emotion in dict.fromkeys(cube.emotions) if emotion]
+    of_narrative = np.array(cube.emotions, dtype=object)
+    tables = []
+    for emotion in emotions:
+        part = cube.of_narratives(of_narrative == emotion)
+        counts = [(part.status == code).sum(axis=0) for code in range(len(STATUSES))]
+        mean = divide(np.nansum(part.y, axis=0), counts[0])
+        squares = np.nansum((part.y - mean) ** 2, axis=0)
+        tables.append((emotion, counts, mean, np.sqrt(divide(squares, counts[0] - 1))))
+    for p, e in np.argwhere(cube.asked).tolist():
+        for emotion, counts, mean, sd in tables:
+            n_prompts = sum(int(count[p, e]) for count in counts)
+            if n_prompts:
+                yield {
+                    **_names(cube),
+                    "perceiver": cube.perceivers[p],
+                    "experiencer": cube.experiencers[e],
+                    "emotion": emotion,
+                    "mean": float(mean[p, e]),
+                    "sd": float(sd[p, e]),
+                    "n_prompts": n_prompts,
+                    **{f"n_{name}": int(count[p, e]) for name, count in zip(STATUSES, counts, strict=True)},
+                }
+
+
+def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``schema.NARRATIVES``.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension with baselines.
+    contrasts
+        Shape (N,), the headline's ``by_narrative``; NaN where it does not use the narrative.
+    """
+    n_rated = (cube.status == 0).sum(axis=(1, 2))
+    n_prompts = (cube.status >= 0).sum(axis=(1, 2))
+    mean = divide(np.nansum(cube.y, axis=(1, 2)), n_rated)
+    for place, narrative_id in enumerate(cube.narrative_ids):
+        yield {
+            **_names(cube),
+            "narrative_id": narrative_id,
+            "emotion": cube.emotions[place],
+            "contrast_points": float(contrasts[place]),
+            "mean": float(mean[place]),
+            "n_prompts": int(n_prompts[place]),
+            "n_rated": int(n_rated[place]),
+        }
+
+
+def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``schema.DISTRIBUTIONS``: bins of each kind of pair that has a rating.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension with baselines.
+    low, high
+        The ends of the scale, in points. Expected values within a billionth of the scale's length count as at an end,
+        as in the table of outcomes.
+    """
+    baseline = cube.baseline_perceiver[:, None] | cube.baseline_experiencer
+    edges = np.linspace(low, high, _BINS + 1)
+    starts, ends = [low, *edges[:-1], high], [low, *edges[1:], high]
+    for pairs, chosen in (
+        ("in_group", cube.in_group & ~baseline),
+        ("out_group", ~cube.in_group & ~baseline),
+        ("baseline", baseline),
+    ):
+        ratings = _rated(cube.y, chosen)
+        if ratings.size == 0:
+            continue
+        tolerance = END_TOLERANCE * (high - low)
+        at_low, at_high = ratings <= low + tolerance, ratings >= high - tolerance
+        between, _ = np.histogram(ratings[~at_low & ~at_high], bins=edges)
+        counts = [int(at_low.sum()), *between.tolist(), int(at_high.sum())]
+        for start, end, count in zip(starts, ends, counts, strict=True):
+            yield {
+                **_names(cube),
+                "pairs": pairs,
+                "low": float(start),
+                "high": float(end),
+                "n_ratings": count,
+                "share": count / ratings.size,
+            }
+
+
+def null_rows(cube: NarrativeCube, shuffled: FloatArray) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``schema.NULL``: shape (B,) published gaps of shuffled matrices, in bins of equal width."""
+    counts, edges = np.histogram(shuffled, bins=_BINS)
+    for start, end, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
+        yield {**_names(cube), "low": start, "high": end, "n_shuffles": count}
+
+
+def _rated(y: FloatArray, chosen: BoolArray) -> FloatArray:
+    ratings = y[:, chosen]
+    rated: FloatArray = ratings[~np.isnan(ratings)]
+    return rated
+
+
+def _names(cube: NarrativeCube) -> dict[str, str]:
+    return {"dimension": cube.dimension, "variant": cube.variant}

@@ -1,0 +1,97 @@
+"""What lies behind the means: hand-worked counts, means and bins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from audit.schema import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
+from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.published import published_cells, published_gap
+from tests.statistics.cubes import cube_of
+
+NAN = np.nan
+# Three narratives (joy, joy, fear), perceivers A and B and the unspecified one; NaN is a refusal.
+Y = [
+    [[10, 20, 30], [40, 100, 50], [60, 0, 70]],
+    [[30, 40, 50], [NAN, 80, 70], [20, 40, 10]],
+    [[50, NAN, 10], [0, 60, 90], [30, 30, 30]],
+]
+CUBE = cube_of(Y, groups=["A", "B", "unspecified"], emotions=["joy", "joy", "fear"])
+
+
+def test_a_pair_s_ratings_of_an_emotion_have_their_own_mean_and_counts():
+    table = pd.DataFrame(cell_emotion_rows(CUBE))
+    assert list(table) == list(CELL_EMOTIONS)
+    assert len(table) == 9 * 2
+    cells = table.set_index(["perceiver", "experiencer", "emotion"])
+    first = cells.loc[("person 0", "person 0", "joy")]
+    assert (first["mean"], first["n_prompts"], first["n_rated"]) == (20, 2, 2)
+    assert first["sd"] == pytest.approx(200**0.5)  # (10 - 20)² + (30 - 20)², over 2 - 1
+    refused = cells.loc[("person 1", "person 0", "joy")]
+    assert (refused["mean"], refused["n_rated"], refused["n_refused"]) == (40, 1, 1)
+    assert np.isnan(refused["sd"])
+    assert np.isnan(cells.loc[("person 0", "person 1", "fear"), "mean"])
+
+
+def test_ratings_without_an_emotion_have_no_rows_by_emotion():
+    assert list(cell_emotion_rows(cube_of(Y, emotions=["", "", ""]))) == []
+
+
+def test_a_narrative_keeps_its_contrast_mean_and_counts():
+    table = pd.DataFrame(narrative_rows(CUBE, np.array([1.5, NAN, -2.0])))
+    assert list(table) == list(NARRATIVES)
+    assert table["contrast_points"].tolist() == pytest.approx([1.5, NAN, -2.0], nan_ok=True)
+    assert table["n_rated"].tolist() == [9, 8, 8]
+    assert table["n_prompts"].tolist() == [9, 9, 9]
+    assert table["mean"].tolist() == pytest.approx([380 / 9, 340 / 8, 300 / 8])
+
+
+def test_the_ends_of_the_scale_have_bins_of_their_own():
+    table = pd.DataFrame(distribution_rows(CUBE, low=0.0, high=100.0))
+    assert list(table) == list(DISTRIBUTIONS)
+    assert table.groupby("pairs")["share"].sum().tolist() == pytest.approx([1, 1, 1])
+    # In-group: 10, 30, 50 of A; 100, 80, 60 of B.
+    own = table[table["pairs"] == "in_group"]
+    assert own["n_ratings"].sum() == 6
+    ends = own[own["low"] == own["high"]]
+    assert (ends["low"].tolist(), ends["n_ratings"].tolist()) == ([0, 100], [0, 1])
+    assert own.loc[own["n_ratings"] > 0, "low"].tolist() == [10, 30, 50, 60, 80, 100]
+    out = table[(table["pairs"] == "out_group") & (table["low"] == table["high"])]
+    assert out["n_ratings"].tolist() == [1, 0]  # of 20, 40, 40, 0 one is at the lower end
+
+
+@pytest.mark.parametrize("value", [1e-12, 100 - 1e-8])
+def test_an_expected_value_at_an_end_but_for_rounding_counts_as_at_it(value):
+    table = pd.DataFrame(distribution_rows(cube_of([[[value]]]), low=0.0, high=100.0))
+    held = table.loc[table["n_ratings"] > 0]
+    assert held["low"].tolist() == held["high"].tolist() == [round(value)]
+
+
+def test_every_shuffle_is_in_a_bin():
+    table = pd.DataFrame(null_rows(CUBE, np.array([-1.0, 0.0, 0.0, 0.5, 1.0])))
+    assert list(table) == list(NULL)
+    assert table["n_shuffles"].sum() == 5
+    assert (table["low"].iloc[0], table["high"].iloc[-1]) == (-1.0, 1.0)
+    assert np.array_equal(table["high"][:-1], table["low"][1:])
+
+
+def test_published_cells_are_standardised_over_identities_and_make_the_published_gap():
+    y = np.arange(18.0).reshape(2, 3, 3) ** 1.5
+    cube = cube_of(y, groups=["A", "B", "unspecified"])
+    z = published_cells(cube)
+    identities = z[:2, :2]
+    assert identities.mean() == pytest.approx(0, abs=1e-12)
+    assert identities.std() == pytest.approx(1)
+    gap = published_gap(cube, rng=np.random.default_rng(0))
+    assert np.diag(identities).mean() - identities[[0, 1], [1, 0]].mean() == pytest.approx(gap.delta_z)
+    means = np.round(y.mean(axis=0), 2)
+    inside = means[:2, :2]
+    assert z[2, 0] == pytest.approx((means[2, 0] - inside.mean()) / inside.std())
+    assert gap.shuffled.tolist() == pytest.approx([gap.delta_z, -gap.delta_z])  # the two orders of two identities
+
+
+@pytest.mark.parametrize("y", [np.ones((2, 3, 3)), np.full((2, 3, 3), NAN)])
+def test_cells_without_a_spread_or_without_ratings_have_no_z(y):
+    assert np.isnan(published_cells(cube_of(y, groups=["A", "B", "unspecified"]))).all()
