@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +51,23 @@ class Grid:
         missing: Mask = self.asked & self.mean.isna().to_numpy()
         return missing
 
+    def align(self, table: pd.DataFrame, column: str) -> pd.DataFrame:
+        """Lay another value of the pairs out as the means are: NaN where the pair has none.
+
+        Parameters
+        ----------
+        table
+            One row a pair, with its ``perceiver``, its ``experiencer`` and the column.
+        column
+            The value: numbers, or true and false, which become 1 and 0.
+
+        Raises
+        ------
+        ValueError
+            If a pair is in the table twice.
+        """
+        return _matrix(_pairs(table)[column], rows=self.mean.index, columns=self.mean.columns)
+
     def without_baselines(self) -> Grid:
         """Keep the pairs of identities, which δ is about."""
         rows = np.array([group not in BASELINES for group in self.row_groups], dtype=bool)
@@ -88,13 +106,15 @@ class Grid:
         return pd.DataFrame(centred, index=self.mean.index, columns=self.mean.columns)
 
 
-def lay_out(cells: pd.DataFrame) -> Grid:
+def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> Grid:
     """Lay the cells out: identities as they appear, a group's terms together, experiencers in the perceivers' order.
 
     Parameters
     ----------
     cells
         Rows of the `schema.CELLS` table, of one dimension and one variant.
+    clusters
+        Group → its cultural cluster, whose groups are to stand together; a group without one stands alone.
 
     Raises
     ------
@@ -107,17 +127,14 @@ def lay_out(cells: pd.DataFrame) -> Grid:
         if cells[name].nunique() > 1:
             found = ", ".join(sorted(map(str, cells[name].unique())))
             raise ValueError(f"cells of one {name} are laid out at a time, and there are several: {found}")
-    pairs = cells.set_index(["perceiver", "experiencer"])
-    if not pairs.index.is_unique:
-        perceiver, experiencer = pairs.index[pairs.index.duplicated()][0]
-        raise ValueError(f"the pair ({perceiver!r}, {experiencer!r}) is in the cells twice")
-    rows = _in_order(cells, "perceiver")
-    columns = _in_order(cells, "experiencer")
+    pairs = _pairs(cells)
+    rows = _in_order(cells, "perceiver", clusters or {})
+    columns = _in_order(cells, "experiencer", clusters or {})
     if set(columns) <= set(rows):
         columns = {term: columns[term] for term in rows if term in columns}
 
     def matrix(values: pd.Series[Any]) -> pd.DataFrame:
-        return values.astype(float).unstack("experiencer").reindex(index=list(rows), columns=list(columns))
+        return _matrix(values, rows=pd.Index(list(rows)), columns=pd.Index(list(columns)))
 
     mean = matrix(pairs["mean"])
     share = matrix(pairs["n_rated"] / pairs["n_prompts"].where(pairs["n_prompts"] > 0))
@@ -156,8 +173,29 @@ def interaction(cells: pd.DataFrame) -> pd.DataFrame:
     return lay_out(cells).without_baselines().centred()
 
 
-def _in_order(cells: pd.DataFrame, side: str) -> dict[str, str]:
-    """Map each term to its group: as they appear, a group's terms together, baselines last."""
+def _pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Index a table by its pairs, each of which it has once."""
+    pairs = table.set_index(["perceiver", "experiencer"])
+    if not pairs.index.is_unique:
+        perceiver, experiencer = pairs.index[pairs.index.duplicated()][0]
+        raise ValueError(f"the pair ({perceiver!r}, {experiencer!r}) is in the cells twice")
+    return pairs
+
+
+def _matrix(values: pd.Series[Any], *, rows: pd.Index[Any], columns: pd.Index[Any]) -> pd.DataFrame:
+    return values.astype(float).unstack("experiencer").reindex(index=rows, columns=columns)
+
+
+def _in_order(cells: pd.DataFrame, side: str, clusters: Mapping[str, str]) -> dict[str, str]:
+    """Map each term to its group: as they appear, a cluster's and a group's terms together, baselines last."""
     group_of = dict(zip(cells[side], cells[f"{side}_group"], strict=True))
-    place = {group: index for index, group in enumerate(dict.fromkeys(group_of.values()))}
-    return dict(sorted(group_of.items(), key=lambda item: (item[1] in BASELINES, place[item[1]])))
+    groups = dict.fromkeys(group_of.values())
+    place = {group: index for index, group in enumerate(groups)}
+    # A group without a cluster is its own, and a tuple is no cluster's name.
+    cluster_of = {group: clusters.get(group) or (group,) for group in groups}
+    first = {cluster: index for index, cluster in enumerate(dict.fromkeys(cluster_of.values()))}
+
+    def order(item: tuple[str, str]) -> tuple[bool, int, int]:
+        return item[1] in BASELINES, first[cluster_of[item[1]]], place[item[1]]
+
+    return dict(sorted(group_of.items(), key=order))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import time
@@ -13,12 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, load_statistics
-from audit.errors import ConfigError, MissingCellError, StoreError
+from audit.config import AuditConfig, StatisticsConfig, load_config, load_statistics
+from audit.errors import AuditError, ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
-from audit.provenance import check_same_run, default_run_dir, describe_run, model_identity, now, run_identity
+from audit.provenance import (
+    check_same_run,
+    default_run_dir,
+    describe_run,
+    first_difference,
+    model_identity,
+    now,
+    run_identity,
+)
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
+from stimuli.errors import StimulusError
 from stimuli.identities import load_dimensions
 from stimuli.narratives import emotion_valence, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
@@ -26,6 +34,7 @@ from stimuli.prompts import PromptCell, PromptGrid
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
     from audit.engines.open import OpenModel
+    from audit.report.explore import Explorer
     from audit.statistics.remarks import Remark
 
 ENGINE_LOG: Final = "engine.log"
@@ -97,7 +106,9 @@ def prompt_records(grid: PromptGrid) -> Iterator[dict[str, str]]:
         yield {**_labels(cell, grid.variant.name), **asdict(grid.prompt(cell))}
 
 
-def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say: Say) -> Outcome:
+def run_audit(
+    config: AuditConfig, *, command: str, preset: str = "defaults", job: int | None = None, say: Say
+) -> Outcome:
     """Elicit what is missing of a run, analyse it and render its report.
 
     Parameters
@@ -106,6 +117,8 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
         What to run.
     command
         The command line that asked for it; the manifest and the report show it.
+    preset
+        The experiment that it is, as ``conf/experiment`` names it.
     job
         The run's number in a sweep, None outside one. The runs of a sweep get a folder each inside ``run_dir``.
     say
@@ -136,7 +149,7 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
             manifest = _elicit(config, grid, folder, manifest, command=command, say=say)
         # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
         manifest["config"]["statistics"] = config.statistics.model_dump(mode="json")
-        manifest["command"] = command
+        manifest |= {"command": command, "preset": preset}
         manifest = {"finished": now(), **manifest, "status": "complete"}
         folder.write_manifest(manifest)
         return _analyse(folder, manifest)
@@ -145,7 +158,7 @@ def run_audit(config: AuditConfig, *, command: str, job: int | None = None, say:
 def report_run(
     path: Path, *, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None, command: str = ""
 ) -> Outcome:
-    """Analyse and render a complete run again, without its model.
+    """Analyse and render a run again, without its model; of one that is not finished, what there is.
 
     Parameters
     ----------
@@ -161,7 +174,7 @@ def report_run(
     Raises
     ------
     StoreError
-        If the folder is none of a run's, or the run is not complete.
+        If the folder is none of a run's, or is being written to.
     ConfigError
         If a setting can not be used.
     """
@@ -418,42 +431,45 @@ def _row(cell: PromptCell, outcome: dict[str, Any], variant: str) -> dict[str, o
 
 def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     """Analyse and render; nothing is written, not even the manifest, before all of it has succeeded."""
-    from audit.figures import figure_bytes, plot_cells, plot_gaps, plot_interaction
+    from audit.figures.gallery import draw_figures
+    from audit.figures.style import figure_bytes
     from audit.report.render import render_report
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.rows import Settings
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
-    ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+    unfinished = manifest.get("status") == "running"
+    ratings = folder.read_ratings(n_prompts=manifest["n_prompts"], unfinished=unfinished)
     counts = ratings["status"].value_counts()
     manifest["counts"] = {str(status): int(counts.get(str(status), 0)) for status in Status} | {"total": len(ratings)}
     low, high = manifest["scale"]["low"], manifest["scale"]["high"]
     settings = manifest["config"]["statistics"]
+    clusters = manifest.get("clusters", {})
     analysis = analyse(
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
         seed=manifest["seed"],
         settings=Settings(**settings),
         valence=emotion_valence(),
-        clusters=manifest.get("clusters", {}),
+        clusters=clusters,
     )
-    remarks = (*_remarks_on_source(manifest), *analysis.remarks)
-    drawn = {"gaps": plot_gaps(analysis.tables["gap"], confidence=settings["confidence"])}
-    for (dimension, variant), cells in analysis.tables["cells"].groupby(
-        ["dimension", "variant"], sort=False, observed=True
-    ):
-        drawn[f"cells-{dimension}-{variant}"] = plot_cells(cells, low=low, high=high)
-        # Without main effects there is nothing to draw where a pair has no rating; the report says so.
-        with contextlib.suppress(MissingCellError):
-            drawn[f"interaction-{dimension}-{variant}"] = plot_interaction(cells)
+    remarks = (*_remarks_on_run(manifest, ratings), *analysis.remarks)
+    drawn = draw_figures(
+        analysis.tables,
+        low=low,
+        high=high,
+        confidence=settings["confidence"],
+        margin=settings["margin"],
+        clusters=clusters,
+    )
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_report(
         manifest=manifest,
         tables=analysis.tables,
         figures=figures,
         remarks=remarks,
-        examples=_examples(ratings, seed=manifest["seed"]),
+        explorer=_explorer(manifest, ratings, analysis.tables),
     )
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
@@ -465,28 +481,71 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
         folder.write_file(f"figures/{file}.svg", figures[name])
         folder.write_file(f"figures/{file}.png", figure_bytes(figure, "png"))
+        folder.write_file(f"figures/{file}.pdf", figure_bytes(figure, "pdf"))
     report = folder.write_file("report.html", html.encode())
     return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], remarks)
 
 
-def _remarks_on_source(manifest: Mapping[str, Any]) -> Iterator[Remark]:
-    """Say what the table of another tool leaves open."""
+def _explorer(manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> Explorer:
+    """Pack what the report's reader can look into, with the prompts where they can be told."""
+    from audit.report.explore import Asked, explore
+
+    grid, why_not = _grid_of(manifest)
+
+    def asked(place: int) -> Asked:
+        assert grid is not None
+        cell = grid[place]
+        return Asked(**asdict(grid.prompt(cell)), narrative=getattr(cell.narrative, grid.variant.narrative))
+
+    return explore(
+        ratings,
+        tables,
+        low=manifest["scale"]["low"],
+        high=manifest["scale"]["high"],
+        seed=manifest["seed"],
+        asked=None if grid is None else asked,
+        clusters=manifest.get("clusters", {}),
+        confidence=manifest["config"]["statistics"]["confidence"],
+        no_prompts=why_not,
+    )
+
+
+def _grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, str]:
+    """Build the grid of a run again, or say why it can not be: prompts are in no file of the run."""
+    if manifest["elicitation"]["method"] == "outside":
+        return None, "another tool collected the ratings"
+    try:
+        config = load_config(manifest["config"])
+        grid = build_grid(config)
+        reason = first_difference(manifest["identity"], run_identity(config, grid))
+    except (AuditError, StimulusError) as error:
+        reason = " ".join(str(error).split())
+    if reason:
+        return None, f"they could not be built again ({reason})"
+    return grid, ""
+
+
+def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:
+    """Say what the run has not asked yet, and what the table of another tool leaves open."""
     from audit.statistics.remarks import Remark
 
-    n_missing = manifest["counts"]["unparseable"]
-    if not manifest.get("outside", {}).get("status_given", True) and n_missing:
-        yield Remark(
-            dimension="",
-            variant="",
-            code="missing_unexplained",
-            text=f"The table of ratings does not say why {n_missing:,} ratings are missing: they count as unparseable, "
+    def on_run(code: str, text: str) -> Remark:
+        return Remark(dimension="", variant="", code=code, text=text)
+
+    n_missing = manifest["n_prompts"] - len(ratings)
+    if n_missing:
+        begun = set(map(str, ratings["dimension"].unique()))
+        untouched = [name for name in manifest["dimensions"] if name not in begun]
+        nothing = f", and none of {', '.join(untouched)}" if untouched else ""
+        yield on_run(
+            "unfinished",
+            f"{len(ratings):,} of {manifest['n_prompts']:,} prompts have been asked{nothing}; the run's command, given "
+            "again, asks the others.",
+        )
+    n_unexplained = manifest["counts"]["unparseable"]
+    if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:
+        yield on_run(
+            "missing_unexplained",
+            f"The table of ratings does not say why {n_unexplained:,} ratings are missing: they count as unparseable, "
             "and the refusal gap is not known. A column `status` would tell.",
         )
-
-
-def _examples(ratings: pd.DataFrame, *, seed: int, n_each: int = 3) -> pd.DataFrame:
-    """Return a few rows of every status, drawn at random: what the report shows verbatim."""
-    drawn = [
-        rows.sample(min(n_each, len(rows)), random_state=seed) for _, rows in ratings.groupby("status", observed=True)
-    ]
-    return pd.concat(drawn).sort_values("prompt_index", ignore_index=True)

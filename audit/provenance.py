@@ -59,9 +59,14 @@ def model_identity(model: OpenModel) -> dict[str, Any]:
 
 def check_same_run(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
     """Raise StoreError naming the first setting in which a folder's run differs from the one asked for."""
-    difference = next(_differences(earlier, now, ""), None)
+    difference = first_difference(earlier, now)
     if difference:
         raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
+
+
+def first_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Name the first setting in which two runs differ; empty where what is known now is the same."""
+    return next(_differences(earlier, now, ""), "")
 
 
 def _differences(there: Any, here: Any, key: str) -> Iterator[str]:

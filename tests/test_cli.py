@@ -94,11 +94,11 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),
-        ("report a b", "takes one run folder, got a b"),
+        ("report a b", "a is not a run folder: it has no manifest.json"),
         ("report --all", "report has no flag --all; see python -m audit report --help"),
         ("report nowhere", "nowhere is not a run folder: it has no manifest.json"),
         ("report .", ". is not a run folder: it has no manifest.json"),
-        ("report a-run a-run", "takes one run folder, got a-run a-run"),
+        ("report a-run a-run", "a-run and a-run are the same folder; give each run once"),
         ("report a-file", "a-file is not a run folder"),
         (
             "report a-run statistics.marginn=2",

@@ -81,3 +81,21 @@ def test_in_group_may_come_as_text_from_csv(tmp_path) -> None:  # type: ignore[n
     table.to_csv(tmp_path / "cells.csv", index=False)
     grid = lay_out(pd.read_csv(tmp_path / "cells.csv"))
     np.testing.assert_array_equal(grid.in_group, np.diag([True, True, False]))
+
+
+def test_groups_of_a_cluster_stand_together_and_one_without_a_cluster_alone() -> None:
+    terms = [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D"), ("u", "unspecified")]
+    table = cells([[1.0] * 5] * 5, terms=terms)
+    grid = lay_out(table, clusters={"A": "north", "C": "north", "D": ""})
+    assert grid.row_groups == grid.column_groups == ("A", "C", "B", "D", "unspecified")
+
+
+def test_another_value_of_the_pairs_is_laid_out_as_the_means_are() -> None:
+    grid = lay_out(cells([[1, 2, 3], [4, 5, 6], [7, 8, 9]], terms=BASELINE_FIRST))
+    table = pd.DataFrame({"perceiver": ["b", "a"], "experiencer": ["a", "a person"], "z": [0.5, -1.0]})
+    aligned = grid.align(table, "z")
+    assert aligned.loc["b", "a"] == 0.5
+    assert aligned.loc["a", "a person"] == -1.0
+    assert aligned.isna().to_numpy().sum() == 7
+    with pytest.raises(ValueError, match="twice"):
+        grid.align(pd.concat([table, table]), "z")

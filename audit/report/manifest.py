@@ -29,7 +29,7 @@ _SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Sections of the manifest, each with the keys that are shown as "not recorded" where they are absent."""
 _RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
-_ELSEWHERE: Final = frozenset({"config", "command", "example_prompt", "identity"})
+_ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity"})
 """Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares."""
 
 
@@ -68,6 +68,8 @@ class ManifestView:
         How a rating is got: ``expected``, ``generate`` or another.
     confidence
         Coverage of the intervals; 0.95 if not recorded.
+    margin
+        Gap that counts as too small to matter, in points; None if none was chosen.
     low, high
         Ends of the scale, in points.
     low_label, high_label
@@ -84,8 +86,10 @@ class ManifestView:
         The emotions asked about; empty if not recorded.
     system_prompt, user_prompt
         One full example; empty if not recorded.
-    command
-        What to type to run it again.
+    command, report_command
+        What to type to run it again; and what analysed it anew with other settings, empty if nothing did.
+    preset
+        The experiment that was chosen, or what stands for none.
     config
         The composed configuration, as YAML.
     facts
@@ -95,6 +99,7 @@ class ManifestView:
     model: str
     method: str
     confidence: float
+    margin: float | None
     low: float
     high: float
     low_label: str
@@ -108,6 +113,8 @@ class ManifestView:
     system_prompt: str
     user_prompt: str
     command: str
+    report_command: str
+    preset: str
     config: str
     facts: tuple[Facts, ...]
 
@@ -135,6 +142,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         model=str(_require(manifest, "model", "name")),
         method=str(_require(manifest, "elicitation", "method")),
         confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
+        margin=_margin(_find(manifest, "config", "statistics", "margin")),
         low=_number(manifest, "scale", "low"),
         high=_number(manifest, "scale", "high"),
         low_label=_text(manifest, "scale", "low_label", absent=""),
@@ -148,6 +156,8 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         system_prompt=_text(manifest, "example_prompt", "system", absent=""),
         user_prompt=_text(manifest, "example_prompt", "user", absent=""),
         command=_text(manifest, "command"),
+        report_command=_text(manifest, "report_command", absent=""),
+        preset=_text(manifest, "preset"),
         config=_config(manifest.get("config")),
         facts=tuple(_facts(manifest)),
     )
@@ -202,6 +212,10 @@ def _show(found: object) -> str:
 
 def _confidence(found: object) -> float:
     return float(found) if isinstance(found, (int, float)) and 0 < found < 1 else 0.95
+
+
+def _margin(found: object) -> float | None:
+    return float(found) if isinstance(found, (int, float)) and found > 0 else None
 
 
 def _day(started: str) -> str:

@@ -8,7 +8,7 @@ against the files.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,17 +65,17 @@ def show(row: Row, column: str, write: Callable[[float], str]) -> Markup:
     write
         Rounds it, by :mod:`audit.wording`.
     """
-    value = row[column]
-    number = row.number(column)
-    if math.isnan(number):
-        exact = ""
-    elif isinstance(value, (int, np.integer)):
-        exact = str(int(value))
-    else:
-        exact = repr(number)
-    return Markup('<data value="{}" data-at="{}:{}:{}">{}</data>').format(
-        exact, row.table, row.line, column, write(number)
-    )
+    return show_sum([row], column, write)
+
+
+def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) -> Markup:
+    """Write the sum of a column over some rows, of which the places are named one after another."""
+    values = [row[column] for row in rows]
+    number = sum(row.number(column) for row in rows)
+    whole = all(isinstance(value, (int, np.integer)) for value in values)
+    exact = "" if math.isnan(number) else str(sum(map(int, values))) if whole else repr(float(number))
+    places = " ".join(f"{row.table}:{row.line}:{column}" for row in rows)
+    return Markup('<data value="{}" data-at="{}">{}</data>').format(exact, places, write(number))
 
 
 def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:

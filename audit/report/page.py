@@ -12,6 +12,9 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from audit.report.numbers import show
+from audit.wording import points
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -26,13 +29,16 @@ class Picture:
 @cache
 def environment() -> Environment:
     """Return the environment of the templates: everything is escaped, and a name that is not there is an error."""
-    return Environment(
+    made = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["shown"] = show
+    made.globals["points"] = points
+    return made
 
 
 def asset(*names: str) -> Markup:
@@ -44,9 +50,7 @@ def policy(script: str = "") -> str:
     """Return the page's Content-Security-Policy: nothing is fetched, and no script runs but this one."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     scripts = f"script-src 'sha256-{digest}'; " if script else ""
-    return (
-        f"default-src 'none'; {scripts}img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; {scripts}img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def picture(svg: bytes | None, alt: str) -> Picture | None:

@@ -1,28 +1,28 @@
-"""Tables, figures and manifest to one self-contained HTML page.
+"""Tables, figures and manifest of one run to one self-contained HTML page.
 
-The page asks the network for nothing and runs no script: figures are data URIs, the style sheet is inlined, and a
-Content-Security-Policy forbids the rest. Model names, responses, narratives and identity wordings are untrusted text
-and are escaped by Jinja2. The tables come unrounded; this is where numbers are rounded, by `audit.wording`.
+The page asks the network for nothing, and no script runs in it but the package's own: figures are data URIs, style and
+scripts are inlined, and a Content-Security-Policy forbids the rest. Model names, responses, narratives and identity
+wordings are untrusted text and are escaped by Jinja2. The tables come unrounded; this is where numbers are rounded,
+by `audit.wording`, and each says which cell of which table it is.
 """
 
 from __future__ import annotations
 
-import base64
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pandas as pd
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from audit.grid import BASELINES, Grid, lay_out
+from audit.grid import BASELINES
+from audit.report.downloads import pack
+from audit.report.explore import Explorer
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
-from audit.report.sentences import ELICITATION, Answer, Row, answer, describe_cells, describe_gaps, describe_interaction
+from audit.report.numbers import Row, rows_of
+from audit.report.page import Picture, asset, encodable, environment, picture, policy
+from audit.report.sentences import ELICITATION, LIMITS, Answer, answer, describe_gaps
 from audit.report.tables import (
     Table,
     beneath_tables,
@@ -34,23 +34,26 @@ from audit.report.tables import (
     sensitivity_table,
 )
 from audit.schema import OVERALL, TABLES
-from audit.wording import MISSING, coverage, dimension_title, fixed, p_value, points, rate
+from audit.wording import coverage, dimension_title
 
-_EXAMPLE_COLUMNS: Final = {
-    "dimension": "dimension",
-    "variant": "variant",
-    "perceiver": "perceiver",
-    "experiencer": "experiencer",
-    "emotion": "emotion",
-    "narrative_id": "narrative",
-    "narrative": "narrative's text",
-    "status": "status",
-    "intensity": "intensity",
-    "response": "response, verbatim",
-    "number_mass": "number mass",
-    "mode": "most probable number",
-    "spread": "spread",
+MAX_FIGURES: Final = 900_000
+"""Bytes that the embedded figures may take up together."""
+MAX_DOWNLOADS: Final = 500_000
+"""Bytes that the embedded tables may take up together."""
+_FIGURES: Final = {
+    "emotions": ("δ within each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
+    "groups": ("Each group's gap to all others. Filled marks: the corrected p is below the level.", "families"),
+    "contrasts": ("Each narrative's own gap; δ is their mean.", "narratives"),
+    "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
+    "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
+    "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
+    "cells": ("Mean intensity of each pair. Framed: in-group. Baselines stand apart, and are no part of δ.", "cells"),
+    "interaction": ("What δ is made of: the same means with row and column effects removed.", "cells"),
+    "published": ("The published form: cells in standard deviations of the matrix.", "published_cells"),
+    "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
+"""Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
+_HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
 
 
 class RemarkLike(Protocol):
@@ -67,26 +70,35 @@ class RemarkLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded."""
+class Limit:
+    """A line of the banner: what keeps the data from carrying a claim, why that matters, and where."""
 
-    uri: str
-    alt: str
-    width: int
-    height: int
+    title: str
+    why: str
+    where: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the first screen says of one dimension and variant, or of all dimensions."""
+
+    title: str
+    anchor: str
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """All that the page shows of one dimension and variant."""
+    """All that the page shows of one dimension and variant, beneath the answer."""
 
     anchor: str
     title: str
     answer: Answer
     remarks: tuple[RemarkLike, ...]
-    cells: Picture | None
-    cells_table: Table | None
-    interaction: Picture | None
+    figures: tuple[tuple[Picture, str], ...]
+    heatmaps: tuple[tuple[Picture, str], ...]
+    not_drawn: tuple[str, ...]
     outcomes: Table | None
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
@@ -101,7 +113,9 @@ def render_report(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike] = (),
-    examples: pd.DataFrame | None = None,
+    explorer: Explorer | None = None,
+    max_figures: int = MAX_FIGURES,
+    max_downloads: int = MAX_DOWNLOADS,
 ) -> str:
     """Render the report of one run.
 
@@ -110,14 +124,17 @@ def render_report(
     manifest
         The run's manifest; see `read_manifest` for what must be there.
     tables
-        The tables of `schema.TABLES` by name, of which ``gap`` must be there; an absent one leaves its part out.
+        The tables of `schema.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
+        absent one leaves its part out.
     figures
-        SVG by name: ``gaps``, and ``cells-<dimension>-<variant>`` and ``interaction-<dimension>-<variant>``. An absent
-        figure is left out, and the page says so.
+        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. An absent figure is left
+        out; one that does not fit is named.
     remarks
         Notes shown with their dimension and variant, or at the top where they name none that was measured.
-    examples
-        Some rows of the ratings table to show verbatim.
+    explorer
+        The heatmaps and the ratings to look into; None leaves them out.
+    max_figures, max_downloads
+        Bytes that the figures and the tables inside the page may take up.
 
     Returns
     -------
@@ -139,45 +156,58 @@ def render_report(
         if key[0] != OVERALL
     ]
     several = len({variant for _, variant in measured}) > 1
+    fitting, left_out = _fit(figures, measured, max_bytes=max_figures)
     sections = [
-        _section(key, f"part-{place}", known, figures, remarks, view=view, several=several)
+        _section(key, f"part-{place}", known, fitting, remarks, drawn=set(figures), view=view, several=several)
         for place, key in enumerate(measured, start=1)
     ]
-    rows: list[tuple[str, Row]] = [
-        (_title((str(row["dimension"]), str(row["variant"])), several=several), row) for row in _headlines(known["gap"])
-    ]
-    page = _environment().get_template("template.html.j2").render(
+    headlines = rows_of(known["gap"].loc[known["gap"]["headline"].astype(bool)], "gap")
+    titled = [(_title(_key(row), several=several), row) for row in headlines]
+    narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
+    downloads, packed = pack(tables, max_bytes=max_downloads)
+    script = asset("explore.js", "downloads.js")
+    page = environment().get_template("report.html.j2").render(
         run=view,
         sections=sections,
+        cards=[
+            *(Card(section.title, section.anchor, section.answer) for section in sections),
+            *_overall_cards(narrow, known, view=view),
+        ],
+        limits=list(_limits(remarks, several=several)),
         remarks=[remark for remark in remarks if (remark.dimension, remark.variant) not in set(measured)],
-        gaps=_picture(
-            figures.get("gaps"),
-            describe_gaps([row for row in rows if row[1]["scope"] == "narratives"], confidence=view.confidence),
-        ),
-        gaps_table=gaps_table(rows, level=coverage(view.confidence)),
+        gaps=picture(fitting.get("gaps"), describe_gaps(narrow, confidence=view.confidence)),
+        gaps_table=gaps_table(titled, level=coverage(view.confidence)),
         comparisons=comparisons_table(known["comparisons"], level=coverage(view.confidence)),
-        examples=_examples(examples),
+        figures_left_out=left_out,
+        explorer=explorer,
+        downloads=downloads,
+        packed=Markup(packed),
         level=coverage(view.confidence),
         elicitation=_elicitation(view),
         variants=", ".join(dict.fromkeys(variant for _, variant in measured)) or view.variant,
-        style=Markup(resources.files("audit.report").joinpath("style.css").read_text("utf-8")),
+        style=asset("style.css", "explore.css"),
+        script=script,
+        policy=policy(script),
     )  # fmt: skip
-    # File names may hold bytes that are not UTF-8 (surrogates); the page must be writable all the same.
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return encodable(page)
 
 
-@cache
-def _environment() -> Environment:
-    folder = resources.files("audit.report")
-    environment = Environment(
-        loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(points=points, rate=rate, p_value=p_value)
-    return environment
+def _fit(
+    figures: Mapping[str, bytes], measured: Sequence[tuple[str, str]], *, max_bytes: int
+) -> tuple[dict[str, bytes], list[str]]:
+    """Choose the figures that fit, all dimensions' first kind before any one's second, and name the others."""
+    names = ["gaps", *(f"{kind}-{dimension}-{variant}" for kind in _FIGURES for dimension, variant in measured)]
+    fitting: dict[str, bytes] = {}
+    left_out = []
+    room = max_bytes
+    for name in names:
+        size = 4 * len(figures.get(name, b"")) // 3
+        if name in figures and size <= room:
+            fitting[name] = figures[name]
+            room -= size
+        elif name in figures:
+            left_out.append(name)
+    return fitting, left_out
 
 
 def _section(
@@ -187,44 +217,87 @@ def _section(
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
     *,
+    drawn: Set[str],
     view: ManifestView,
     several: bool,
 ) -> Section:
     dimension, variant = key
     own = {name: table.loc[[found == key for found in _keys(table)]] for name, table in tables.items()}
-    headline = {str(row["scope"]): row for row in _headlines(own["gap"])}
-    published = own["gap"].loc[own["gap"]["estimator"] == "published"].to_dict("records")
-    grid = None if own["cells"].empty else lay_out(own["cells"])
-    decimals = 1 if view.high - view.low > 20 else 2
+    level = coverage(view.confidence)
+    title = _title(key, several=several)
+
+    def pictures(kinds: Sequence[str]) -> tuple[tuple[Picture, str], ...]:
+        found = []
+        for kind in kinds:
+            caption, table = _FIGURES[kind]
+            alt = f"Figure: {caption} Its numbers are in tables/{table}.csv."
+            shown = picture(figures.get(f"{kind}-{dimension}-{variant}"), alt)
+            found += [(shown, f"{title}: {caption}")] if shown else []
+        return tuple(found)
+
     return Section(
         anchor=anchor,
-        title=_title(key, several=several),
-        answer=answer(
-            headline.get("narratives"),
-            own["outcomes"],
-            _identities(own["cells"]),
-            wider=headline.get("narratives_and_terms"),
-            left_out=own["leave_one_out"].to_dict("records"),
-            equivalence=_first(own["equivalence"], headline.get("narratives")),
-            power=next(iter(own["power"].to_dict("records")), None),
-            tipping=next(
-                (row for row in own["sensitivity"].to_dict("records") if row["check"] == "tipping_point"), None
-            ),
-            dimension=dimension,
-            scale=view.scale,
-            confidence=view.confidence,
-        ),
+        title=title,
+        answer=_answer(own, dimension, _identities(own["cells"]), view=view),
         remarks=tuple(remark for remark in remarks if (remark.dimension, remark.variant) == key),
-        cells=_picture(figures.get(f"cells-{dimension}-{variant}"), describe_cells(grid, dimension, decimals=decimals)),
-        cells_table=None if grid is None else _cells_table(grid, decimals=decimals),
-        interaction=_picture(figures.get(f"interaction-{dimension}-{variant}"), describe_interaction(grid, dimension)),
+        figures=pictures([kind for kind in _FIGURES if kind not in _HEATMAPS]),
+        heatmaps=pictures(_HEATMAPS),
+        not_drawn=tuple(kind for kind in _HEATMAPS if f"{kind}-{dimension}-{variant}" not in drawn),
         outcomes=outcomes_table(own["outcomes"]),
-        missing=missing_table(own["missing"], level=coverage(view.confidence)),
-        beneath=tuple(beneath_tables(own["families"], level=coverage(view.confidence))),
-        sensitivity=sensitivity_table(own["sensitivity"], level=coverage(view.confidence)),
-        own_model=own_model_table(own["own_model"], level=coverage(view.confidence)),
-        published=_published(next(iter(published), None)),
+        missing=missing_table(own["missing"], level=level),
+        beneath=tuple(beneath_tables(own["families"], level=level)),
+        sensitivity=sensitivity_table(own["sensitivity"], level=level),
+        own_model=own_model_table(own["own_model"], level=level),
+        published=next((row for row in _of(own, "gap", estimator="published") if math.isfinite(row["delta_z"])), None),
     )
+
+
+def _answer(
+    own: Mapping[str, pd.DataFrame], dimension: str, identities: Sequence[str], *, view: ManifestView
+) -> Answer:
+    headline = {row["scope"]: row for row in _of(own, "gap", headline=True)}
+    narrow = headline.get("narratives")
+    about = {} if narrow is None else {name: narrow[name] for name in ("estimator", "scope")}
+    return answer(
+        narrow,
+        rows_of(own["outcomes"], "outcomes"),
+        identities,
+        wider=headline.get("narratives_and_terms"),
+        left_out=rows_of(own["leave_one_out"], "leave_one_out"),
+        equivalence=next(_of(own, "equivalence", **about), None) if about else None,
+        power=next(_of(own, "power"), None),
+        tipping=next(_of(own, "sensitivity", check="tipping_point"), None),
+        dimension=dimension,
+        scale=view.scale,
+        confidence=view.confidence,
+    )
+
+
+def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterator[Row]:
+    """Yield a table's rows that have these values."""
+    rows = rows_of(own[name], name)
+    return (row for row in rows if all(row[column] == value for column, value in values.items()))
+
+
+def _overall_cards(
+    narrow: Sequence[tuple[str, Row]], tables: Mapping[str, pd.DataFrame], *, view: ManifestView
+) -> Iterator[Card]:
+    """Yield a card for each variant's mean over dimensions."""
+    for title, row in narrow:
+        if row["dimension"] == OVERALL:
+            key = _key(row)
+            own = {name: table.loc[[found == key for found in _keys(table)]] for name, table in tables.items()}
+            yield Card(title, "gaps", _answer(own, OVERALL, (), view=view))
+
+
+def _limits(remarks: Sequence[RemarkLike], *, several: bool) -> Iterator[Limit]:
+    """Yield what the banner says: each limit once, with the dimensions that it concerns."""
+    for code, (title, why) in LIMITS.items():
+        own = [remark for remark in remarks if remark.code == code]
+        if own:
+            named = (_title((remark.dimension, remark.variant), several=several) for remark in own if remark.dimension)
+            texts = tuple(dict.fromkeys(remark.text for remark in own))
+            yield Limit(title, why, tuple(dict.fromkeys(named)), texts)
 
 
 def _keys(table: pd.DataFrame) -> list[tuple[str, str]]:
@@ -233,16 +306,8 @@ def _keys(table: pd.DataFrame) -> list[tuple[str, str]]:
     return [(str(dimension), str(variant)) for dimension, variant in zip(table["dimension"], variants, strict=True)]
 
 
-def _headlines(gap: pd.DataFrame) -> list[dict[Any, Any]]:
-    return gap.loc[gap["headline"].astype(bool)].to_dict("records")
-
-
-def _first(table: pd.DataFrame, headline: Row | None) -> Row | None:
-    """Return the row of a table that is about the headline's estimator and scope."""
-    if headline is None:
-        return None
-    rows = (row for row in table.to_dict("records") if all(row[k] == headline[k] for k in ("estimator", "scope")))
-    return next(rows, None)
+def _key(row: Row) -> tuple[str, str]:
+    return str(row["dimension"]), str(row["variant"])
 
 
 def _title(key: tuple[str, str], *, several: bool) -> str:
@@ -261,53 +326,3 @@ def _elicitation(view: ManifestView) -> str:
         view.method, "This report has no description of the method {method!r}; see its documentation."
     )
     return words.format(scale=f"{view.scale}", method=view.method)
-
-
-def _published(row: Row | None) -> Row | None:
-    return row if row is not None and math.isfinite(row["delta_z"]) else None
-
-
-def _picture(svg: bytes | None, alt: str) -> Picture | None:
-    if svg is None:
-        return None
-    sides = [re.search(rb"<svg[^>]*?\s" + side + rb'="([\d.]+)pt"', svg[:4000]) for side in (b"width", b"height")]
-    width, height = (round(float(found.group(1)) * 4 / 3) if found else 0 for found in sides)
-    return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
-
-
-def _cells_table(grid: Grid, *, decimals: int) -> Table:
-    values = grid.mean.to_numpy()
-
-    def write(row: int, column: int) -> str:
-        if grid.unrated[row, column]:
-            return "no rating"
-        return fixed(values[row, column], decimals=decimals) + ("*" if grid.sparse[row, column] else "")
-
-    return Table(
-        ("perceiver \\ experiencer", *map(str, grid.mean.columns)),
-        tuple(
-            (str(term), *(write(row, column) for column in range(values.shape[1])))
-            for row, term in enumerate(grid.mean.index)
-        ),
-        frozenset((row, column + 1) for row, column in zip(*grid.in_group.nonzero(), strict=True)),
-    )
-
-
-def _examples(examples: pd.DataFrame | None) -> Table | None:
-    if examples is None or examples.empty:
-        return None
-    shown = [name for name in _EXAMPLE_COLUMNS if name in examples and examples[name].replace("", None).notna().any()]
-    return Table(
-        tuple(_EXAMPLE_COLUMNS[name] for name in shown),
-        tuple(tuple(_leaf(name, row[name]) for name in shown) for row in examples.to_dict("records")),
-    )
-
-
-def _leaf(name: str, value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)) or value is pd.NA:
-        return MISSING
-    if name == "number_mass":
-        return rate(float(value))
-    if name in ("intensity", "mode", "spread"):
-        return fixed(float(value), decimals=2)
-    return dimension_title(str(value)) if name == "dimension" else str(value)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import pandas as pd
+from markupsafe import Markup
 
-from audit.grid import Grid
-from audit.wording import count, coverage, dimension_title, fixed, interval, p_value, plural, points, rate
+from audit.report.numbers import Row, show, show_interval, show_sum
+from audit.wording import MISSING, count, coverage, interval, p_value, points, rate
 
 _IDENTITIES_NAMED: Final = 8
-Row = Mapping[Any, Any]
-"""A row of a table by its columns."""
 
 ELICITATION: Final = {
     "expected": (
@@ -40,38 +38,92 @@ ELICITATION: Final = {
 """How a rating is got, by the elicitation's name."""
 
 
+LIMITS: Final = {
+    "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
+    "nothing_rated": ("No rating", "without ratings there is no δ"),
+    "not_estimable": ("No δ", "the ratings that there are do not determine it"),
+    "no_interval": ("No interval", "how certain δ is could not be computed"),
+    "not_converged": ("A fit that could not be confirmed", "do not rely on the rows of that estimator"),
+    "number_mass": (
+        "Low number mass",
+        "the model would mostly have written something other than a number of the scale: the ratings speak of the "
+        "lesser part of what it would do",
+    ),
+    "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
+    "refusal_gap": (
+        "Refusals that differ between in-group and out-group",
+        "what is missing is not missing at random, and the refusals are a finding of their own",
+    ),
+    "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
+    "few_narratives": (
+        "Few narratives",
+        "the interval leans on how these few differ",
+    ),
+    "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
+}
+"""Remarks that limit what may be claimed, by their code: what they are called and what follows from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the data decide.
+
+    Attributes
+    ----------
+    kind
+        ``gap``, ``small`` (a gap within the margin), ``none`` (no gap larger than the margin), ``undecided`` or
+        ``absent``.
+    words
+        The same in words.
+    """
+
+    kind: str
+    words: Markup
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What one dimension and variant came to.
 
     Attributes
     ----------
+    verdict
+        What the data decide.
+    delta, spread
+        δ in points, and its interval.
     lead
         The answer in a sentence.
+    facts
+        p, d_z and the counts, for those who read no further.
     evidence
-        δ, its interval, p and the counts.
+        δ, its interval, p, d_z and the counts.
     excluded
         What was left out of it.
-    bound
-        How large a gap is ruled out, and how small a one could have been found.
+    bound, power
+        How large a gap is ruled out; how small a one could have been found.
     scope
         What the interval speaks about.
     wider
         What can be said of other identities.
     """
 
-    lead: str
-    evidence: str
-    excluded: str
-    bound: str
-    scope: str
-    wider: str
+    verdict: Verdict
+    delta: Markup
+    spread: Markup
+    lead: Markup
+    facts: Markup
+    evidence: Markup
+    excluded: Markup
+    bound: Markup
+    power: Markup
+    scope: Markup
+    wider: Markup
 
 
 def answer(
     gap: Row | None,
-    outcomes: pd.DataFrame,
-    identities: list[str],
+    outcomes: Sequence[Row],
+    identities: Sequence[str],
     *,
     wider: Row | None,
     left_out: Sequence[Row],
@@ -91,7 +143,7 @@ def answer(
     outcomes
         Rows of the outcomes table of the same dimension and variant.
     identities
-        Wordings that the gap is about.
+        Wordings that the gap is about; none for the mean over dimensions.
     wider
         The headline's row for any such identities.
     left_out
@@ -107,92 +159,163 @@ def answer(
     confidence
         Coverage of the interval.
     """
-    named = ", ".join(identities[:_IDENTITIES_NAMED])
-    rest = len(identities) - _IDENTITIES_NAMED
-    listed = f" ({named}{f' and {rest} more' if rest > 0 else ''})" if identities else ""
-    scope = f"This speaks of these identities{listed}, and of any such narratives."
-    if gap is None or not math.isfinite(gap["delta_points"]):
+    verdict = _verdict(equivalence, gap)
+    excluded = _excluded(gap, outcomes)
+    if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
-            lead="δ could not be estimated from this run.",
-            evidence="No number is reported in its place; the notes and the outcomes below say what is missing.",
-            excluded=_excluded(gap, outcomes),
-            bound="",
-            scope="",
-            wider="",
+            verdict=verdict,
+            delta=Markup(MISSING),
+            spread=Markup("not estimable"),
+            lead=Markup("δ could not be estimated from this run."),
+            facts=Markup(""),
+            evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
+            excluded=excluded,
+            bound=Markup(""),
+            power=Markup(""),
+            scope=Markup(""),
+            wider=Markup(""),
         )
-    delta, low, high = float(gap["delta_points"]), float(gap["ci_low"]), float(gap["ci_high"])
+    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
     inside, outside = (
         ("Experiencers who share every crossed dimension with the perceiver", "those who share none")
         if "+" in dimension
         else ("In-group experiencers", "out-group experiencers")
     )
-    said = f"{inside} were rated {points(abs(delta), signed=False)} points {direction(delta)} than {outside}"
-    spread = f"{coverage(confidence)} interval {interval(low, high)}"
+    size = show(gap, "delta_points", _size)
+    said = Markup("{} were rated {} points {} than {}").format(inside, size, direction(delta), outside)
+    spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap))
     if not (math.isfinite(low) and math.isfinite(high)):
-        lead = f"{said}; how certain that is could not be computed."
-        spread = "no interval"
+        lead, spread = said + Markup("; how certain that is could not be computed."), Markup("no interval")
     elif low <= 0.0 <= high:
-        lead = f"The data are compatible with no gap, and with gaps from {interval(low, high)} points."
+        lead = Markup("The data are compatible with no gap, and with gaps from {} points.").format(show_interval(gap))
     else:
-        lead = f"{said}."
-    evidence = (
-        f"δ = {points(delta)} points on the {scale} scale ({spread}; {p_value(float(gap['p']))}), from "
-        f"{plural(gap['n_narratives'], 'narrative')} and {plural(gap['n_ratings'], 'rating')}"
-        f"{', by the mixed model' if gap['estimator'] == 'mixed' else ''}."
+        lead = said + Markup(".")
+    p = show(gap, "p", p_value)
+    counts = Markup("{} {} and {} {}").format(
+        show(gap, "n_narratives", count),
+        _noun(gap["n_narratives"], "narrative"),
+        show(gap, "n_ratings", count),
+        _noun(gap["n_ratings"], "rating"),
     )
+    effect = Markup("<i>d<sub>z</sub></i> = {}").format(show(gap, "d_z", points))
     return Answer(
+        verdict=verdict,
+        delta=show(gap, "delta_points", points),
+        spread=spread,
         lead=lead,
-        evidence=evidence,
-        excluded=" ".join(filter(None, (_excluded(gap, outcomes), _tipping(tipping)))),
-        bound=_bound(equivalence, power),
-        scope=scope,
+        facts=Markup("; ").join([p, effect, counts]),
+        evidence=Markup("δ = {} points on the {} scale ({}; {}; {}), from {}{}.").format(
+            show(gap, "delta_points", points),
+            scale,
+            spread,
+            p,
+            effect,
+            counts,
+            ", by the mixed model" if gap["estimator"] == "mixed" else "",
+        ),
+        excluded=_join(excluded, _tipping(tipping)),
+        bound=_bound(equivalence),
+        power=_power(power),
+        scope=_scope(identities),
         wider=_wider(wider, left_out, confidence=confidence),
     )
 
 
-def _bound(equivalence: Row | None, power: Row | None) -> str:
-    """Say what size of gap the data rule out, and what size they could have shown."""
-    said = []
-    if equivalence is not None and math.isfinite(equivalence["largest_gap"]):
-        level, largest = coverage(equivalence["level"]), points(equivalence["largest_gap"], signed=False)
-        said.append(f"No gap larger than {largest} points in either direction ({level} interval).")
-        if math.isfinite(equivalence["margin"]):
-            margin = points(equivalence["margin"], signed=False)
-            said.append(f"Against the margin of {margin} points: {equivalence['verdict']}.")
-    if power is not None and math.isfinite(power["detectable_points"]):
-        said.append(
-            f"As many such narratives find a gap of {points(power['detectable_points'], signed=False)} points with a "
-            f"probability of {power['power']:.0%}."
-        )
-    return " ".join(said)
+def _size(value: float) -> str:
+    return points(abs(value), signed=False)
 
 
-def _tipping(tipping: Row | None) -> str:
-    """Say how far the missing ratings would have to be off for δ to be 0."""
-    if tipping is None or not math.isfinite(tipping["shift_points"]):
-        return ""
-    if tipping["note"]:
-        return "Nothing that the missing ratings could have been, all alike, would make δ 0."
-    shift = float(tipping["shift_points"])
-    return (
-        f"Were all missing ratings {points(abs(shift), signed=False)} points {direction(shift)} than is expected of "
-        "them, δ would be 0."
+def _noun(number: float, noun: str) -> str:
+    return noun if number == 1 else f"{noun}s"
+
+
+def _join(*sentences: Markup) -> Markup:
+    return Markup(" ").join(sentence for sentence in sentences if sentence)
+
+
+def _verdict(equivalence: Row | None, gap: Row | None) -> Verdict:
+    """Say what the data decide, against the margin where one was set."""
+    found = "not estimable" if equivalence is None else equivalence["verdict"]
+    if equivalence is None and gap is not None and math.isfinite(gap.number("ci_low")):
+        found = "undecided" if gap.number("ci_low") <= 0.0 <= gap.number("ci_high") else "gap"
+    sign = 0.0 if gap is None else gap.number("delta_points")
+    side = f"in-group rated {direction(sign)}"
+    if found.endswith("the margin") and equivalence is not None:
+        margin = show(equivalence, "margin", _size)
+        if found.startswith("gap"):
+            return Verdict("small", Markup("A gap, smaller than {} points: {}").format(margin, side))
+        return Verdict("none", Markup("No gap larger than {} points").format(margin))
+    if found == "gap":
+        return Verdict("gap", Markup("A gap: {}").format(side))
+    if found == "undecided":
+        if equivalence is None or not math.isfinite(equivalence.number("margin")):
+            return Verdict("undecided", Markup("Undecided: compatible with no gap"))
+        return Verdict("undecided", Markup("Undecided against {} points").format(show(equivalence, "margin", _size)))
+    return Verdict("absent", Markup("No answer"))
+
+
+def _scope(identities: Sequence[str]) -> Markup:
+    if not identities:
+        return Markup("This speaks of the identities of these dimensions, and of any such narratives.")
+    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(term) for term in identities[:_IDENTITIES_NAMED])
+    rest = len(identities) - _IDENTITIES_NAMED
+    return Markup("This speaks of these identities ({}{}), and of any such narratives.").format(
+        named, f" and {rest} more" if rest > 0 else ""
     )
 
 
-def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> str:
+def _bound(equivalence: Row | None) -> Markup:
+    """Say what size of gap the data rule out."""
+    if equivalence is None or not math.isfinite(equivalence.number("largest_gap")):
+        return Markup("")
+    largest = Markup("No gap larger than {} points in either direction ({} interval).").format(
+        show(equivalence, "largest_gap", _size), coverage(equivalence["level"])
+    )
+    if not math.isfinite(equivalence.number("margin")):
+        return largest
+    margin = show(equivalence, "margin", _size)
+    return _join(largest, Markup("Against the margin of {} points: {}.").format(margin, equivalence["verdict"]))
+
+
+def _power(power: Row | None) -> Markup:
+    """Say what size of gap the data could have shown."""
+    if power is None or not math.isfinite(power.number("detectable_points")):
+        return Markup("")
+    return Markup("As many such narratives find a gap of {} points with a probability of {}.").format(
+        show(power, "detectable_points", _size), show(power, "power", lambda share: f"{share:.0%}")
+    )
+
+
+def _tipping(tipping: Row | None) -> Markup:
+    """Say how far the missing ratings would have to be off for δ to be 0."""
+    if tipping is None or not math.isfinite(tipping.number("shift_points")):
+        return Markup("")
+    if tipping["note"]:
+        return Markup("Nothing that the missing ratings could have been, all alike, would make δ 0.")
+    return Markup("Were all missing ratings {} points {} than is expected of them, δ would be 0.").format(
+        show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
+    )
+
+
+def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> Markup:
     """Say what δ tells of any such identities, or that nothing is claimed."""
     if wider is None:
-        return ""
-    gaps = [float(row["delta_points"]) for row in left_out]
-    spread = f" Without one group at a time, δ goes from {interval(min(gaps), max(gaps))} points." if gaps else ""
-    if not math.isfinite(wider["ci_low"]):
-        return f"Nothing is claimed about other identities: {wider['note']}.{spread}"
-    low, high = float(wider["ci_low"]), float(wider["ci_high"])
+        return Markup("")
+    spread = Markup("")
+    if left_out:
+        ends = [pick(left_out, key=lambda row: row.number("delta_points")) for pick in (min, max)]
+        spread = Markup(" Without one group at a time, δ goes from {} to {} points.").format(
+            *(show(row, "delta_points", points) for row in ends)
+        )
+    if not math.isfinite(wider.number("ci_low")):
+        return Markup("Nothing is claimed about other identities: {}.").format(wider["note"]) + spread
+    low, high = wider.number("ci_low"), wider.number("ci_high")
     said = "is compatible with no gap" if low <= 0.0 <= high else "leaves out 0"
     return (
-        f"If these {len(gaps)} groups stand for others like them, the {coverage(confidence)} interval is "
-        f"{interval(low, high)} ({p_value(float(wider['p']))}) and {said}.{spread}"
+        Markup("If these {} groups stand for others like them, the {} interval is {} ({}) and {}.").format(
+            len(left_out), coverage(confidence), show_interval(wider), show(wider, "p", p_value), said
+        )
+        + spread
     )
 
 
@@ -201,29 +324,34 @@ def direction(delta: float) -> str:
     return "lower" if delta < 0 else "higher"
 
 
-def _excluded(gap: Row | None, outcomes: pd.DataFrame) -> str:
-    between = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"])]
-    asked = int(between["n_prompts"].sum())
-    kinds = {kind: int(between[f"n_{kind}"].sum()) for kind in ("refused", "unparseable", "failed")}
-    missing = sum(kinds.values()) if gap is None or not math.isfinite(gap["n_missing"]) else int(gap["n_missing"])
-    used, narratives = (gap["n_narratives"], gap["n_narratives_asked"]) if gap is not None else (math.nan, math.nan)
+def _excluded(gap: Row | None, outcomes: Sequence[Row]) -> Markup:
+    between = [row for row in outcomes if row["pairs"] in ("in_group", "out_group")]
+    asked = sum(int(row["n_prompts"]) for row in between)
+    missing = asked - sum(int(row["n_rated"]) for row in between)
+    if gap is not None and math.isfinite(gap.number("n_missing")):
+        missing = int(gap["n_missing"])
+    used, narratives = (gap.number(name) if gap else math.nan for name in ("n_narratives", "n_narratives_asked"))
     dropped = narratives - used if math.isfinite(narratives) and math.isfinite(used) else 0
     if not missing and not dropped:
-        return "Nothing was left out: every prompt between these identities gave a rating."
+        return Markup("Nothing was left out: every prompt asked between these identities gave a rating.")
     parts = []
     if missing:
-        of = f" of {count(asked)}" if asked else ""
-        why = ", ".join(f"{count(number)} {kind}" for kind, number in kinds.items() if number)
-        parts.append(
-            f"{count(missing)}{of} prompts between these identities gave no rating{f' ({why})' if why else ''}"
+        number = show(gap, "n_missing", count) if gap is not None else Markup(count(missing))
+        of = Markup(" of {}").format(show_sum(between, "n_prompts", count)) if asked else ""
+        why = Markup(", ").join(
+            Markup("{} {}").format(show_sum(between, f"n_{kind}", count), kind)
+            for kind in ("refused", "unparseable", "failed")
+            if sum(int(row[f"n_{kind}"]) for row in between)
         )
-    if dropped:
-        parts.append(f"{count(dropped)} of {plural(narratives, 'narrative')} could not be used")
-    sentence = f"Left out: {'; '.join(parts)}."
-    refusals = between.set_index("pairs")["refusal_rate"].to_dict()
-    if kinds["refused"] and {"in_group", "out_group"} <= refusals.keys():
-        shares = f"{rate(refusals['in_group'])} of in-group and {rate(refusals['out_group'])} of out-group"
-        sentence += f" Refused: {shares} prompts."
+        cause = Markup(" ({})").format(why) if why else ""
+        parts.append(Markup("{}{} prompts between these identities gave no rating{}").format(number, of, cause))
+    if dropped and gap is not None:
+        of_all = Markup("{} {}").format(show(gap, "n_narratives_asked", count), _noun(narratives, "narrative"))
+        parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))
+    sentence = Markup("Left out: {}.").format(Markup("; ").join(parts))
+    refusals = {row["pairs"]: show(row, "refusal_rate", rate) for row in between if row["n_prompts"]}
+    if len(refusals) == 2 and any(row["n_refused"] for row in between):
+        sentence += Markup(" Refused: {in_group} of in-group and {out_group} of out-group prompts.").format(**refusals)
     return sentence
 
 
@@ -239,46 +367,3 @@ def describe_gaps(gaps: Sequence[tuple[str, Row]], *, confidence: float) -> str:
             described.append(f"{title}: {points(gap['delta_points'])}, {interval(gap['ci_low'], gap['ci_high'])}")
     start = f"Forest plot of δ in scale points with {coverage(confidence)} intervals and a line at 0."
     return f"{start} {'; '.join(described)}."
-
-
-def describe_cells(grid: Grid | None, dimension: str, *, decimals: int) -> str:
-    """Describe the heatmap of means for those who can not see it: its size, its extremes and its empty cells.
-
-    Parameters
-    ----------
-    grid
-        What is drawn, or None if that is not known.
-    dimension
-        The dimension's name in the tables.
-    decimals
-        How many are written, as in the figure.
-    """
-    start = f"Heatmap of mean intensity for {dimension_title(dimension)}"
-    if grid is None:
-        return f"{start}."
-    empty = int(grid.unrated.sum())
-    missing = f" {plural(empty, 'pair')} without a rating." if empty else ""
-    return f"{start}: {_extremes(grid.mean, decimals=decimals, signed=False)}{missing}"
-
-
-def describe_interaction(grid: Grid | None, dimension: str) -> str:
-    """Describe the heatmap of the interaction; parameters as in `describe_cells`."""
-    start = f"Heatmap of the interaction of perceiver and experiencer for {dimension_title(dimension)}"
-    identities = None if grid is None else grid.without_baselines()
-    if identities is None or identities.mean.empty or bool(identities.mean.isna().to_numpy().any()):
-        return f"{start}."
-    return f"{start}: {_extremes(identities.centred(), decimals=2, signed=True)}"
-
-
-def _extremes(matrix: pd.DataFrame, *, decimals: int, signed: bool) -> str:
-    size = f"{plural(matrix.shape[0], 'perceiver')} in rows, {plural(matrix.shape[1], 'experiencer')} in columns"
-    values = matrix.T.unstack().dropna()
-    if values.empty:
-        return f"{size}; no pair has a rating."
-
-    def write(place: Any) -> str:
-        return (
-            f"{fixed(values[place], decimals=decimals, signed=signed)} (perceiver {place[0]}, experiencer {place[1]})"
-        )
-
-    return f"{size}; from {write(values.idxmin())} to {write(values.idxmax())} points."

@@ -10,8 +10,9 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.sentences import Row, direction
-from audit.wording import MISSING, SCOPES, count, dimension_title, fixed, interval, p_value, plural, points, rate
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.sentences import direction
+from audit.wording import MISSING, SCOPES, count, dimension_title, fixed, p_value, plural, points, rate
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",
@@ -69,15 +70,12 @@ class Table:
     ----------
     head, rows
         The first column heads its rows.
-    framed
-        Places (row, column) of in-group cells.
     words
         Columns that hold words in place of numbers.
     """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    framed: frozenset[tuple[int, int]] = frozenset()
     words: frozenset[int] = frozenset()
 
 
@@ -91,9 +89,9 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
                 title,
                 SCOPES[row["scope"]],
                 *_estimate(row),
-                points(row["d_z"]),
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
-                count(row["n_ratings"]),
+                show(row, "d_z", points),
+                Markup("{} of {}").format(*(show(row, n, count) for n in ("n_narratives", "n_narratives_asked"))),
+                show(row, "n_ratings", count),
                 str(row["estimator"]),
             )
             for title, row in rows
@@ -115,16 +113,20 @@ def _with_notes(
 
 def _estimate(row: Row) -> tuple[str, str, str, str, str]:
     return (
-        points(row["delta_points"]),
+        show(row, "delta_points", points),
         _interval(row),
-        points(row["se"], signed=False),
-        fixed(row["df"], decimals=0 if float(row["df"]).is_integer() else 1),
-        _p(row["p"]),
+        show(row, "se", _unsigned),
+        show(row, "df", lambda df: fixed(df, decimals=0 if df.is_integer() else 1)),
+        show(row, "p", _p),
     )
 
 
 def _interval(row: Row) -> str:
-    return interval(row["ci_low"], row["ci_high"]) if math.isfinite(row["ci_low"]) else MISSING
+    return show_interval(row) if math.isfinite(row.number("ci_low")) else MISSING
+
+
+def _unsigned(value: float) -> str:
+    return points(value, signed=False)
 
 
 def _p(p: float) -> str:
@@ -142,23 +144,27 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
         tuple(
             (
                 _PAIRS.get(row["pairs"], str(row["pairs"])),
-                count(row["n_prompts"]),
-                count(row["n_rated"]),
-                f"{count(row['n_refused'])} ({rate(row['refusal_rate'])})",
-                f"{count(row['n_unparseable'])} ({rate(row['unparseable_rate'])})",
-                count(row["n_failed"]),
-                rate(row["floor_share"]),
-                rate(row["ceiling_share"]),
-                *((rate(row["mean_number_mass"]), rate(row["low_mass_share"])) if with_mass else ()),
+                show(row, "n_prompts", count),
+                show(row, "n_rated", count),
+                _counted(row, "n_refused", "refusal_rate"),
+                _counted(row, "n_unparseable", "unparseable_rate"),
+                show(row, "n_failed", count),
+                show(row, "floor_share", rate),
+                show(row, "ceiling_share", rate),
+                *(show(row, name, rate) for name in ("mean_number_mass", "low_mass_share") if with_mass),
             )
-            for row in outcomes.to_dict("records")
+            for row in rows_of(outcomes, "outcomes")
         ),
     )
 
 
+def _counted(row: Row, number: str, share: str) -> str:
+    return Markup("{} ({})").format(show(row, number, count), show(row, share, rate))
+
+
 def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
     """Show the gaps of refusals and other missing ratings; None where nothing is missing."""
-    rows = missing.loc[missing["n_with_outcome"] > 0].to_dict("records")
+    rows = rows_of(missing.loc[missing["n_with_outcome"] > 0], "missing")
     if not rows:
         return None
     return _with_notes(
@@ -166,12 +172,12 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
         [
             (
                 _OUTCOMES.get(row["outcome"], str(row["outcome"])),
-                rate(row["rate_in_group"]),
-                rate(row["rate_out_group"]),
-                points(row["gap_pp"]),
+                show(row, "rate_in_group", rate),
+                show(row, "rate_out_group", rate),
+                show(row, "gap_pp", points),
                 _interval(row),
-                _p(row["p"]),
-                count(row["n_narratives"]),
+                show(row, "p", _p),
+                show(row, "n_narratives", count),
             )
             for row in rows
         ],
@@ -186,7 +192,7 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         if own.empty:
             continue
         shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(own['family_size'].max(), 'test')})"
-        rows = (own.sort_values("p", kind="stable") if family == "pair" else own).to_dict("records")
+        rows = rows_of(own.sort_values("p", kind="stable") if family == "pair" else own, "families")
         if family == "pair" and len(rows) > _SHOWN_PAIRS:
             rows = rows[:_SHOWN_PAIRS]
             shown += f": the {_SHOWN_PAIRS} of {count(len(own))} with the smallest p; all are in tables/families.csv"
@@ -197,11 +203,11 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                 [
                     (
                         f"{row['member']} and {row['partner']}" if row["partner"] else str(row["member"]),
-                        points(row["delta_points"]),
+                        show(row, "delta_points", points),
                         _interval(row),
-                        _p(row["p"]),
-                        _p(row["p_adjusted"]),
-                        count(row["n_narratives"]),
+                        show(row, "p", _p),
+                        show(row, "p_adjusted", _p),
+                        show(row, "n_narratives", count),
                     )
                     for row in rows
                 ],
@@ -214,7 +220,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
     """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
     complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
     spared = _OF_MISSING if complete.any() else ()
-    rows = sensitivity.loc[~sensitivity["check"].isin(spared)].to_dict("records")
+    rows = rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity")
     if not rows:
         return None
     return _with_notes(
@@ -223,10 +229,12 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
             (
                 *_check(row),
                 _interval(row),
-                _p(row["p"]),
-                count(row["n_narratives"]),
-                count(row["n_ratings"]),
-                f"{rate(row['share'])} {_SHARES[row['check']]}" if row["check"] in _SHARES else "",
+                show(row, "p", _p),
+                show(row, "n_narratives", count),
+                show(row, "n_ratings", count),
+                Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]])
+                if row["check"] in _SHARES
+                else "",
             )
             for row in rows
         ],
@@ -237,22 +245,29 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
 
 def _check(row: Row) -> tuple[str, str]:
     """Name what is assumed, and write the δ that it gives."""
-    shift = row["shift_points"]
+    shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
-        return _CHECKS.get(row["check"], str(row["check"])), points(row["delta_points"])
-    size = points(abs(shift), signed=False)
-    return f"every missing rating {size} points {direction(shift)} than is expected of it", points(0.0)
+        return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
+    size = show(row, "shift_points", lambda value: _unsigned(abs(value)))
+    said = Markup("every missing rating {} points {} than is expected of it").format(size, direction(shift))
+    return said, points(0.0)
 
 
 def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
     """Show the terms of the user's own model; None where there is none."""
     if own_model.empty:
         return None
-    rows = own_model.to_dict("records")
+    rows = rows_of(own_model, "own_model")
     return _with_notes(
         ("term", "component", "estimate", f"{level} interval", "p"),
         [
-            (str(row["term"]), str(row["component"]), points(row["estimate"]), _interval(row), _p(row["p"]))
+            (
+                str(row["term"]),
+                str(row["component"]),
+                show(row, "estimate", points),
+                _interval(row),
+                show(row, "p", _p),
+            )
             for row in rows
         ],
         [str(row["message"]) for row in rows],
@@ -264,7 +279,7 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
     """Show the paired differences of δ between variants; None where there is one variant."""
     if comparisons.empty:
         return None
-    rows = comparisons.to_dict("records")
+    rows = rows_of(comparisons, "comparisons")
     head = ("dimension", "first", "second", "δ, first", "δ, second", "change", f"{level} interval", "p, corrected")
     return _with_notes(
         (*head, "unit", "narratives"),
@@ -273,11 +288,11 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
                 dimension_title(str(row["dimension"])),
                 str(row["first"]),
                 str(row["second"]),
-                *(points(row[name]) for name in ("delta_first", "delta_second", "delta_change")),
+                *(show(row, name, points) for name in ("delta_first", "delta_second", "delta_change")),
                 _interval(row),
-                _p(row["p_adjusted"]),
+                show(row, "p_adjusted", _p),
                 str(row["unit"]),
-                count(row["n_narratives"]),
+                show(row, "n_narratives", count),
             )
             for row in rows
         ],

@@ -20,6 +20,10 @@ COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
 END_SHARE: Final = 0.1
 """Above this share of ratings at an end of the scale, a gap is squeezed or, with main effects, made up."""
+FEW_NARRATIVES: Final = 20
+"""Below this number of narratives an interval leans on how the few that there are differ."""
+MISSING_SHARE: Final = 0.1
+"""Above this share of prompts without a rating, what is missing may matter."""
 REFUSAL_GAP: Final = 1.0
 """Above this difference of refusal rates, in percentage points, what is missing is no accident."""
 
@@ -35,9 +39,9 @@ class Remark:
     dimension, variant
         What it is about; both empty for the whole run.
     code
-        ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``not_converged``,
-        ``published_not_estimable``, ``incomplete_narratives``, ``scale_end``, ``refusal_gap`` or ``number_mass``; of
-        the whole run ``missing_unexplained``.
+        ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
+        ``not_converged``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``, ``scale_end``,
+        ``refusal_gap`` or ``number_mass``; of the whole run ``unfinished`` or ``missing_unexplained``.
     text
         The remark, in words.
     """
@@ -88,6 +92,15 @@ def remarks_on(
     else:
         yield from _on_identities(cube)
         yield from _on_estimates(headline, contrast, fits, published)
+    between = [row for pairs, row in outcomes.items() if pairs in ("in_group", "out_group")]
+    n_prompts = sum(row["n_prompts"] for row in between)
+    n_missing = n_prompts - sum(row["n_rated"] for row in between)
+    if MISSING_SHARE * n_prompts < n_missing < n_prompts:
+        yield (
+            "many_missing",
+            f"{count(n_missing)} of {plural(n_prompts, 'prompt')} between identities ({rate(n_missing / n_prompts)}) "
+            "gave no rating: see what δ would be under other assumptions about them.",
+        )
     for share, end in ((total["floor_share"], low), (total["ceiling_share"], high)):
         if share > END_SHARE:
             yield (
@@ -137,6 +150,12 @@ def _on_estimates(
         estimate = headline.estimate
         if estimate.not_estimable:
             yield "no_interval", f"δ has no standard error and no interval: {estimate.not_estimable}."
+        elif headline.n_informative < FEW_NARRATIVES:
+            yield (
+                "few_narratives",
+                f"δ comes from {plural(headline.n_informative, 'narrative')}: its interval leans on how these few "
+                "differ, and takes it that such narratives' gaps are spread about normally.",
+            )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
         if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:
             share = n_complete / estimate.n_narratives_asked

@@ -1,17 +1,18 @@
+import base64
 import copy
+import hashlib
 import math
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from audit.report.manifest import ManifestError, read_manifest
 from audit.report.render import render_report
-from audit.schema import CELLS, OUTCOMES, RATINGS, TABLES
+from audit.schema import CELLS, OUTCOMES, TABLES
 from audit.wording import points
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
@@ -166,7 +167,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, text: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"} & {*self.open}:
             self.shown.append(text)
         if {"th", "td"} & {*self.open}:
             self.rows[-1][-1] += text
@@ -190,14 +191,14 @@ def text_of(**given: Any) -> str:
 
 def table_of(caption: str, **given: Any) -> list[list[str]]:
     """Return the cells of the one table whose caption begins so, its head first."""
-    [rows] = [rows for label, rows in Page(render(**given)).tables.items() if label.startswith(caption)]
+    [rows] = [rows for label, rows in Page(render(**given)).tables.items() if caption in label]
     return rows
 
 
 def test_answer_has_gap_interval_p_and_counts() -> None:
     text = text_of()
     assert "In-group experiencers were rated 0.49 points higher than out-group experiencers." in text
-    assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)" in text
+    assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012; dz = +0.13)" in text
     assert "from 408 narratives and 1,632 ratings." in text
     assert "Nothing was left out" in text
     assert "These identities. This speaks of these identities (a Hindu, a Muslim), and of any such narratives." in text
@@ -244,7 +245,10 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
         ("race/ethnicity (variant origin)", "0.33"),
     ):
         assert title in text
-        assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
+        assert (
+            f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012; dz = +0.13), from 408"
+            in text
+        )
     assert "they are not adjusted for there being 3 gaps" in text
 
 
@@ -265,16 +269,15 @@ def test_gap_that_is_not_estimable_says_so_and_why() -> None:
     assert "1,632 of 1,632 prompts between these identities gave no rating (1,632 refused)" in text
     assert "408 of 408 narratives could not be used" in text
     assert "Refused: 100% of in-group and 100% of out-group prompts." in text
-    assert "The interaction was not drawn" in text
-    assert "no rating" in text
-    assert "nan" not in text.lower()
+    assert "No answer" in text
+    assert re.search(r"\bnan\b", text.lower()) is None
 
 
 def test_gap_without_interval_says_that_certainty_is_unknown() -> None:
     row = gap_row(ci_low=math.nan, ci_high=math.nan, se=math.nan, df=math.nan, p=math.nan, d_z=math.nan, n_narratives=1)
     text = text_of(tables=tables(gap=[row]))
     assert "how certain that is could not be computed" in text
-    assert "(no interval; p not available), from 1 narrative and" in text
+    assert "(no interval; p not available; dz = –), from 1 narrative and" in text
 
 
 def test_what_was_left_out_is_counted_by_cause() -> None:
@@ -302,7 +305,7 @@ def test_intersection_compares_sharing_all_with_sharing_none() -> None:
     text = text_of(tables=given)
     assert "race/ethnicity × religion" in text
     assert "Experiencers who share every crossed dimension with the perceiver were rated 0.49 points higher" in text
-    head, row = table_of("Gap by the number of shared dimensions", tables=given)
+    head, row = table_of(": Gap by the number of shared dimensions", tables=given)
     assert head[:2] == ["shared dimensions", "gap, points"]
     assert row == ["1", "+0.21", "+0.01 to +0.41", ".040", ".040", "408"]
 
@@ -329,8 +332,9 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
         Note("nationality", "origin", "gone", "A dimension that has no table."),
     ]
     text = text_of(remarks=remarks)
-    assert text.index("Only a few narratives.") < text.index("In-group experiencers were rated 0.49")
-    assert text.index("In-group experiencers were rated 0.49") < text.index("Many ratings at 100.")
+    assert text.index("Only a few narratives.") < text.index("Dimension by dimension")
+    assert text.index("Read with care") < text.index("Ratings at an end of the scale (religion): Many ratings at 100.")
+    assert text.rindex("Many ratings at 100.") > text.index("Dimension by dimension")
     assert "A dimension that has no table. (nationality origin)" in text
 
 
@@ -350,7 +354,7 @@ def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> 
     assert f"Any such identities. If these 5 groups stand for others like them, the 95% {said}" in text
     assert "Without one group at a time, δ goes from +0.41 to +0.58 points." in text
     assert "Nothing is claimed" not in text
-    _, *rows = table_of("All gaps", tables=given)
+    _, *rows = table_of("In-group minus out-group", tables=given)
     assert [row[:6] for row in rows] == [
         ["religion", "these identities", "+0.49", "+0.12 to +0.86", "0.19", "407"],
         ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97", "0.19", "4"],
@@ -366,7 +370,7 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     assert f"Any such identities. Nothing is claimed about other identities: {why}." in text
     assert "Without one group at a time, δ goes from −0.02 to +0.60 points." in text
     assert "stand for others" not in text
-    head, own, wider = table_of("All gaps", tables=given)
+    head, own, wider = table_of("In-group minus out-group", tables=given)
     assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
     assert wider[3:7] == ["–"] * 4
 
@@ -377,7 +381,7 @@ def test_a_headline_of_the_mixed_model_is_named_so() -> None:
     given = tables(gap=mixed)
     assert "δ = +0.51 points" in text_of(tables=given)
     assert "from 408 narratives and 1,591 ratings, by the mixed model." in text_of(tables=given)
-    [row] = table_of("All gaps", tables=given)[1:]
+    [row] = table_of("In-group minus out-group", tables=given)[1:]
     assert (row[0], row[2], row[-1]) == ("religion", "+0.51", "mixed")
 
 
@@ -386,7 +390,7 @@ def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
         gap=[gap_row(), gap_row(dimension="nationality", delta_points=0.3), gap_row(dimension="all", delta_points=0.4)]
     )
     page = Page(render(tables=given))
-    assert [row[0] for row in page.tables["All gaps: in-group minus out-group"][1:]] == [
+    assert [row[0] for row in page.tables["In-group minus out-group, in both scopes"][1:]] == [
         "religion",
         "nationality",
         "all dimensions",
@@ -412,9 +416,10 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
     assert "No gap larger than 0.80 points in either direction (90% interval)." in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
-    assert "margin" not in text.split("Configuration")[0]
+    assert "Against the margin" not in text
+    assert "No margin was set" in text
     assert "9.00" not in text
-    assert "No gap larger" not in text_of()
+    assert "No gap larger than 0" not in text_of()
 
 
 @pytest.mark.parametrize("verdict", ["no gap larger than the margin", "gap, smaller than the margin", "undecided"])
@@ -434,14 +439,14 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
 
 def test_refusal_gap_is_shown_in_percentage_points() -> None:
     rows = [missing_row("refused"), missing_row("failed", n_with_outcome=0), missing_row("missing", n_with_outcome=120)]
-    head, refused, either = table_of("Ratings that are missing", tables=tables(missing=rows))
+    head, refused, either = table_of("ratings that are missing", tables=tables(missing=rows))
     assert head[3] == "gap, percentage points"
     assert refused == ["refused", "1.0%", "12.5%", "−11.50", "−13.00 to −10.00", "< .001", "408"]
     assert either[0] == "no rating, for any reason"  # and none of what never happened
 
 
 def test_nothing_missing_needs_no_table_of_it() -> None:
-    assert "Ratings that are missing" not in text_of(tables=tables(missing=[missing_row("refused", n_with_outcome=0)]))
+    assert "ratings that are missing" not in text_of(tables=tables(missing=[missing_row("refused", n_with_outcome=0)]))
 
 
 def check_row(check: str, **values: object) -> dict[str, object]:
@@ -549,9 +554,6 @@ def test_everything_from_outside_is_escaped() -> None:
     manifest: Any = hostile(copy.deepcopy(MANIFEST))
     terms = [(ATTACK, "A"), (r"$\frac$", "B"), ('"><img src=x onerror=alert(1)>', "C")]
     name = f"religion{ATTACK}"
-    examples = pd.DataFrame(
-        [dict.fromkeys(RATINGS, "x") | {"response": "no </style></pre><b>", "intensity": math.nan, "dimension": name}]
-    ).assign(number_mass=math.nan, mode=math.nan, spread=math.nan)
     page = render(
         manifest=manifest,
         tables=tables(
@@ -568,25 +570,27 @@ def test_everything_from_outside_is_escaped() -> None:
         ),
         figures={"gaps": SVG, f"cells-{name}-origin": SVG, f"interaction-{name}-origin": SVG},
         remarks=[Note(name, "origin", ATTACK, ATTACK), Note(ATTACK, ATTACK, ATTACK, ATTACK)],
-        examples=examples,
     )
     parsed = Page(page)  # also checks that every tag is closed in order
-    assert {tag for tag, _ in parsed.tags}.isdisjoint({"script", "b", "iframe", "object", "link", "base", "form"})
+    assert {tag for tag, _ in parsed.tags}.isdisjoint({"b", "iframe", "object", "link", "base", "form"})
     assert len(parsed.all("style")) == 1
+    assert parsed.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
     assert len(parsed.all("img")) == 3
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert ATTACK in parsed.text
     assert f"{ATTACK} and </td><b>" in parsed.text
     assert r"$\frac$" in parsed.text
-    assert "no </style></pre><b>" in parsed.text
 
 
 def test_page_asks_the_network_for_nothing() -> None:
     page = render()
     parsed = Page(page)
     policies = [meta["content"] for meta in parsed.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    [script] = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policies == [
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{digest}'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
     ]
     assert parsed.tags.index(("style", {})) > next(k for k, tag in enumerate(parsed.tags) if "http-equiv" in tag[1])
     for tag, attributes in parsed.tags:
@@ -601,11 +605,22 @@ def test_page_asks_the_network_for_nothing() -> None:
 def test_figures_have_descriptions_and_sizes() -> None:
     images = Page(render()).all("img")
     assert [image["width"] for image in images] == ["480", "480", "480"]
-    gaps, cells, interaction = (image["alt"] for image in images)
-    assert "religion: +0.49, +0.12 to +0.86" in gaps
-    assert "from 60.0 (perceiver a Hindu, experiencer a Hindu) to 68.0" in cells
-    assert "3 perceivers in rows" in cells
-    assert "2 perceivers in rows" in interaction
+    alts = [image["alt"] for image in images]
+    assert "religion: +0.49, +0.12 to +0.86" in alts[0]
+    assert [alt.rpartition(" ")[2] for alt in alts[1:]] == ["tables/cells.csv."] * 2
+
+
+def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_before_details() -> None:
+    big = SVG + b" " * 3000
+    names = ["gaps", "cells-religion-origin", "interaction-religion-origin"]
+    page = render(figures=dict.fromkeys(names, big), max_figures=9000)
+    assert len(Page(page).all("img")) == 2
+    assert "Not in this file, for their size: interaction-religion-origin." in Page(page).text
+
+
+def test_a_figure_that_could_not_be_drawn_is_named() -> None:
+    text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
+    assert "Not drawn, for want of ratings that it needs: interaction, published, published-masked." in text
 
 
 def test_contents_lead_to_headings_with_unique_ids() -> None:
@@ -617,22 +632,12 @@ def test_contents_lead_to_headings_with_unique_ids() -> None:
     assert set(links) <= set(ids)
 
 
-def test_cells_table_marks_in_group_missing_and_sparse() -> None:
-    rows = cell_rows()
-    rows[1] |= {"mean": math.nan, "n_rated": 0}
-    rows[3] |= {"n_rated": 100}
-    page = render(tables=tables(cells=rows))
-    assert page.count('class="framed"') == 2
-    assert "<td>no rating</td>" in page
-    assert "<td>61.0*</td>" in page
-
-
 def test_elicitation_is_explained_in_words() -> None:
     assert "the rating is the mean of that distribution" in text_of()
     generate = MANIFEST | {"elicitation": {"method": "generate"}}
     assert "at temperature 0" in text_of(manifest=generate)
     outside = text_of(manifest=MANIFEST | {"elicitation": {"method": "outside"}})
-    assert "Ratings byanother tool, scale 0–100" in outside
+    assert "Elicitationanother tool, 0–100" in outside
     assert "on the same two files, whose hashes are in the manifest" in outside
     assert "ratings by another tool, analysed on 2026-11-21" in outside
     assert "model's files" not in outside
@@ -657,21 +662,6 @@ def test_prompt_manifest_command_and_citation_are_shown() -> None:
         "run of 2026-11-21",
     ):
         assert shown in text
-
-
-@pytest.mark.parametrize("method", ["expected", "generate"])
-def test_examples_are_shown_verbatim(method: str) -> None:
-    row = dict.fromkeys(RATINGS) | {
-        "perceiver": "a Hindu",
-        "status": "rated",
-        "intensity": 68.25,
-        "dimension": "religion",
-    }
-    row |= {"response": "68 of  100"} if method == "generate" else {"response": "", "number_mass": 0.07, "spread": 12.3}
-    text = text_of(examples=pd.DataFrame([row]))
-    assert "68.25" in text
-    assert ("response, verbatim" in text) == (method == "generate")
-    assert ("number mass" in text) or method == "generate"
 
 
 def without(*path: str) -> dict[str, Any]:
@@ -701,7 +691,6 @@ def test_everything_else_of_the_manifest_may_be_missing() -> None:
     text = text_of(manifest=least, figures={}, tables={"gap": tables()["gap"]})
     assert "not recorded" in text
     assert "An example prompt was not recorded." in text
-    assert "The heatmap of the cells was not drawn." in text
     assert "on the 0–10 scale" in text
 
 
@@ -726,12 +715,3 @@ def test_report_is_the_same_for_the_same_input_and_leaves_it_alone() -> None:
     assert render(tables=given) == render(tables=given)
     for name, table in given.items():
         pd.testing.assert_frame_equal(table, before[name])
-
-
-@pytest.mark.parametrize(
-    "change", [lambda t: t.astype({"in_group": "boolean"}), lambda t: t.assign(mean=np.float32(61))]
-)
-def test_dtypes_of_the_cells_do_not_matter(change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
-    given = tables()
-    given["cells"] = change(given["cells"])
-    assert "no rating" not in text_of(tables=given).split("How it was asked")[0].split("Dimension by dimension")[1]

@@ -51,8 +51,13 @@ def sloped(n, groups, seed=0, holes=0):
     return y
 
 
+def remarks_of(analysis):
+    """The remarks but for those on the number of narratives and of missing ratings, which have tests of their own."""
+    return [remark for remark in analysis.remarks if remark.code not in ("few_narratives", "many_missing")]
+
+
 def codes_of(analysis):
-    return [remark.code for remark in analysis.remarks]
+    return [remark.code for remark in remarks_of(analysis)]
 
 
 def row_of(analysis, estimator="contrast", dimension="religion", scope="narratives", table="gap"):
@@ -94,7 +99,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
-    assert analysis.remarks == ()
+    assert remarks_of(analysis) == []
 
 
 def test_the_dictionary_describes_each_column_of_each_table_once():
@@ -471,7 +476,7 @@ def test_an_identity_without_a_rating_is_left_out_of_the_mixed_model_and_remarke
     y, *_ = BAD["an identity without a rating"]
     analysis = analysis_of(build_ratings(y, list("ABCD")))
     assert codes_of(analysis) == ["unrated_identity", "incomplete_narratives", "published_not_estimable"]
-    assert "no rating at all with the experiencer 'person 3 of D'" in analysis.remarks[0].text
+    assert "no rating at all with the experiencer 'person 3 of D'" in remarks_of(analysis)[0].text
     without = analysis_of(build_ratings(y[:, :, :3], list("ABCD"), list("ABC")))
     row, oracle = row_of(analysis, "mixed"), row_of(without, "mixed")
     assert row[["delta_points", "se"]].tolist() == pytest.approx(oracle[["delta_points", "se"]].tolist(), rel=1e-6)
@@ -481,7 +486,7 @@ def test_empty_ratings_give_empty_tables():
     analysis = analysis_of(build_ratings(np.ones((1, 2, 2)), ["A", "B"]).iloc[:0], formula="intensity ~ in_group")
     assert all(table.empty and list(table.columns) == list(TABLES[name]) for name, table in analysis.tables.items())
     assert sorted(analysis.tables) == sorted(TABLES)
-    assert analysis.remarks == ()
+    assert remarks_of(analysis) == []
 
 
 def test_variant_without_a_scale_is_an_error():
@@ -514,7 +519,7 @@ def test_duplicate_prompts_and_unknown_statuses_are_errors():
 def test_gap_without_an_estimate_or_an_interval_is_remarked_once(y, groups, codes, text):
     analysis = analysis_of(build_ratings(y, list(groups)))
     assert codes_of(analysis) == codes
-    assert text in analysis.remarks[0].text
+    assert text in remarks_of(analysis)[0].text
 
 
 def test_no_complete_narrative_is_remarked_and_leaves_the_mixed_model():
@@ -522,7 +527,7 @@ def test_no_complete_narrative_is_remarked_and_leaves_the_mixed_model():
     y[:, 0, 0] = NAN
     analysis = analysis_of(build_ratings(y, list("ABC"), missing_status="unparseable"))
     assert codes_of(analysis) == ["incomplete_narratives", "published_not_estimable"]
-    text = analysis.remarks[0].text
+    text = remarks_of(analysis)[0].text
     assert text.startswith("Only 0 of 6 narratives (0%)")
     assert "δ uses all 48 ratings" in text
     assert "They alone" not in text
@@ -536,8 +541,8 @@ def test_under_80_percent_complete_narratives_are_remarked(n_holed, remarked):
     analysis = analysis_of(build_ratings(y, ["A", "B"], missing_status="failed"))
     assert codes_of(analysis) == ["incomplete_narratives"] * remarked
     if remarked:
-        assert "7 of 10 narratives (70%)" in analysis.remarks[0].text
-        assert f"They alone would give {points(row_of(analysis)['delta_points'])}." in analysis.remarks[0].text
+        assert "7 of 10 narratives (70%)" in remarks_of(analysis)[0].text
+        assert f"They alone would give {points(row_of(analysis)['delta_points'])}." in remarks_of(analysis)[0].text
 
 
 @pytest.mark.parametrize(("n_at_end", "remarked"), [(4, False), (5, True)])
@@ -548,7 +553,7 @@ def test_over_10_percent_at_an_end_of_the_scale_is_remarked(n_at_end, remarked, 
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
     assert codes_of(analysis) == ["scale_end"] * remarked
     if remarked:
-        assert f"12% of the ratings are at the end {end} of" in analysis.remarks[0].text
+        assert f"12% of the ratings are at the end {end} of" in remarks_of(analysis)[0].text
 
 
 @pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, True)])
@@ -558,7 +563,7 @@ def test_a_refusal_gap_of_over_one_point_is_remarked(n_refused, remarked):
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
     assert codes_of(analysis) == ["refusal_gap"] * remarked
     if remarked:
-        assert "0% of in-group and 1.5% of out-group prompts, a refusal gap of −1.50" in analysis.remarks[0].text
+        assert "0% of in-group and 1.5% of out-group prompts, a refusal gap of −1.50" in remarks_of(analysis)[0].text
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():
@@ -597,4 +602,22 @@ def test_each_variant_is_judged_on_its_own_scale():
     y = ratings_between(2, 8, (5, 2, 2))
     y[:, 0, 0] = 10
     analysis = analysis_of(build_ratings(y, ["A", "B"]), build_ratings(y, ["A", "B"], variant="10-scale"))
-    assert [(remark.variant, remark.code) for remark in analysis.remarks] == [("10-scale", "scale_end")]
+    assert [(remark.variant, remark.code) for remark in remarks_of(analysis)] == [("10-scale", "scale_end")]
+
+
+@pytest.mark.parametrize(("n", "remarked"), [(19, True), (20, False)])
+def test_under_20_narratives_are_remarked(n, remarked):
+    analysis = analysis_of(build_ratings(ratings_between(20, 80, (n, 3, 3)), list("ABC")))
+    assert ("few_narratives" in [remark.code for remark in analysis.remarks]) == remarked
+    if remarked:
+        assert "δ comes from 19 narratives" in analysis.remarks[0].text
+
+
+@pytest.mark.parametrize(("n_missing", "remarked"), [(20, False), (21, True), (200, False)])
+def test_over_10_percent_of_prompts_without_a_rating_are_remarked(n_missing, remarked):
+    """Of 50 · 2 · 2 prompts; where none is rated, another remark says so."""
+    y = ratings_between(20, 80, (50, 2, 2))
+    y.reshape(-1)[:n_missing] = np.nan
+    analysis = analysis_of(build_ratings(y, list("AB")))
+    texts = [remark.text for remark in analysis.remarks if remark.code == "many_missing"]
+    assert [text.startswith("21 of 200 prompts between identities (10.5%)") for text in texts] == [True] * remarked

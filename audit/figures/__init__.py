@@ -1,0 +1,14 @@
+"""Tables to figures, by seaborn and matplotlib: what the report shows, and what a paper can print.
+
+Nothing here opens a file or a window: every ``plot_…`` takes tables of :mod:`audit.schema` and returns a
+`matplotlib.figure.Figure` that pyplot does not know; :func:`audit.figures.style.figure_bytes` turns one into bytes, the
+same bytes for the same table. All text that comes from a table is drawn as plain text, never as mathematics, and what
+is missing is never drawn as 0. A figure that can not be drawn is an error with a sentence, not an empty picture.
+
+- :mod:`~audit.figures.heatmaps`: the cells of one dimension: means, what δ is made of, the published form, refusals;
+  :mod:`~audit.figures.matrix` is the form that they share.
+- :mod:`~audit.figures.forests`: gaps with their intervals: by dimension, by member of a family, between variants.
+- :mod:`~audit.figures.distributions`: narratives' own gaps, ratings, and the published null.
+- :mod:`~audit.figures.specification`: δ over all the ways in which it was measured.
+- :mod:`~audit.figures.style`: what all of them share: colours, fonts, sizes, bytes.
+"""

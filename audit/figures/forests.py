@@ -1,0 +1,294 @@
+"""Forest plots: gaps with their intervals, one below the other, and each written beside it.
+
+One routine draws the headline by dimension, the members of a family, and the differences between variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from audit.errors import NotEstimableError
+from audit.figures.style import (
+    BLUE,
+    FAINT,
+    INK,
+    LEADING,
+    MUTED,
+    PAD,
+    SMALL,
+    TEXT,
+    drawing,
+    extent,
+    fill,
+    new_figure,
+    place_axes,
+    plain,
+    write_ticks,
+)
+from audit.wording import MISSING, coverage, dimension_title, interval, points
+
+_PLOT: Final = 2.7
+"""Width of the part with the marks, in inches."""
+_AT_MOST: Final = 60
+_ORDERED: Final = frozenset({"valence", "degree", "uplift"})
+"""Families whose members have an order of their own; those of the others stand by their gap."""
+
+
+def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None) -> Figure:
+    """Draw each dimension's δ with its interval, in scale points, with a line at 0.
+
+    Parameters
+    ----------
+    gap
+        The `schema.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
+        estimated keeps its row, which says so.
+    confidence
+        Coverage of the table's intervals, for the axis to name.
+    margin
+        Gap that counts as too small to matter, in points: a band on either side of 0.
+
+    Raises
+    ------
+    ValueError
+        If the table has no headline.
+    """
+    rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
+    if rows.empty:
+        raise ValueError("the gap table has no headline row to draw")
+    several = rows["variant"].nunique() > 1
+    names = [
+        dimension_title(str(name)) + (f", {variant}" if several else "")
+        for name, variant in zip(rows["dimension"], rows["variant"], strict=True)
+    ]
+    return _forest(
+        _Forest(
+            rows=_rows(names, rows, estimate="delta_points"),
+            axis=f"δ in scale points (in-group minus out-group) and its {coverage(confidence)} interval",
+            margin=margin,
+        )
+    )
+
+
+def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Figure:
+    """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
+
+    Filled marks are those whose p, corrected for the family, is below 1 − `confidence`. Members stand by their
+    contrast, the largest first, but for families with an order of their own (valence, degree, uplift).
+
+    Parameters
+    ----------
+    families
+        Rows of the `schema.FAMILIES` table, of one dimension and one variant.
+    family
+        Which of its families: ``emotion``, ``group``, ``cluster`` ... Of more than 60 members the 60 furthest from 0
+        are drawn, and the figure says so.
+    confidence
+        Coverage of the table's intervals.
+
+    Raises
+    ------
+    ValueError
+        If the table has no such family, or several dimensions or variants.
+    NotEstimableError
+        If no member could be estimated.
+    """
+    members = families.loc[families["family"] == family]
+    if members.empty:
+        raise ValueError(f"the table of families has no family {family!r} to draw")
+    for name in ("dimension", "variant"):
+        if members[name].nunique() > 1:
+            found = ", ".join(sorted(map(str, members[name].unique())))
+            raise ValueError(f"a family of one {name} is drawn at a time, and there are several: {found}")
+    if not np.isfinite(members["delta_points"]).any():
+        raise NotEstimableError(f"no member of the family {family!r} could be estimated: {_note_of(members)}")
+    n_all = len(members)
+    chosen = members.loc[members["delta_points"].abs().sort_values(ascending=False, kind="stable").index[:_AT_MOST]]
+    chosen = chosen.sort_index() if family in _ORDERED else chosen.sort_values("delta_points", ascending=False)
+    partners = chosen["partner"].fillna("").astype(str)
+    names = [
+        f"{member} {MISSING} {partner}" if partner else str(member)
+        for member, partner in zip(chosen["member"], partners, strict=True)
+    ]
+    notes = _significance_notes(chosen, confidence=confidence, method=str(chosen["method"].iloc[0]))
+    if n_all > _AT_MOST:
+        notes = (*notes, f"The {_AT_MOST} of {n_all} that are furthest from 0.")
+    return _forest(
+        _Forest(
+            rows=_rows(names, chosen, estimate="delta_points", alpha=1 - confidence),
+            axis=f"gap in scale points and its {coverage(confidence)} interval, not corrected",
+            notes=notes,
+        )
+    )
+
+
+def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
+    """Draw paired differences of δ between variants (or strategies, or models).
+
+    Parameters
+    ----------
+    comparisons
+        Rows of the `schema.COMPARISONS` table in one unit. Filled marks are those whose p, corrected for the
+        comparisons within the dimension, is below 1 − `confidence`.
+    confidence
+        Coverage of the table's intervals.
+
+    Raises
+    ------
+    ValueError
+        If there are no comparisons, or they are in several units, which have no axis in common.
+    NotEstimableError
+        If no difference could be estimated.
+    """
+    if comparisons.empty:
+        raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
+    units = sorted(map(str, comparisons["unit"].unique()))
+    if len(units) > 1:
+        raise ValueError(f"comparisons in one unit are drawn at a time, and there are several: {', '.join(units)}")
+    if not np.isfinite(comparisons["delta_change"]).any():
+        raise NotEstimableError(f"no difference between variants could be estimated: {_note_of(comparisons)}")
+    several = comparisons["dimension"].nunique() > 1
+    names = [
+        (f"{dimension_title(str(dimension))}: " if several else "") + f"{first} minus {second}"
+        for dimension, first, second in zip(
+            comparisons["dimension"], comparisons["first"], comparisons["second"], strict=True
+        )
+    ]
+    unit = "scale points" if units[0] == "points" else units[0]
+    return _forest(
+        _Forest(
+            rows=_rows(names, comparisons, estimate="delta_change", alpha=1 - confidence),
+            axis=f"difference of two δ, in {unit}, and its {coverage(confidence)} interval, not corrected",
+            notes=_significance_notes(
+                comparisons, confidence=confidence, method=str(comparisons["method"].dropna().iloc[0])
+            ),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Rows from the top, of the columns name, estimate, low, high and filled."""
+
+    rows: pd.DataFrame
+    axis: str
+    notes: tuple[str, ...] = ()
+    margin: float | None = None
+
+
+def _rows(names: Sequence[str], table: pd.DataFrame, *, estimate: str, alpha: float | None = None) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "name": list(names),
+            "estimate": table[estimate].to_numpy(dtype=float),
+            "low": table["ci_low"].to_numpy(dtype=float),
+            "high": table["ci_high"].to_numpy(dtype=float),
+            "filled": True if alpha is None else table["p_adjusted"].to_numpy(dtype=float) < alpha,
+        }
+    )
+
+
+def _significance_notes(table: pd.DataFrame, *, confidence: float, method: str) -> tuple[str, ...]:
+    level = f"{1 - confidence:.6g}".removeprefix("0")
+    if not np.isfinite(table["p_adjusted"].to_numpy(dtype=float)).any():
+        return (f"\N{WHITE CIRCLE} no p value, and so no correction ({method}).",)
+    return (f"\N{BLACK CIRCLE} p < {level} after correction ({method})   \N{WHITE CIRCLE} not so, or without a p.",)
+
+
+def _note_of(table: pd.DataFrame) -> str:
+    notes = [str(note) for note in table["note"].dropna() if str(note)]
+    return notes[0] if notes else "the table does not say why"
+
+
+def _forest(forest: _Forest) -> Figure:
+    rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
+    names = [plain(name, width=26, lines=2 if len(rows) > 8 else 3) for name in rows["name"]]
+    words = [_written(*ends) for ends in zip(rows["estimate"], rows["low"], rows["high"], strict=True)]
+    tallest = max(name.count("\n") + 1 for name in names)
+    step = max(0.19 if len(rows) > 12 else 0.26, LEADING * TEXT / 72 * tallest + 0.05)
+    left = PAD + extent(names, size=TEXT)[0] + 0.08
+    right = 0.12 + extent(words, size=TEXT)[0] + PAD
+    width = left + _PLOT + right
+    axis = fill(forest.axis, width=_PLOT + right, size=TEXT)
+    note = "\n".join(fill(line, width=width - 2 * PAD, size=SMALL) for line in forest.notes)
+    note_height = LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.06 if note else 0.0
+    below = PAD + note_height + LEADING * TEXT / 72 * (axis.count("\n") + 1) + 0.19
+    above = PAD + (0.18 if forest.margin is not None else 0.04)
+    with drawing():
+        figure = new_figure(width, above + len(rows) * step + below)
+        axes = place_axes(figure, left, below, _PLOT, len(rows) * step)
+        axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
+        if forest.margin is not None:
+            _draw_margin(axes, forest.margin)
+        bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
+        axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
+        for filled, face in ((True, BLUE), (False, "white")):
+            sns.scatterplot(
+                data=rows.loc[(rows["filled"] == filled) & rows["estimate"].notna()],
+                x="estimate",
+                y="row",
+                facecolor=face,
+                edgecolor=BLUE,
+                linewidth=1.2,
+                s=20,
+                legend=False,
+                zorder=3,
+                gid="filled" if filled else "hollow",
+                ax=axes,
+            )
+        _set_axis(axes, rows, margin=forest.margin)
+        axes.set_yticks(rows["row"], names)
+        for label in axes.get_yticklabels():
+            label.set_multialignment("right")
+        for row, text in zip(rows["row"], words, strict=True):
+            axes.text(1 + 0.12 / _PLOT, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
+        axes.set_xlabel(axis, loc="left", labelpad=3)
+        axes.set_ylabel("")
+        if note:
+            height = figure.get_figheight()
+            figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
+    return figure
+
+
+def _written(estimate: float, low: float, high: float) -> str:
+    if not np.isfinite(estimate):
+        return "not estimable"
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return f"{points(estimate)}, no interval"
+    return f"{points(estimate)}  [{interval(low, high)}]"
+
+
+def _draw_margin(axes: Axes, margin: float) -> None:
+    axes.axvspan(-margin, margin, color=FAINT, linewidth=0, zorder=0, gid="margin")
+    axes.text(
+        0,
+        1.0,
+        f"margin: {points(margin, signed=False)} points either way",
+        transform=axes.get_xaxis_transform(),
+        ha="center",
+        va="bottom",
+        fontsize=SMALL,
+        color=MUTED,
+    )
+
+
+def _set_axis(axes: Axes, rows: pd.DataFrame, *, margin: float | None) -> None:
+    ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
+    low = min(float(np.nanmin(ends, initial=0.0)), -(margin or 0.0))
+    high = max(float(np.nanmax(ends, initial=0.0)), margin or 0.0)
+    span = high - low if high - low > 1e-9 else 1.0
+    axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    write_ticks(axes.xaxis, signed=True)
+    axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6, zorder=0)
+    axes.set_axisbelow(True)
+    sns.despine(ax=axes, left=True)

@@ -1,0 +1,443 @@
+import json
+import math
+import re
+from html.parser import HTMLParser
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+import pytest
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from audit.report.explore import INK, Asked, explore
+from audit.schema import CELL_EMOTIONS, CELLS, FAMILIES, NARRATIVES, PUBLISHED_CELLS, RATINGS
+from audit.wording import fixed, rate
+
+FOLDER = resources.files("audit.report")
+KEYS = ["dimension", "variant", "perceiver", "experiencer"]
+TERMS = {"a Hindu": "Hindu", "a Muslim": "Muslim", "a Muslim person": "Muslim", "a person": "unspecified"}
+ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><!--\u2028&\u202e\x07\N{PILE OF POO}"
+
+
+def text_of(file):
+    return FOLDER.joinpath(file).read_text("utf-8")
+
+
+def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimensions=("religion",), seed=1, **columns):
+    """Cross everything in a run's order: dimension, perceiver, experiencer, narrative."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            "dimension": dimension,
+            "variant": "origin",
+            "narrative_id": f"t{number}",
+            "emotion": emotions[number % len(emotions)],
+            "perceiver": perceiver,
+            "experiencer": experiencer,
+            "perceiver_group": terms[perceiver],
+            "experiencer_group": terms[experiencer],
+        }
+        for dimension in dimensions
+        for perceiver in terms
+        for experiencer in terms
+        for number in range(n_narratives)
+    ]
+    ratings = pd.DataFrame(rows)
+    baseline = ratings[["perceiver_group", "experiencer_group"]].eq("unspecified").any(axis=1)
+    same = ratings["perceiver_group"] == ratings["experiencer_group"]
+    n = len(ratings)
+    ratings = ratings.assign(
+        prompt_index=range(n),
+        in_group=same.astype("boolean").mask(baseline),
+        n_shared=same.astype("Int8").mask(baseline),
+        status="rated",
+        intensity=rng.uniform(0, 100, n),
+        response="",
+        number_mass=rng.uniform(0, 1, n),
+        mode=rng.integers(0, 101, n).astype(float),
+        spread=1.0,
+    ).assign(**columns)
+    return ratings[list(RATINGS)]
+
+
+def make_tables(ratings, **others):
+    """Describe ratings as the words of the schema have it, by pandas alone."""
+    flags = {f"n_{status}": ratings["status"] == status for status in ("rated", "refused", "unparseable", "failed")}
+    flagged = ratings.assign(n_prompts=1, mean=ratings["intensity"], sd=ratings["intensity"], **flags)
+    how = {"mean": "mean", "sd": "std", "n_prompts": "sum", **dict.fromkeys(flags, "sum")}
+
+    def grouped(*keys, **more):
+        return flagged.groupby(list(keys), sort=False, observed=True).agg(how | more).reset_index()
+
+    cells = grouped(*KEYS, **dict.fromkeys(("perceiver_group", "experiencer_group", "in_group", "n_shared"), "first"))
+    cells = cells.assign(
+        refusal_rate=cells["n_refused"] / cells["n_prompts"],
+        unparseable_rate=cells["n_unparseable"] / cells["n_prompts"],
+    )
+    narratives = grouped("dimension", "variant", "narrative_id", "emotion").assign(contrast_points=math.nan)
+    narratives["contrast_points"] = np.linspace(-3, 3, len(narratives))
+    published = cells[KEYS].assign(z=(cells["mean"] - 50) / 10, p_perceiver=0.03, p_experiencer=0.0001)
+    published["shown"] = np.arange(len(cells)) % 2 == 0
+    pair = dict.fromkeys(FAMILIES, math.nan) | {
+        "dimension": "religion", "variant": "origin", "family": "pair", "member": "Muslim", "partner": "Hindu",
+        "delta_points": -1.25, "ci_low": -2.0, "ci_high": -0.5, "p": 0.01, "p_adjusted": 0.06, "method": "Holm",
+        "family_size": 6, "note": "",
+    }  # fmt: skip
+    tables = {
+        "cells": cells[list(CELLS)],
+        "cell_emotions": grouped(*KEYS, "emotion")[list(CELL_EMOTIONS)],
+        "narratives": narratives[list(NARRATIVES)],
+        "published_cells": published[list(PUBLISHED_CELLS)],
+        "families": pd.DataFrame([pair]),
+    }
+    return tables | others
+
+
+def make_asked(ratings, text=lambda name: f"Story of {name}: the road was closed."):
+    """Ask as a template would: the narrative stands in the user message, identities around it."""
+    rows = ratings.set_index("prompt_index")
+
+    def asked(index):
+        row = rows.loc[index]
+        story = text(row["narrative_id"])
+        user = f'{row["experiencer"]} says: "{story}" How much {row["emotion"]}?'
+        return Asked(f"You are {row['perceiver']}.", user, story)
+
+    return asked
+
+
+def make_explorer(ratings, *, asked=None, **options):
+    tables = options.pop("tables", None) or make_tables(ratings)
+    return explore(ratings, tables, **({"low": 0, "high": 100, "seed": 0, "asked": asked} | options))
+
+
+def render(explorer):
+    environment = Environment(
+        loader=FunctionLoader(text_of), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return str(environment.get_template("explore.html.j2").module.explore(explorer))
+
+
+def unpack(payload, name):
+    """Read a packed table back, group by group, as lists of rows."""
+    alphabet = {letter: value for value, letter in enumerate(payload["alphabet"])}
+    groups = []
+    for group, n in enumerate(payload[name]["n"]):
+        rows = [{} for _ in range(n)]
+        for column, packed in payload[name]["columns"].items():
+            stretch = packed["s"][packed["at"][group]]
+            for place, row in enumerate(rows):
+                code = 0
+                for letter in stretch[place * packed["w"] : (place + 1) * packed["w"]]:
+                    code = code * len(alphabet) + alphabet[letter]
+                row[column] = code if packed["of"] is None else packed["of"][code]
+        groups.append(rows)
+    return groups
+
+
+def held_ratings(explorer):
+    """Yield what the file says of each rating: (prompt_index, everything it was, its prompt or None)."""
+    payload = json.loads(explorer.payload)
+    (cells,) = unpack(payload, "cells")
+    for place, rows in enumerate(unpack(payload, "ratings")):
+        for row in rows:
+            narrative_id, emotion, text = payload["narratives"][row["narrative"]]
+            cell = cells[place]
+            dimension, variant = payload["parts"][cell["part"]][1:]
+            says = [dimension, variant, narrative_id, emotion, cell["perceiver"], cell["experiencer"], row["status"]]
+            prompt = None
+            if "frame" in row:
+                before, after, cut = row["frame"]
+                rest = text.encode("utf-16-le")[2 * cut :].decode("utf-16-le") if cut >= 0 else ""
+                prompt = Asked(row["system"], before + rest + after, text)
+            numbers = [row["intensity"], row["number_mass"], row["mode"], row["response"]]
+            yield payload["first"][place] + row["offset"], [*says, *numbers], prompt
+
+
+def expected_rows(ratings):
+    names = ["dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "status"]
+    return {
+        row["prompt_index"]: [
+            *(str(row[name]) for name in names),
+            fixed(row["intensity"], decimals=2),
+            rate(row["number_mass"]),
+            "–" if math.isnan(row["mode"]) else f"{row['mode']:g}",
+            row["response"],
+        ]
+        for row in ratings.to_dict("records")
+    }
+
+
+class Numbers(HTMLParser):
+    """Collects what each <data> says: its place, its value and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self._open = {}, None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self._open = dict(attrs) if tag == "data" else None
+
+    def handle_data(self, data):
+        if self._open is not None:
+            self.found[self._open["data-at"]] = (self._open["value"], data)
+            self._open = None
+
+
+# --- The heatmaps ----------------------------------------------------------------------------------------------------
+
+
+def test_every_mean_is_on_the_page_unrounded_under_its_place_in_the_table():
+    ratings = make_ratings(dimensions=("religion", "nationality"))
+    explorer = make_explorer(ratings)
+    means = make_tables(ratings)["cells"]["mean"]
+    assert Numbers(render(explorer)).found == {
+        f"cells:{row}:mean": (repr(float(mean)), f"{mean:.1f}") for row, mean in enumerate(means)
+    }
+
+
+def test_a_pair_without_a_rating_has_no_number_and_no_colour():
+    ratings = make_ratings()
+    silent = (ratings["perceiver"] == "a Hindu") & (ratings["experiencer"] == "a Muslim")
+    ratings = ratings.assign(
+        status=ratings["status"].mask(silent, "refused"), intensity=ratings["intensity"].mask(silent)
+    )
+    explorer = make_explorer(ratings)
+    page = render(explorer)
+    assert "cells:1:mean" not in Numbers(page).found
+    assert re.findall(r'data-cell="(\d+)" class="unrated"', page) == ["1"]
+    (cells,) = unpack(json.loads(explorer.payload), "cells")
+    assert [cells[1][name] for name in ("mean", "missing", "refused", "n_refused")] == ["–", "100%", "100%", "6"]
+    # Without a mean for every pair, no main effect can be taken out of any.
+    assert {cell["interaction"] for cell in cells} == {"–"}
+
+
+def test_the_interaction_is_what_is_left_without_row_and_column_means():
+    terms = {"a": "A", "b": "B"}
+    ratings = make_ratings(1, terms=terms, intensity=[10.0, 20.0, 30.0, 60.0])
+    (cells,) = unpack(json.loads(make_explorer(ratings).payload), "cells")
+    # Rows 15, 45; columns 20, 40; grand mean 30: 10 - 15 - 20 + 30 = 5, and by symmetry ±5.
+    assert [cell["interaction"] for cell in cells] == ["+5.0", "−5.0", "−5.0", "+5.0"]
+
+
+def test_terms_of_a_group_and_groups_of_a_cluster_stand_under_a_bracket():
+    page = render(make_explorer(make_ratings(), clusters={"religion": {"Hindu": "East", "Muslim": "West"}}))
+    spans = re.findall(r'scope="(\w+)" class="bracket" (\w+)="(\d)"><bdi>(\w+)', page)
+    assert spans[:4] == [
+        ("colgroup", "colspan", "1", "East"),
+        ("colgroup", "colspan", "2", "West"),
+        ("colgroup", "colspan", "1", "Hindu"),
+        ("colgroup", "colspan", "2", "Muslim"),
+    ]
+    assert {span[1:] for span in spans if span[0] == "rowgroup"} == {
+        ("rowspan", "1", "East"), ("rowspan", "2", "West"), ("rowspan", "1", "Hindu"), ("rowspan", "2", "Muslim"),
+    }  # fmt: skip
+
+
+def test_a_cluster_s_groups_are_placed_together_and_keep_their_rows():
+    terms = {"a": "A", "b": "B", "c": "C"}
+    ratings = make_ratings(2, terms=terms)
+    explorer = make_explorer(ratings, clusters={"religion": {"A": "x", "B": "y", "C": "x"}})
+    (heatmap,) = explorer.heatmaps
+    assert [label for label, _ in heatmap.columns] == ["a", "c", "b"]
+    assert [[cell.row for cell in row.cells] for body in heatmap.bodies for row in body] == [
+        [0, 2, 1],
+        [6, 8, 7],
+        [3, 5, 4],
+    ]
+
+
+def luminance(colour):
+    # WCAG 2.2, relative luminance.
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["sequential", "diverging"])
+def test_numbers_stand_out_from_every_colour_by_4_5_to_1(name, mode):
+    colours = json.loads(make_explorer(make_ratings()).payload)["palettes"][name][mode]
+    ink = luminance(INK[mode])
+    ratios = [(max(ink, luminance(c)) + 0.05) / (min(ink, luminance(c)) + 0.05) for c in colours]
+    assert len(ratios) == 41
+    assert min(ratios) >= 4.5
+
+
+def test_the_style_sheet_writes_the_numbers_in_that_ink():
+    assert re.findall(r"--cell-ink: (#\w+)", text_of("explore.css")) == [INK[0], INK[1], INK[0]]
+
+
+def test_the_gap_of_two_groups_is_said_in_either_order():
+    (cells,) = unpack(json.loads(make_explorer(make_ratings()).payload), "cells")
+    said = {(cell["perceiver"], cell["experiencer"]): cell["gap"] for cell in cells}
+    assert said["a Hindu", "a Muslim"] == said["a Muslim", "a Hindu"]
+    assert said["a Hindu", "a Muslim"] == [
+        "Muslim",
+        "Hindu",
+        "−1.25 points; 95% interval −2.00 to −0.50; p = .010; p = .060 when corrected for 6 tests (Holm)",
+    ]
+    assert said["a Hindu", "a Hindu"] is None
+
+
+def test_emotions_of_every_pair_are_there():
+    ratings = make_ratings()
+    emotions = unpack(json.loads(make_explorer(ratings).payload), "emotions")
+    first = ratings.loc[(ratings["perceiver"] == "a Hindu") & (ratings["experiencer"] == "a Hindu")]
+    means = first.groupby("emotion")["intensity"].mean()
+    assert [(row["emotion"], row["mean"], row["n_rated"], row["n_prompts"]) for row in emotions[0]] == [
+        (emotion, f"{mean:.2f}", "3", "3") for emotion, mean in means.items()
+    ]
+    assert len(emotions) == 16
+
+
+# --- The ratings -----------------------------------------------------------------------------------------------------
+
+
+def irregular(ratings):
+    """Drop rows, shuffle the rest and number them anew, as a table of another tool may be."""
+    kept = ratings.sample(frac=0.7, random_state=3).reset_index(drop=True)
+    return kept.assign(prompt_index=range(len(kept)))
+
+
+@pytest.mark.parametrize("change", [lambda r: r, irregular], ids=["crossed", "irregular"])
+@pytest.mark.parametrize("categorical", [False, True])
+def test_the_file_says_of_each_rating_what_the_table_says(change, categorical):
+    ratings = make_ratings(30, dimensions=("religion", "nationality"))
+    declined = np.arange(len(ratings)) % 7 == 3
+    ratings = change(
+        ratings.assign(
+            status=np.where(declined, "refused", "rated"),
+            intensity=ratings["intensity"].mask(declined),
+            mode=ratings["mode"].mask(declined),
+            response=np.where(declined, "I would rather not.", ""),
+        )
+    )
+    asked = make_asked(ratings)
+    if categorical:
+        words = ["dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "status"]
+        ratings = ratings.astype(dict.fromkeys(words, "category"))
+    tables = make_tables(ratings)
+    before = {name: table.copy() for name, table in {"ratings": ratings, **tables}.items()}
+    explorer = make_explorer(ratings, tables=tables, asked=asked)
+    found = {index: (says, prompt) for index, says, prompt in held_ratings(explorer)}
+    assert {index: says for index, (says, _) in found.items()} == expected_rows(ratings)
+    assert all(prompt == asked(index) for index, (_, prompt) in found.items())
+    for name, table in {"ratings": ratings, **tables}.items():
+        pd.testing.assert_frame_equal(table, before[name])
+    assert make_explorer(ratings, tables=tables, asked=asked) == explorer
+
+
+@pytest.mark.parametrize(
+    ("user", "narrative"),
+    [
+        ("Tell. I saw it. Now.", "I saw it."),
+        ("A Muslim \U0001f600 saw it. How?", "The person \U0001f600 saw it."),
+        ("something else", "I saw it."),
+        ("no narrative", ""),
+        ("aaaa", "a"),
+        ("\U0001f600 x\ny", "\U0001f600 x\ny"),
+    ],
+    ids=["in it", "begins otherwise", "not in it", "empty", "many times", "all of it"],
+)
+def test_a_prompt_is_rebuilt_to_the_letter_however_it_holds_the_narrative(user, narrative):
+    explorer = make_explorer(make_ratings(2), asked=lambda index: Asked("", user, narrative))
+    assert {prompt for _, _, prompt in held_ratings(explorer)} == {Asked("", user, narrative)}
+
+
+def test_a_sample_is_of_whole_narratives_evenly_over_emotions():
+    emotions = ("joy", "fear", "fear", "fear")
+    ratings = make_ratings(40, emotions=emotions)
+    explorer = make_explorer(ratings, max_ratings=11 * 16)
+    held = pd.DataFrame([says for _, says, _ in held_ratings(explorer)])
+    per_narrative = held.groupby([2, 3]).size()
+    assert set(per_narrative) == {16}
+    assert per_narrative.groupby(level=1).size().to_dict() in ({"joy": 6, "fear": 5}, {"joy": 5, "fear": 6})
+    assert explorer.sample == (
+        "ratings of 11 of 40 narratives (176 of 640) are in this file, drawn at random, evenly over emotions (seed 0); "
+        "all are in ratings/"
+    )
+    payload = json.loads(explorer.payload)
+    # What is aggregated is of all of them, and the narratives' own contrasts are of those in the file.
+    assert {cell["n_prompts"] for cell in unpack(payload, "cells")[0]} == {"40"}
+    (contrasts,) = unpack(payload, "contrasts")
+    assert {payload["narratives"][row["narrative"]][0] for row in contrasts} == set(held[2])
+
+
+def test_the_draw_is_the_seed_s_whatever_the_order_of_the_rows():
+    ratings = make_ratings(40)
+    tables = make_tables(ratings)
+
+    def drawn(rows, seed):
+        return {says[2] for _, says, _ in held_ratings(make_explorer(rows, tables=tables, seed=seed, max_ratings=96))}
+
+    assert drawn(ratings, 0) == drawn(ratings.sample(frac=1, random_state=1), 0)
+    assert drawn(ratings, 0) != drawn(ratings, 1)
+
+
+@pytest.mark.parametrize("max_bytes", [60_000, 30_000, 1])
+def test_the_text_stays_within_its_bytes(max_bytes):
+    ratings = make_ratings(60)
+    ratings = ratings.assign(response=[f"{index} \N{PILE OF POO}" * 9 for index in ratings["prompt_index"]])
+    explorer = make_explorer(ratings, asked=make_asked(ratings, text=lambda name: name * 99), max_bytes=max_bytes)
+    n_held = len(list(held_ratings(explorer)))
+    assert n_held % 16 == 0
+    assert n_held < len(ratings)
+    # Cells and emotions are never left out, however little room there is.
+    assert len(explorer.payload.encode()) <= max_bytes or n_held == 0
+
+
+def test_all_ratings_are_in_the_file_if_they_fit():
+    assert make_explorer(make_ratings()).sample == "all 96 ratings of 6 narratives are in this file"
+
+
+def test_a_rating_takes_few_bytes():
+    ratings = make_ratings(400)
+    explorer = make_explorer(ratings.assign(intensity=ratings["intensity"].round()), asked=make_asked(ratings))
+    # Two letters each for intensity, number mass and mode; narratives, frames and what else occurs are there once.
+    assert len(explorer.payload) < 15 * len(ratings)
+
+
+def test_a_long_text_is_cut_and_says_so():
+    ratings = make_ratings(1, response="x" * 100_000)
+    payload = json.loads(make_explorer(ratings).payload)
+    assert payload["ratings"]["columns"]["response"]["of"] == [["x" * 20_000, "cut here: 100,000 characters"]]
+
+
+@pytest.mark.parametrize("text", [ATTACK, "\ud800 alone", "\x00\x1b[31m"])
+def test_no_text_can_end_the_script_element(text):
+    ratings = make_ratings(2)
+    page = render(make_explorer(ratings, asked=make_asked(ratings, text=lambda name: text)))
+    payload = re.search(r'<script type="application/json" id="explore-data">(.*?)</script>', page, re.DOTALL)[1]
+    assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", payload)
+    shown = text.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
+    assert [narrative[2] for narrative in json.loads(payload)["narratives"]] == [shown, shown]
+
+
+def test_without_prompts_the_page_says_why():
+    page = render(make_explorer(make_ratings(), no_prompts="another tool collected the ratings"))
+    assert page.count("not in this file: another tool collected the ratings.") == 2
+    assert "system" not in json.loads(make_explorer(make_ratings()).payload)["ratings"]["columns"]
+
+
+def test_names_are_escaped_and_kept_apart_from_the_text_around_them():
+    terms = {ATTACK: "A", "b": "B"}
+    page = render(make_explorer(make_ratings(1, terms=terms)))
+    assert "<img" not in page
+    assert page.count("<bdi>&lt;/script&gt;&lt;img") == 2
+
+
+def test_a_rating_of_an_unknown_pair_is_refused():
+    ratings = make_ratings()
+    tables = make_tables(ratings.loc[ratings["perceiver"] != "a Hindu"])
+    with pytest.raises(ValueError, match=r"a Hindu.*is not among the cells"):
+        make_explorer(ratings, tables=tables)
+
+
+def test_the_script_is_small_and_makes_no_markup_from_text():
+    script = text_of("explore.js")
+    assert len(script.encode()) < 20_000
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|fetch\(|localStorage", script
+    )

@@ -1,0 +1,263 @@
+"""The explorer in a browser: what opens, moves, filters and sorts, under the page's own Content-Security-Policy."""
+
+import base64
+import hashlib
+import os
+import shutil
+
+import numpy as np
+import pytest
+from test_explore import ATTACK, make_asked, make_explorer, make_ratings, render, text_of
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine; name one in CHROMIUM"),
+]
+LONG_TASKS = "new PerformanceObserver((l) => l.getEntries().forEach((e) => (window.tasks ??= []).push(e.duration)))"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium, tmp_path):
+    """Open an explorer in a page as strict as the report's; whatever the browser complains of fails the test."""
+    complaints, contexts = [], []
+
+    def opened(explorer, *, width=1280, script=True, **options):
+        code = text_of("explore.js")
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+        (tmp_path / "page.html").write_text(
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report</title>'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            f'<meta name="viewport" content="width=device-width"><style>{text_of("style.css")}{text_of("explore.css")}'
+            f"</style></head><body><main><h1>Report</h1><h2>Explore</h2>{render(explorer)}</main>"
+            f"<script>{code}</script></body></html>",
+            encoding="utf-8",
+        )
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, java_script_enabled=script, offline=True, **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(f"{LONG_TASKS}.observe({{ type: 'longtask', buffered: true }})")
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto((tmp_path / "page.html").as_uri())
+        if script:
+            page.wait_for_selector(".list-foot")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    """Return 1,920 ratings of two dimensions, 30 narratives, every ninth refused."""
+    ratings = make_ratings(60, dimensions=("religion", "nationality"))
+    refused = np.arange(len(ratings)) % 9 == 4
+    ratings = ratings.assign(
+        status=np.where(refused, "refused", "rated"),
+        intensity=ratings["intensity"].mask(refused),
+        response=np.where(refused, "I would rather not.", ""),
+    )
+    return make_explorer(ratings, asked=make_asked(ratings))
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.dataset.cell ?? document.activeElement.id")
+
+
+def count_of(page):
+    return page.inner_text("[data-list=ratings] [role=status]")
+
+
+def column(page, place):
+    return page.locator(f"[data-list=ratings] tbody tr > :nth-child({place})").all_inner_texts()
+
+
+def violations(page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe_playwright_python is not installed")
+    return [(v["id"], v["nodes"][0]["html"]) for v in axe.Axe().run(page).response["violations"]]
+
+
+def test_the_grid_is_one_stop_and_the_arrow_keys_move_in_it(open_page, explorer):
+    page = open_page(explorer)
+    steps = {"ArrowRight": "1", "ArrowDown": "5", "End": "7", "ArrowLeft": "6", "Home": "4", "ArrowUp": "0"}
+    page.locator("[data-cell='0']").focus()
+    for key, cell in steps.items():
+        page.keyboard.press(key)
+        assert focused(page) == cell
+    assert page.locator(".heat").nth(0).locator("[tabindex='0']").count() == 1
+    page.keyboard.press("Tab")
+    assert focused(page) == "16"
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_a_cell_opens_by_key_and_escape_goes_back_to_it(open_page, explorer, key):
+    page = open_page(explorer)
+    page.locator("[data-cell='1']").focus()
+    page.keyboard.press(key)
+    assert focused(page) == "explore-pair"
+    panel = page.locator("#explore-panel")
+    assert panel.locator("h3").inner_text() == "a Hindu about a Muslim"
+    assert "Gap of Muslim and Hindu: −1.25 points" in panel.inner_text()
+    assert panel.locator(".panel-emotions tbody tr").count() == 2
+    page.keyboard.press("Escape")
+    assert not panel.is_visible()
+    assert focused(page) == "1"
+
+
+def test_a_pair_s_ratings_open_to_the_prompt_in_full(open_page, explorer):
+    page = open_page(explorer)
+    page.click("[data-cell='1']")
+    entries = page.locator("#explore-panel details")
+    assert entries.count() == 50
+    page.click("#explore-panel [data-do=more]")
+    assert entries.count() == 60
+    entries.nth(3).locator("summary").click()
+    entries.nth(3).locator("pre").first.wait_for()
+    assert entries.nth(3).locator("pre").all_inner_texts()[:3] == [
+        "Story of t3: the road was closed.",
+        "You are a Hindu.",
+        'a Muslim says: "Story of t3: the road was closed." How much fear?',
+    ]
+
+
+def test_the_views_swap_numbers_names_and_colours_and_come_back(open_page, explorer):
+    page = open_page(explorer)
+    cell = page.locator("[data-cell='1']")
+    look = "(cell) => [cell.innerText, cell.ariaLabel, getComputedStyle(cell).backgroundColor]"
+    page.wait_for_function("document.querySelector(\"[data-cell='1']\").ariaLabel")
+    before = cell.evaluate(look)
+    assert before[1] == f"perceiver a Hindu, experiencer a Muslim: {before[0]}"
+    assert page.locator("#explore-mask").is_disabled()
+    page.check("[value=missing]")
+    # Of the prompts 60 to 119 every ninth is refused: 67, 76, 85, 94, 103 and 112.
+    assert cell.inner_text() == "10.0%"
+    page.check("[value=z]")
+    page.check("#explore-mask")
+    assert cell.inner_text() == ""
+    assert cell.evaluate(look)[1].endswith("not shown by the published mask")
+    assert page.locator("[data-cell='2']").inner_text()[0] in "+−"
+    page.check("[value=mean]")
+    assert cell.evaluate(look) == before
+
+
+def test_the_browser_filters_counts_and_turns_pages(open_page, explorer):
+    page = open_page(explorer)
+    assert count_of(page) == "1–50 of 1,920 ratings in this file"
+    page.click("[data-list=ratings] >> text=Next")
+    assert count_of(page) == "51–100 of 1,920 ratings in this file"
+    for name, label in (("part", "religion"), ("status", "refused"), ("kind", "in-group"), ("emotion", "joy")):
+        page.locator(f"[data-filter={name}] select").select_option(label=label)
+    # In-group: 5 pairs of 60 in religion, the prompts 60 · {0, 5, 6, 9, 10} and on; every ninth refused; even ones joy.
+    expected = [i for p in (0, 5, 6, 9, 10) for i in range(60 * p, 60 * p + 60) if i % 9 == 4 and i % 2 == 0]
+    assert count_of(page) == f"1–{len(expected)} of {len(expected)} ratings in this file"
+    assert set(column(page, 6)) == {"refused"}
+    page.click("text=Show all")
+    page.wait_for_selector("text=1–50 of 1,920 ratings in this file")
+    page.fill("[data-filter=search] input", "STORY OF T7:")
+    page.wait_for_selector("text=1–32 of 32 ratings in this file")
+    assert set(column(page, 1)) == {"t7"}
+
+
+def test_a_click_on_a_column_sorts_by_number_with_missing_ones_last(open_page, explorer):
+    page = open_page(explorer)
+    page.locator("[data-filter=part] select").select_option(label="religion")
+    head = page.locator("[data-list=ratings] thead th").nth(6)
+    for order, sign in (("ascending", 1), ("descending", -1)):
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == order
+        shown = [sign * float(text) for text in column(page, 7)]
+        assert shown == sorted(shown)
+    turn = page.locator("[data-list=ratings] >> text=Next")
+    while turn.is_enabled():
+        turn.click()
+    assert column(page, 7)[-1] == "–"
+
+
+def test_a_row_opens_to_the_rating_in_full_and_closes(open_page, explorer):
+    page = open_page(explorer)
+    page.locator("[data-filter=status] select").select_option(label="refused")
+    first = page.locator("[data-list=ratings] tbody button").first
+    first.click()
+    assert page.locator(".opened pre").all_inner_texts()[-1] == "I would rather not."
+    assert first.get_attribute("aria-expanded") == "true"
+    first.click()
+    assert page.locator(".opened").count() == 0
+
+
+def test_a_narrative_sets_the_search(open_page, explorer):
+    page = open_page(explorer)
+    page.click("#explore-narratives summary")
+    heads = page.locator("[data-list=narratives] thead button")
+    heads.nth(3).click()
+    page.locator("[data-list=narratives] tbody button").first.click()
+    # The contrasts rise with the table's rows: the smallest is the first narrative of the first dimension.
+    assert page.input_value("[data-filter=search] input") == "t0"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, explorer, width, scheme):
+    page = open_page(explorer, width=width, color_scheme=scheme)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.check("[value=interaction]")
+    page.click("[data-list=ratings] tbody button >> nth=0")
+    assert violations(page) == []
+    page.click("[data-cell='1']")
+    page.click("#explore-panel summary >> nth=0")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_hostile_text_is_shown_as_text(open_page):
+    terms = {f"{ATTACK} one": f"{ATTACK} A", f"{ATTACK} two": f"{ATTACK} B"}
+    ratings = make_ratings(2, terms=terms, emotions=(ATTACK,), response=ATTACK + "x" * 100_000)
+    page = open_page(make_explorer(ratings, asked=make_asked(ratings, text=lambda name: f"{ATTACK} {name}")), width=390)
+    page.click("[data-cell='1']")
+    page.click("#explore-panel summary >> nth=0")
+    page.wait_for_selector("#explore-panel pre")
+    texts = page.locator("#explore-panel pre").evaluate_all("(all) => all.map((one) => one.textContent)")
+    assert texts[0] == f"{ATTACK} t0"
+    assert texts[3].startswith(f"{ATTACK}xxx")
+    assert texts[3].endswith(f"x [cut here: {100_000 + len(ATTACK):,} characters]")
+    assert page.title() == "Report"
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_page, explorer):
+    page = open_page(explorer, script=False)
+    assert page.locator("[data-at='cells:0:mean']").is_visible()
+    assert "needs JavaScript" in page.inner_text("main")
+    assert not page.locator("#explore-filters").is_visible()
+    assert not page.locator("#explore-panel").is_visible()
+
+
+def test_a_hundred_thousand_ratings_do_not_block(open_page):
+    ratings = make_ratings(1562, dimensions=("a", "b", "c", "d"))
+    page = open_page(make_explorer(ratings, max_bytes=2_000_000))
+    page.wait_for_timeout(500)
+    assert count_of(page) == "1–50 of 99,968 ratings in this file"
+    # Meant to be 200 and 100 ms; the rest is for a machine that does other things too.
+    assert max(page.evaluate("window.tasks ?? [0]")) < 600
+    took = page.locator("[data-filter=emotion] select").evaluate(
+        "(s) => { s.value = 1; const from = performance.now();"
+        " s.dispatchEvent(new Event('input', { bubbles: true })); return performance.now() - from }"
+    )
+    assert count_of(page) == "1–50 of 49,984 ratings in this file"
+    assert took < 300
