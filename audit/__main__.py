@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from audit.comparison import Comparison
     from audit.config import AuditConfig
     from audit.pipeline import Outcome
 
@@ -30,7 +32,8 @@ another lower than those of its own?
 
 commands:
   run        elicit ratings from a model, compute the gap, render a report
-  report     analyse and render a run folder again, without its model; or ratings that another tool collected
+  report     analyse and render a run folder again, without its model; or ratings that another tool collected;
+             or put several run folders side by side in one page
   calibrate  simulate data like a run's, and say how often its estimators err
   prompts    write the prompts of a run as JSON lines, without a model
 
@@ -59,6 +62,8 @@ manifest.json, ratings/, tables/, figures/, report.html. Given the same command 
 where it stopped.
 
 -m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
+At its end the runs are put side by side, as `report` does with several run folders, in comparison/ of run_dir, or in
+reports/comparison-<hash>.
 
 """
 _PROMPTS_HELP: Final = """\
@@ -70,10 +75,14 @@ standard output or to out=FILE, for the same overrides that `run` takes. No mode
 """
 _REPORT_HELP: Final = """\
 usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
+       python -m audit report RUN_DIR RUN_DIR ... [run_dir=OUT] [statistics.KEY=VALUE ...]
        python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [model=NAME] [seed=0] [...]
 
 Reads the ratings of a complete run, writes tables/, figures/ and report.html anew and prints the gap. No model is
-loaded. The second form takes ratings that another tool collected:
+loaded. The second form puts runs side by side, analysed alike: their gaps, the differences between them on the
+narratives they share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given).
+Of the settings it takes confidence, margin and n_permutations, and the first run's where they are not given. The
+third form takes ratings that another tool collected:
 
   ratings=FILE   CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are,
                  emotion, dimension, variant and status (rated, refused, unparseable or failed)
@@ -159,24 +168,92 @@ def _dispatch(given: list[str]) -> int:
             return OK
         case "run":
             shown = shlex.join(["python", "-m", "audit", "run", *rest])
-            return _compose(rest, lambda config, job: _run(config, command=shown, job=job))
+            code, jobs = _compose(rest, lambda config, job: _run(config, command=shown, job=job))
+            if not any(job.number is not None for job in jobs):
+                return code
+            return code if _attempt(lambda: _compare_jobs(jobs)) is None else FAILED
         case "prompts":
             written: set[Path] = set()
-            return _compose(rest, lambda config, _: _prompts(config, written=written))
+            return _compose(rest, lambda config, _: _prompts(config, written=written))[0]
         case "report":
-            return OK if _attempt(lambda: _report(rest)) else FAILED
+            return OK if _attempt(lambda: _report(rest)) is None else FAILED
         case "calibrate":
-            return OK if _attempt(lambda: _calibrate(rest)) else FAILED
+            return OK if _attempt(lambda: _calibrate(rest)) is None else FAILED
     from stimuli.errors import suggest
 
     _say(f"audit: {command!r} is no command; {suggest(command, ('run', 'report', 'calibrate', 'prompts'))}")
     return FAILED
 
 
-def _run(config: AuditConfig, *, command: str, job: int | None) -> None:
+@dataclass(frozen=True)
+class _Job:
+    """What became of one composed configuration: ``fault`` is the line that it failed with, ``folder`` the run's."""
+
+    number: int | None
+    overrides: tuple[str, ...]
+    config: AuditConfig | None
+    folder: Path | None
+    fault: str | None
+
+
+def _run(config: AuditConfig, *, command: str, job: int | None) -> Path:
     from audit.pipeline import run_audit
 
-    _show(run_audit(config, command=command, job=job, say=_say))
+    outcome = run_audit(config, command=command, job=job, say=_say)
+    _show(outcome)
+    return outcome.run_dir
+
+
+def _compare_jobs(jobs: Sequence[_Job]) -> None:
+    """Put the runs of a sweep side by side; those that came to nothing are named."""
+    from audit.comparison import compare_folders
+
+    # Jobs that differ in statistics alone are one run.
+    folders = list(dict.fromkeys(job.folder for job in jobs if job.folder is not None))
+    everywhere = set.intersection(*(set(job.overrides) for job in jobs))
+    left_out = [
+        f"{' '.join(name for name in job.overrides if name not in everywhere) or f'job {job.number}'}: {job.fault}"
+        for job in jobs
+        if job.fault is not None
+    ]
+    if len(folders) < 2:
+        _say(f"note: no comparison, which takes two runs: this sweep ended with {len(folders)}")
+        return
+    configs = [job.config for job in jobs if job.config is not None]
+    places = {config.run_dir for config in configs}
+    place = places.pop() if len(places) == 1 else None
+    comparison = compare_folders(
+        folders,
+        out=None if place is None else place / "comparison",
+        reports_dir=configs[0].reports_dir,
+        defaults=_statistics(),
+        left_out=left_out,
+        say=_say,
+    )
+    for text in (*left_out, *comparison.remarks):
+        _say(f"note: {text}")
+    print(f"comparison: {comparison.page}")
+
+
+def _show_comparison(comparison: Comparison) -> None:
+    from audit.wording import coverage, dimension_title, interval, p_value, points
+
+    for text in comparison.remarks:
+        _say(f"note: {text}")
+    lines = [("run", "dimension", "gap (points)", f"{coverage(comparison.confidence)} interval", "p")]
+    for row in comparison.gap[comparison.gap["scope"] == "narratives"].to_dict("records"):
+        estimated = row["se"] == row["se"]
+        lines.append(
+            (
+                row["run"],
+                dimension_title(row["dimension"]),
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                p_value(row["p"]) if estimated else "none",
+            )
+        )
+    _print_table(lines)
+    print(f"comparison: {comparison.page}")
 
 
 def _show(outcome: Outcome) -> None:
@@ -253,6 +330,20 @@ def _report(rest: list[str]) -> None:
     }
     shown = shlex.join(["python", "-m", "audit", "report", *rest])
     outside = {name: value for name, value in options.items() if not name.startswith("statistics.")}
+    if len(folders) > 1 and outside.keys() <= {"run_dir"}:
+        from audit.comparison import compare_folders
+
+        comparison = compare_folders(
+            [Path(folder) for folder in folders],
+            out=Path(outside["run_dir"]) if outside else None,
+            reports_dir=Path("reports"),
+            defaults=_statistics(),
+            settings=settings,
+            command=shown,
+            say=_say,
+        )
+        _show_comparison(comparison)
+        return
     if not outside:
         _show(report_run(_one_folder("report", folders), defaults=_statistics(), settings=settings, command=shown))
         return
@@ -386,21 +477,28 @@ def _statistics() -> dict[str, Any]:
     return dict(read_yaml(_default_file()))
 
 
-def _attempt(step: Callable[[], None]) -> bool:
-    """Do a step; show what the user can mend as one line and return False."""
+def _attempt(step: Callable[[], None]) -> str | None:
+    """Do a step; show what the user can mend as one line, and return that line, or None if all went well."""
     from audit.errors import AuditError
     from stimuli.errors import StimulusError
 
     try:
         step()
     except (AuditError, StimulusError) as error:
-        _say("audit: " + " ".join(str(error).split()))
-        return False
-    return True
+        fault = " ".join(str(error).split())
+        _say(f"audit: {fault}")
+        return fault
+    return None
 
 
-def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None]) -> int:
-    """Let Hydra compose the configuration, once or for every job of a sweep, and do a job with each."""
+def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], Path | None]) -> tuple[int, list[_Job]]:
+    """Let Hydra compose the configuration, once or for every job of a sweep, and do a job with each.
+
+    Returns
+    -------
+    tuple
+        The exit code, and what became of each job.
+    """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
     import hydra
     from hydra.core.hydra_config import HydraConfig
@@ -414,11 +512,17 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
     from audit.errors import ConfigError
     from stimuli.errors import suggest
 
-    succeeded: list[bool] = []
+    jobs: list[_Job] = []
     gone: list[BrokenPipeError] = []
 
     def task(composed: Any) -> None:
+        sweep = HydraConfig.get()
+        number = int(sweep.job.num) if sweep.mode == RunMode.MULTIRUN else None
+        config: AuditConfig | None = None
+        folder: Path | None = None
+
         def step() -> None:
+            nonlocal config, folder
             try:
                 values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
             except MissingMandatoryValue as error:
@@ -427,12 +531,12 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
                 raise ConfigError(str(error)) from error
             assert isinstance(values, dict)
             values.pop("experiment", None)
-            sweep = HydraConfig.get()
-            number = int(sweep.job.num) if sweep.mode == RunMode.MULTIRUN else None
-            job(load_config({str(key): value for key, value in values.items()}), number)
+            config = load_config({str(key): value for key, value in values.items()})
+            folder = job(config, number)
 
         try:
-            succeeded.append(_attempt(step))
+            fault = _attempt(step)
+            jobs.append(_Job(number, tuple(sweep.overrides.task), config, folder, fault))
         except BrokenPipeError as error:  # not past Hydra, which would report it
             gone.append(error)
 
@@ -449,7 +553,8 @@ def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], None
     composed = _attempt(compose)
     if gone:
         raise gone[0]
-    return OK if composed and all(succeeded) else FAILED
+    failed = composed is not None or any(job.fault is not None for job in jobs)
+    return FAILED if failed else OK, jobs
 
 
 def _normalise(overrides: Sequence[str]) -> list[str]:

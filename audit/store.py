@@ -1,4 +1,4 @@
-"""The run folder: the only place that writes to the disk, and what makes a run safe to interrupt.
+"""The folders of runs and of comparisons: the only place that writes to the disk, and makes a run safe to interrupt.
 
 ``manifest.json`` says what the run is; ``ratings/part-*.parquet`` hold its rows, one file a shard. A shard is a fixed
 range of the prompt grid, written under another name and renamed when it is complete. So a shard is there whole or not
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -28,6 +29,11 @@ from audit.errors import StoreError
 from audit.schema import RATINGS
 
 SCHEMA_VERSION: Final = 1
+COMPARISON: Final = "comparison"
+"""What the manifest of a folder that compares runs says in ``kind``."""
+_OF_A_COMPARISON: Final = frozenset(
+    {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
+)
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())
 _TYPES: Final = {
     "prompt_index": pa.int64(),
@@ -104,16 +110,121 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} is not a run folder: it has no manifest.json") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} can not be read ({error})") from error
+    if isinstance(manifest, dict) and manifest.get("kind") == COMPARISON:
+        raise StoreError(f"{folder} is not a run folder: it holds a comparison of runs")
     version = manifest.get("schema_version") if isinstance(manifest, dict) else None
     if version != SCHEMA_VERSION:
         raise StoreError(f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}")
     return dict(manifest)
 
 
-class RunFolder:
+class _Folder:
+    """A folder of ours, held by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FileLock(path / ".lock", timeout=0)
+
+    def check(self) -> None:
+        """Raise StoreError if the folder can not be ours: it is a file, or holds other files."""
+        with _writing(self.path):
+            self._check()
+
+    def _check(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"run_dir={self.path} is a file; name a folder")
+
+    def __enter__(self) -> Self:
+        """Make and lock the folder."""
+        with _writing(self.path):
+            self._check()
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise StoreError(
+                    f"run_dir={self.path} is in use by another run; wait for it or name another"
+                ) from error
+            try:
+                self._prepare()
+            except BaseException:
+                self._lock.release()  # what fails on entering is never left
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the folder back."""
+        self._lock.release()
+
+    def _prepare(self) -> None:
+        """Remove what an interrupted process has left behind."""
+        for unfinished in self.path.glob(".*.unfinished"):
+            unfinished.unlink()
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, in place of the one there was."""
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=2, ensure_ascii=False, allow_nan=False)
+        write_atomically(self.path / "manifest.json", f"{text}\n".encode())
+
+    def write_file(self, name: str, content: bytes) -> Path:
+        """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
+        path = self.path / name
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+        return path
+
+    def clear(self, name: str) -> None:
+        """Remove a folder of what an analysis writes, so that nothing of an earlier one is left in it."""
+        with _writing(self.path / name):
+            if (self.path / name).is_dir():
+                shutil.rmtree(self.path / name)
+
+
+class ComparisonFolder(_Folder):
+    """The folder of what was made of several runs: nothing in it is collected, all of it can be made again.
+
+    Use as a context manager, as :class:`RunFolder`.
+
+    Parameters
+    ----------
+    path
+        Made if it is not there.
+
+    Raises
+    ------
+    StoreError
+        On entering: if another process holds the folder, it may not be written to, or it holds other files than a
+        comparison's.
+    """
+
+    def _check(self) -> None:
+        super()._check()
+        if not self.path.exists():
+            return
+        names = {path.name for path in self.path.iterdir() if not path.name.endswith(".unfinished")}
+        if names - _OF_A_COMPARISON or (names - {".lock"} and not self._is_comparison()):
+            raise StoreError(
+                f"run_dir={self.path} has files in it that are no comparison's; name an empty or new folder"
+            )
+
+    def _is_comparison(self) -> bool:
+        try:
+            manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(manifest, dict) and manifest.get("kind") == COMPARISON
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, which tells the folder from a run's."""
+        super().write_manifest({"kind": COMPARISON, **manifest})
+
+
+class RunFolder(_Folder):
     """One run's folder, held by one process at a time.
 
-    Use as a context manager: entering takes the folder's lock, leaving gives it back, and so does dying.
+    Use as a context manager: entering takes the folder's lock, leaving gives it back, and so does dying. A complete
+    run may be read without that, also where nothing may be written.
 
     Parameters
     ----------
@@ -127,48 +238,24 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self.ratings_path = path / "ratings"
-        self._lock = FileLock(path / ".lock", timeout=0)
 
-    def __enter__(self) -> Self:
-        """Make and lock the folder."""
-        with _writing(self.path):
-            if self.path.exists() and not self.path.is_dir():
-                raise StoreError(f"run_dir={self.path} is a file; name a folder")
-            fresh = not self.path.exists() or not any(self.path.iterdir())
-            if not fresh and not (self.path / "manifest.json").exists() and not (self.path / ".lock").exists():
-                raise StoreError(
-                    f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder"
-                )
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire()
-            except Timeout as error:
-                raise StoreError(
-                    f"run_dir={self.path} is in use by another run; wait for it or name another"
-                ) from error
-            try:
-                self.ratings_path.mkdir(exist_ok=True)
-                for unfinished in [*self.path.glob(".*.unfinished"), *self.ratings_path.glob(".*.unfinished")]:
-                    unfinished.unlink()
-            except BaseException:
-                self._lock.release()  # what fails on entering is never left
-                raise
-        return self
+    def _check(self) -> None:
+        super()._check()
+        fresh = not self.path.exists() or not any(self.path.iterdir())
+        if not fresh and not (self.path / "manifest.json").exists() and not (self.path / ".lock").exists():
+            raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
 
-    def __exit__(self, *_: object) -> None:
-        """Give the folder back."""
-        self._lock.release()
+    def _prepare(self) -> None:
+        self.ratings_path.mkdir(exist_ok=True)
+        super()._prepare()
+        for unfinished in self.ratings_path.glob(".*.unfinished"):
+            unfinished.unlink()
 
     def read_manifest(self) -> dict[str, Any] | None:
         """Return the manifest, or None in a new folder."""
         return read_manifest(self.path) if (self.path / "manifest.json").exists() else None
-
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest, in place of the one there was."""
-        text = json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=2, ensure_ascii=False, allow_nan=False)
-        write_atomically(self.path / "manifest.json", f"{text}\n".encode())
 
     def shards(self) -> set[int]:
         """Return the numbers of the shards that are there."""
@@ -184,14 +271,6 @@ class RunFolder:
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         write_atomically(self.ratings_path / f"part-{number:06d}.parquet", sink.getvalue().to_pybytes())
-
-    def write_file(self, name: str, content: bytes) -> Path:
-        """Write a file of the run, e.g. ``tables/gap.csv``, and return where it is."""
-        path = self.path / name
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
-        return path
 
     @contextmanager
     def output_in(self, name: str) -> Iterator[None]:
@@ -214,19 +293,20 @@ class RunFolder:
                 os.close(original)
             os.close(log)
 
-    def clear(self, name: str) -> None:
-        """Remove a folder of what an analysis writes, so that nothing of an earlier one is left in it."""
-        with _writing(self.path / name):
-            if (self.path / name).is_dir():
-                shutil.rmtree(self.path / name)
-
-    def read_ratings(self, *, n_prompts: int) -> pd.DataFrame:
+    def read_ratings(self, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
         """Return all rows in the grid's order; words are categoricals, ``in_group`` and ``n_shared`` nullable.
+
+        Parameters
+        ----------
+        n_prompts
+            Of the run's grid.
+        unfinished
+            Whether prompts may be missing.
 
         Raises
         ------
         StoreError
-            If a shard can not be read, or a prompt of the grid has no row or two.
+            If a shard can not be read, or a prompt of the grid has two rows or, in a finished run, none.
         """
         tables = []
         for path in sorted(self.ratings_path.glob("part-*.parquet")):
@@ -243,7 +323,8 @@ class RunFolder:
                 ) from error
         table = pa.concat_tables(tables) if tables else RATINGS_SCHEMA.empty_table()
         index = table["prompt_index"].to_pandas()
-        if len(index) != n_prompts or index.nunique() != n_prompts or not index.between(0, n_prompts - 1).all():
+        enough = unfinished or len(index) == n_prompts
+        if not enough or index.nunique() != len(index) or not index.between(0, n_prompts - 1).all():
             raise StoreError(
                 f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
                 "run the command in its manifest.json again to complete it"
@@ -252,3 +333,10 @@ class RunFolder:
             types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
         )
         return ratings.sort_values("prompt_index", ignore_index=True)
+
+    def ratings_sha256(self) -> str:
+        """Return the SHA-256 of the files of ratings, one after another."""
+        digest = hashlib.sha256()
+        for path in sorted(self.ratings_path.glob("part-*.parquet")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()

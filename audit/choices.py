@@ -1,0 +1,176 @@
+"""What sets runs apart: the choices that their manifests record, and short labels made of those that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.config import fingerprint
+from audit.wording import MISSING, dimension_title, scale_end
+
+_LONGEST: Final = 48
+"""Letters of a choice that a label takes; the table of runs has all of them."""
+_OWN: Final = "own"
+"""Name of the card of a model of the user's."""
+_OUTSIDE: Final = "outside"
+"""What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
+
+MAIN: Final = ("model", "prompt", "narratives", "elicitation")
+"""Choices that every label names where they differ: what a reader asks first."""
+OTHERS: Final = (
+    "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "path",
+    "revision", "wording", "texts", "identities",
+)  # fmt: skip
+"""Choices that a label names only where the others do not tell two runs apart."""
+
+_IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
+    "seed": lambda value: f"seed {value}",
+    "scale": lambda value: f"scale {value}",
+    "parser": lambda value: f"parser {value}",
+    "n_narratives": lambda value: f"{value} narratives",
+    "revision": lambda value: f"revision {value[-8:]}",
+    "wording": lambda value: f"wording {value[:8]}",
+    "texts": lambda value: f"narratives {value[:8]}",
+    "identities": lambda value: f"identities {value[:8]}",
+}
+"""How a choice reads where its value alone would not say what it is."""
+
+
+_HEADS: Final = {
+    "narratives": "source of narratives",
+    "n_narratives": "number of narratives",
+    "path": "model's place",
+    "wording": "prompt's wording",
+    "texts": "narratives' texts",
+}
+"""What a choice is called where its name in ``schema.RUNS`` would not say."""
+
+
+def identity_of(manifest: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all that a run's ratings depend on; two folders with the same one hold the same run."""
+    return fingerprint(manifest.get("identity") or manifest)
+
+
+def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
+    """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded."""
+
+    def find(*path: str) -> str:
+        found: Any = manifest
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return "" if found is None else str(found)
+
+    scale = manifest["scale"]
+    name, path = find("model", "name"), find("model", "path")
+    return {
+        "model": (PurePath(path).name or name) if name == _OWN else name,
+        "prompt": variant,
+        "narratives": find("stimuli", "source"),
+        "elicitation": find("elicitation", "method"),
+        "scale": f"{scale_end(scale['low'])}{MISSING}{scale_end(scale['high'])}",
+        "seed": find("seed"),
+        "engine": f"{find('engine', 'name')} {find('engine', 'version')}".strip(),
+        "device": find("engine", "device"),
+        "dtype": find("model", "dtype"),
+        "quantization": find("config", "model", "quantization"),
+        "parser": find("elicitation", "parser") if find("elicitation", "method") == "generate" else "",
+        "path": path,
+        "revision": find("model", "revision"),
+        "dimensions": ", ".join(dimension_title(str(name)) for name in manifest.get("dimensions") or ()),
+        "n_narratives": find("stimuli", "n_narratives"),
+        "wording": find("prompt", "sha256"),
+        "texts": find("stimuli", "sha256"),
+        "identities": find("identity", "identities"),
+    }
+
+
+def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the choices that labels are made of: main ones that differ, then others until all runs are told apart.
+
+    Parameters
+    ----------
+    choices
+        Of each run, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    list of str
+        May not tell all runs apart.
+    """
+    chosen = [name for name in MAIN if len({_part(name, each) for each in choices} - {""}) > 1]
+    for name in OTHERS:
+        if _n_different([*chosen, name], choices) > _n_different(chosen, choices):
+            chosen.append(name)
+    return chosen
+
+
+def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return all choices that differ, without those that tell the same runs apart as one before them.
+
+    Parameters
+    ----------
+    choices
+        As in :func:`telling_choices`.
+    """
+    kept: dict[tuple[int, ...], str] = {}
+    for name in (*MAIN, *OTHERS):
+        values = [_part(name, each) for each in choices]
+        kept.setdefault(tuple(values.index(value) for value in values), name)
+    return [name for partition, name in kept.items() if any(partition)]
+
+
+def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
+    """Return a short label for each run, all of them different.
+
+    Parameters
+    ----------
+    choices
+        As in :func:`telling_choices`.
+    folders
+        The name of each run's folder, which stands for what the choices do not tell apart.
+    """
+    names = telling_choices(choices)
+    labels = [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in choices]
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = [short(folder) for folder in folders]
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = [f"run {number}" for number in range(1, len(labels) + 1)]
+    return labels
+
+
+def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
+    """Return the named choices of runs, a row a label, as they read in a table or figure.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+    names
+        Which to take. Where they do not tell the runs apart, the labels are a column of their own, "run".
+    """
+    told = pd.DataFrame(
+        {_HEADS.get(name, name): [_part(name, each) or MISSING for each in choices.values()] for name in names},
+        index=list(choices),
+    )
+    if told.empty or told.duplicated().any():
+        told.insert(0, "run", list(choices))
+    return told
+
+
+def short(text: str) -> str:
+    """Return a text on one line, its middle left out where it is long."""
+    line = " ".join(text.split())
+    half = _LONGEST // 2 - 1
+    return line if len(line) <= _LONGEST else f"{line[:half]} \N{HORIZONTAL ELLIPSIS} {line[-half:]}"
+
+
+def _part(name: str, choices: Mapping[str, str]) -> str:
+    value = "" if choices[name] == _OUTSIDE else choices[name]
+    return short(_IN_WORDS[name](value) if value and name in _IN_WORDS else value)
+
+
+def _n_different(names: Sequence[str], choices: Sequence[Mapping[str, str]]) -> int:
+    return len({tuple(_part(name, each) for name in names) for each in choices})

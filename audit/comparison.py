@@ -1,0 +1,367 @@
+"""The order of the stages of a comparison, and nothing else: run folders, gaps, differences, figures, one folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.choices import choice_table, choices_of, differing_choices, identity_of, label_runs, telling_choices
+from audit.config import fingerprint, load_statistics
+from audit.errors import ConfigError
+from audit.provenance import versions
+from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
+from audit.store import ComparisonFolder, RunFolder, read_manifest
+from audit.wording import dimension_title
+
+if TYPE_CHECKING:
+    from audit.statistics.across_runs import Measured
+
+SETTINGS: Final = ("confidence", "margin", "n_permutations")
+"""Settings of an analysis that a comparison has a use for."""
+_DRAWN: Final = 60
+"""Runs that a figure has room for; the tables have all of them."""
+_PACKAGED: Final = "geneva"
+"""Narratives that come with this package: an identifier is one text, whatever else was asked."""
+_UNKNOWN: Final = "outside"
+"""Stands for the texts of a table of ratings, which it does not hold."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison ended in.
+
+    Attributes
+    ----------
+    path
+        Its folder.
+    page
+        The rendered page.
+    gap
+        ``tables/gap.csv``; see :data:`audit.schema.COMPARED_GAP`.
+    confidence
+        Level of the intervals in ``gap``.
+    remarks
+        What a reader must know beside it, in plain words.
+    """
+
+    path: Path
+    page: Path
+    gap: pd.DataFrame
+    confidence: float
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run's folder with its manifest, and what was measured in one of its prompt variants."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    measured: Measured
+    choices: Mapping[str, str]
+    counts: Mapping[str, int]
+    ratings_sha256: str
+
+
+def compare_folders(
+    folders: Sequence[Path],
+    *,
+    out: Path | None,
+    reports_dir: Path,
+    defaults: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+    command: str | None = None,
+    left_out: Sequence[str] = (),
+    say: Callable[[str], None],
+) -> Comparison:
+    """Put complete runs side by side in one page; nothing is written before all of it has succeeded.
+
+    Parameters
+    ----------
+    folders
+        The runs' folders, two or more. They are only read.
+    out
+        Where the comparison is kept; an earlier one there is replaced. None takes a name made of the runs' identities
+        in ``reports_dir``.
+    reports_dir
+        Where such a folder lies.
+    defaults
+        Settings of the analysis that the first run did not record.
+    settings
+        Settings that take the place of the first run's; ``SETTINGS`` are those that there are.
+    command
+        The command line that asked for it; None takes one that does.
+    left_out
+        Runs that were asked for and have come to nothing, in words.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    StoreError
+        If a folder is none of a run's, a run is not complete, or ``out`` holds anything but a comparison.
+    ConfigError
+        If there are fewer than two runs, one of them twice, or a setting can not be used.
+    """
+    manifests = {folder: read_manifest(folder) for folder in _each_once(folders)}
+    identities = _different_runs(manifests)
+    used = _settings(next(iter(manifests.values())), defaults, settings or {})
+    path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
+    target = ComparisonFolder(path)
+    target.check()
+    runs: list[_Run] = []
+    for folder, manifest in manifests.items():
+        runs += _measure(folder, manifest, used)
+        say(f"{folder}: {manifest['n_prompts']:,} ratings read")
+    labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
+    command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
+    command = _encodable(command)
+    content, gap, remarks = _contents(dict(zip(labels, runs, strict=True)), used, command=command, left_out=left_out)
+    with target:
+        target.write_manifest(
+            {
+                "command": command,
+                "runs": [{"run": label, **_hashes(run)} for label, run in zip(labels, runs, strict=True)],
+                "left_out": list(left_out),
+                "settings": used,
+                "versions": versions(),
+            }
+        )
+        for name in ("tables", "figures"):
+            target.clear(name)
+        for name, written in content.items():
+            target.write_file(name, written)
+    return Comparison(path, path / "comparison.html", gap, used["confidence"], remarks)
+
+
+def _each_once(folders: Sequence[Path]) -> list[Path]:
+    if len(folders) < 2:
+        raise ConfigError(f"a comparison takes two run folders or more, got {shlex.join(map(str, folders)) or 'none'}")
+    seen: dict[Path, Path] = {}
+    for folder in folders:
+        place = folder.resolve()
+        if place in seen:
+            raise ConfigError(f"{seen[place]} and {folder} are the same folder; give each run once")
+        seen[place] = folder
+    return list(folders)
+
+
+def _different_runs(manifests: Mapping[Path, Mapping[str, Any]]) -> list[str]:
+    """Return the runs' identities, or refuse two folders of the same run."""
+    seen: dict[str, Path] = {}
+    for folder, manifest in manifests.items():
+        identity = identity_of(manifest)
+        if identity in seen:
+            raise ConfigError(f"{seen[identity]} and {folder} hold the same run; give each run once")
+        seen[identity] = folder
+    return list(seen)
+
+
+def _settings(first: Mapping[str, Any], defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that all runs are analysed by."""
+    unused = next((name for name in settings if name not in SETTINGS), None)
+    if unused is not None:
+        raise ConfigError(
+            f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(SETTINGS)}"
+        )
+    own = first.get("config", {}).get("statistics", {})
+    validated = load_statistics({**defaults, **own, **settings, "formula": None, "random": None})
+    return {name: getattr(validated, name) for name in SETTINGS}
+
+
+def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[_Run]:
+    """Read a run, and keep what is small of each of its prompt variants."""
+    from audit.statistics.across_runs import measure_run
+    from audit.statistics.rows import Settings
+
+    # Without its lock: a complete run does not change, and may lie where nothing can be written.
+    stored = RunFolder(folder)
+    ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
+    digest = stored.ratings_sha256()
+    counts = ratings[["variant", "status"]].value_counts().to_dict()
+    scale = manifest["scale"]["low"], manifest["scale"]["high"]
+    for measured in measure_run(ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used)):
+        yield _Run(
+            folder=folder,
+            manifest=manifest,
+            measured=measured,
+            choices=choices_of(manifest, variant=measured.variant),
+            counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
+            ratings_sha256=digest,
+        )
+
+
+def _hashes(run: _Run) -> dict[str, str]:
+    return {"folder": _encodable(str(run.folder)), "identity": identity_of(run.manifest), "ratings": run.ratings_sha256}
+
+
+def _encodable(text: str) -> str:
+    """Return a text without what UTF-8 can not hold: names of folders may have bytes that are no text."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _run_row(label: str, run: _Run) -> dict[str, Any]:
+    """Make a row of ``schema.RUNS``."""
+    recorded = {
+        "started": str(run.manifest.get("started", "")),
+        "version": str(run.manifest.get("versions", {}).get("empathy-audit", "")),
+        "command": str(run.manifest.get("command", "")),
+        "n_prompts": sum(run.counts.values()),
+        **{f"n_{status}": number for status, number in run.counts.items()},
+    }
+    known = {"run": label, **run.choices, **recorded, **_hashes(run)}
+    return {column: known[column] for column in RUNS}
+
+
+def _contents(
+    runs: Mapping[str, _Run], used: Mapping[str, Any], *, command: str, left_out: Sequence[str]
+) -> tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...]]:
+    """Return the files of a comparison but the manifest, its gaps and its remarks."""
+    from audit.report.comparison import render_comparison
+    from audit.report.paper_table import paper_table
+    from audit.statistics.across_runs import compare_runs, gap_table, specification_rows
+
+    measured = {label: run.measured for label, run in runs.items()}
+    texts, remarks = _texts(runs)
+    rows = {
+        "runs": [_run_row(label, run) for label, run in runs.items()],
+        "comparisons": list(compare_runs(measured, texts=texts, confidence=used["confidence"])),
+        "specifications": list(specification_rows(measured)),
+    }
+    tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
+    tables["gap"] = gap_table(measured)
+    remarks = (*remarks, *_remarks(runs, used))
+    choices = {label: run.choices for label, run in runs.items()}
+    told = choice_table(choices, differing_choices(list(choices.values())))
+    drawn = _draw(tables, measured, told, used)
+    figures = {name: _bytes_of(figure, "svg") for name, figure in drawn.items()}
+    named = choice_table(choices, telling_choices(list(choices.values())))
+    paper = paper_table(tables["gap"], named, confidence=used["confidence"])
+    page = render_comparison(
+        tables=tables,
+        figures=figures,
+        paper=paper,
+        remarks=remarks,
+        left_out=left_out,
+        confidence=used["confidence"],
+        command=command,
+    )
+    content = {f"tables/{name}.csv": table.to_csv(index=False).encode() for name, table in tables.items()}
+    content["tables/dictionary.csv"] = pd.DataFrame(comparison_dictionary()).to_csv(index=False).encode()
+    for name, figure in drawn.items():
+        file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+        content[f"figures/{file}.svg"] = figures[name]
+        content |= {f"figures/{file}.{form}": _bytes_of(figure, form) for form in ("png", "pdf")}
+    content |= {"table.md": paper.markdown().encode(), "table.tex": paper.latex().encode()}
+    return content | {"comparison.html": page.encode()}, tables["gap"], remarks
+
+
+def _draw(
+    tables: Mapping[str, pd.DataFrame], runs: Mapping[str, Measured], told: pd.DataFrame, used: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Draw what there is to draw: the gaps side by side, each dimension's curve, differences from the first run."""
+    from audit.figures.forests import plot_comparisons, plot_gaps
+    from audit.figures.specification import plot_specification
+    from audit.statistics.across_runs import in_one_unit
+
+    drawn: dict[str, Any] = {}
+    confidence = used["confidence"]
+    gap, comparisons = tables["gap"], tables["comparisons"]
+    scales = {label: each.scale for label, each in runs.items()}
+    # Points of different scales are not drawn on one axis.
+    if len(set(scales.values())) == 1 and len(runs) <= _DRAWN:
+        drawn["gaps"] = plot_gaps(
+            gap.assign(variant=gap["run"], headline=True), confidence=confidence, margin=used["margin"]
+        )
+    curves = tables["specifications"]
+    for dimension in curves.loc[(curves["n_estimated"] > 1) & (curves["n_runs"] <= _DRAWN), "dimension"]:
+        in_unit, unit = in_one_unit(gap.loc[gap["dimension"] == dimension], scales)
+        curve = in_unit.rename(columns={"run": "label"}).join(told, on="label")
+        drawn[f"specification-{dimension}"] = plot_specification(
+            curve, unit="scale points" if unit == "points" else unit
+        )
+    of_first = comparisons.loc[(comparisons["first"] == next(iter(runs))) & comparisons["delta_change"].notna()]
+    for of_unit, rows in of_first.iloc[: 2 * _DRAWN].groupby("unit", sort=True):
+        drawn["comparisons" if of_unit == "points" else "comparisons-percent"] = plot_comparisons(
+            rows.reset_index(drop=True), confidence=confidence
+        )
+    return drawn
+
+
+def _bytes_of(figure: Any, form: Any) -> bytes:
+    from audit.figures.style import figure_bytes
+
+    return figure_bytes(figure, form)
+
+
+def _texts(runs: Mapping[str, _Run]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Say which narratives each run's identifiers stand for, and what was taken on trust.
+
+    A table of another tool does not hold the texts. Its narratives count as those of a run of ours that has all of its
+    identifiers with the same emotions, which is what prompts that were written for another tool come back as.
+    """
+    texts: dict[str, str] = {}
+    for label, run in runs.items():
+        source, digest = run.choices["narratives"], run.choices["texts"]
+        texts[label] = _UNKNOWN if not digest else source if source == _PACKAGED else f"{source} {digest}"
+    known = {label: run.measured.emotions for label, run in runs.items() if texts[label] != _UNKNOWN}
+    trusted: dict[str, str] = {}
+    for label, run in runs.items():
+        if texts[label] == _UNKNOWN:
+            own = run.measured.emotions.items()
+            trusted[label] = next((other for other, theirs in known.items() if own <= theirs.items()), "")
+    said = [
+        f"The texts behind the narratives of {label} were not recorded; they are taken to be those of {other}, which "
+        "has the same identifiers and emotions."
+        for label, other in trusted.items()
+        if other
+    ]
+    if sum(not other for other in trusted.values()) > 1:
+        said.append(
+            "The texts behind the narratives of outside ratings were not recorded: where two such runs have the same "
+            "identifiers, they are taken to be the same narratives."
+        )
+    return texts | {label: texts[other] for label, other in trusted.items() if other}, tuple(said)
+
+
+def _remarks(runs: Mapping[str, _Run], used: Mapping[str, Any]) -> Iterator[str]:
+    """Say what limits the comparison."""
+    from audit.statistics.across_runs import same_dimensions
+
+    measured = {label: run.measured for label, run in runs.items()}
+    one_scale = len({each.scale for each in measured.values()}) == 1
+    if not one_scale:
+        yield "The runs have different scales: where they meet, δ is in % of the scale's length."
+        if used["margin"] is not None:
+            yield "The margin is in points of each run's own scale."
+    if not same_dimensions(measured):
+        yield (
+            "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
+            "would be means of different things."
+        )
+    for dimension in dict.fromkeys(name for each in measured.values() for name in each.identities):
+        asked = {label: each.identities[dimension] for label, each in measured.items() if dimension in each.identities}
+        if dimension != OVERALL and len({tuple(map(frozenset, sides)) for sides in asked.values()}) > 1:
+            yield (
+                f"{dimension_title(dimension)}: the runs asked about different identities, so a difference between "
+                "their δ may be one of the identities."
+            )
+    otherwise: dict[tuple[str, str], list[str]] = {}
+    for label, run in runs.items():
+        own = run.manifest.get("config", {}).get("statistics", {})
+        other = [name for name in SETTINGS if name in own and own[name] != used[name]]
+        if other:
+            said = tuple(", ".join(f"{name} {_setting(of[name])}" for name in other) for of in (own, used))
+            otherwise.setdefault((said[0], said[1]), []).append(label)
+    for (there, here), labels in otherwise.items():
+        yield f"Analysed here with {here}, in the own reports of these runs with {there}: {'; '.join(labels)}."
+
+
+def _setting(value: Any) -> str:
+    return "none" if value is None else f"{value:g}"

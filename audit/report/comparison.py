@@ -1,0 +1,259 @@
+"""Several runs to one page: the answer over all of them first, then side by side, then the differences between them.
+
+The page is built as a run's report is: self-contained, without a script, everything escaped, and every number with its
+place in ``tables/``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.numbers import Row, rows_of, show
+from audit.report.page import Picture, asset, encodable, environment, picture, policy
+from audit.report.paper_table import PaperTable
+from audit.report.sentences import describe_gaps
+from audit.report.tables import Table, comparisons_table
+from audit.schema import RUNS
+from audit.wording import count, coverage, dimension_title, interval, plural, points, rate
+
+_SHOWN: Final = 200
+"""Differences between other runs than the first that the page has; the file has all of them."""
+_HASHES: Final = ("identity", "ratings", "texts", "wording", "identities", "revision")
+_COUNTS: Final = ("n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")
+_HEADS: Final = {
+    "path": "model's place",
+    "texts": "narratives (SHA-256)",
+    "wording": "prompt's wording (SHA-256)",
+    "identities": "identities (SHA-256)",
+    "identity": "run (SHA-256)",
+    "ratings": "ratings (SHA-256)",
+    "version": "empathy-audit",
+    **{name: name.removeprefix("n_") for name in ("n_narratives", *_COUNTS)},
+}
+"""What a column of ``runs`` is called on the page, where its name would not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the runs came to in one dimension.
+
+    Attributes
+    ----------
+    title
+        The dimension.
+    lead
+        How many runs show a gap, and in which direction.
+    spread
+        Range and median of δ, and the share that agree in sign; empty where there is no δ.
+    curve
+        The specification curve, if it was drawn.
+    """
+
+    title: str
+    lead: Markup
+    spread: Markup
+    curve: Picture | None
+
+
+def render_comparison(
+    *,
+    tables: Mapping[str, pd.DataFrame],
+    figures: Mapping[str, bytes],
+    paper: PaperTable,
+    remarks: Sequence[str],
+    left_out: Sequence[str],
+    confidence: float,
+    command: str,
+) -> str:
+    """Render the page of a comparison.
+
+    Parameters
+    ----------
+    tables
+        The tables of ``schema.COMPARISON_TABLES`` by name.
+    figures
+        SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent`` and ``specification-<dimension>``. An absent
+        figure is left out.
+    paper
+        The table for a paper.
+    remarks
+        What limits the comparison, in words.
+    left_out
+        Runs that were asked for and have come to nothing, in words.
+    confidence
+        Coverage of the intervals.
+    command
+        What to type to make the page again.
+
+    Returns
+    -------
+    str
+        A whole HTML document, encodable as UTF-8.
+    """
+    level = coverage(confidence)
+    runs = rows_of(tables["runs"], "runs")
+    gap = tables["gap"]
+    first = str(runs[0]["run"])
+    comparisons = tables["comparisons"]
+    of_first = comparisons["first"] == first
+    shown = [
+        (f"{dimension_title(str(row['dimension']))}, {row['run']}", row)
+        for row in rows_of(gap, "gap")
+        if row["scope"] == "narratives"
+    ]
+    page = environment().get_template("comparison.html.j2").render(
+        answers=[_answer(row, figures, level=level) for row in rows_of(tables["specifications"], "specifications")],
+        n_runs=len(runs),
+        first=first,
+        without=[(title, str(row["note"])) for title, row in shown if row["note"]],
+        gaps=picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
+        comparisons=[
+            (unit, picture(figures.get(name), _describe_differences(comparisons.loc[of_first], unit)))
+            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
+            if name in figures
+        ],
+        of_first=comparisons_table(comparisons.loc[of_first], level=level),
+        of_others=comparisons_table(comparisons.loc[~of_first].iloc[:_SHOWN], level=level),
+        n_others=int((~of_first).sum()),
+        n_shown=_SHOWN,
+        paper=paper,
+        markdown=paper.markdown(),
+        latex=paper.latex(),
+        shared=list(_shared(runs)),
+        different=_different(runs),
+        hashes=_hashes(runs),
+        remarks=remarks,
+        left_out=left_out,
+        level=level,
+        command=command,
+        style=asset("style.css"),
+        policy=policy(),
+    )  # fmt: skip
+    return encodable(page)
+
+
+def _answer(row: Row, figures: Mapping[str, bytes], *, level: str) -> Answer:
+    dimension = str(row["dimension"])
+    title = dimension_title(dimension)
+    alt = (
+        f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, each with its {level} "
+        f"interval, in {row['unit']}, from {points(row['lowest'])} to {points(row['highest'])}; beneath it the choices "
+        "of each run."
+    )
+    lead, spread = _lead(row, level=level), _spread(row)
+    return Answer(title, lead, spread, picture(figures.get(f"specification-{dimension}"), alt))
+
+
+def _lead(row: Row, *, level: str) -> Markup:
+    """Say how many runs show a gap, in either direction."""
+    n = int(row["n_estimated"])
+    if not n:
+        return Markup("δ could not be estimated in any of the runs.")
+    inside, outside = (
+        ("experiencers who share every crossed dimension with the perceiver", "those who share none")
+        if "+" in str(row["dimension"])
+        else ("in-group experiencers", "out-group experiencers")
+    )
+    said = [
+        (_how_many(row, column), f"{_verb(row, column, verb)} {rest}")
+        for column, verb, rest in (
+            ("n_below", "show", f"{inside} rated lower than {outside}"),
+            ("n_above", "show", f"{inside} rated higher than {outside}"),
+            ("n_compatible", "are", "compatible with no gap"),
+            ("n_no_interval", "have", "no interval"),
+        )
+        if row[column]
+    ]
+    asked, number = (show(row, column, count) for column in ("n_runs", "n_estimated"))
+    all_told = row["n_runs"] == n
+    if n == 1:
+        start = (
+            Markup("{} run has a δ here").format(number)
+            if all_told
+            else Markup("Of {} runs, {} has a δ").format(asked, number)
+        )
+        return start + Markup(", which {} ({} interval).").format(said[0][1], level)
+    counted = [Markup("{} {}").format(*each) for each in said]
+    listed = counted[0] if len(counted) == 1 else Markup(", ").join(counted[:-1]) + Markup(" and ") + counted[-1]
+    start = (
+        Markup("Of {} runs, ").format(number) if all_told else Markup("Of {} runs, {} have a δ: ").format(asked, number)
+    )
+    return start + Markup("{} ({} intervals).").format(listed, level)
+
+
+def _verb(row: Row, column: str, plural_form: str) -> str:
+    """Return a verb in the number of what is counted."""
+    singular = {"are": "is", "have": "has", "show": "shows"}
+    return plural_form if row[column] != 1 else singular[plural_form]
+
+
+def _how_many(row: Row, column: str) -> Markup:
+    """Write a count of runs; all of them as such."""
+    number = show(row, column, count)
+    return Markup("all {}").format(number) if row[column] == row["n_estimated"] > 1 else number
+
+
+def _spread(row: Row) -> Markup:
+    """Say how far δ goes over the runs, and how many agree in sign."""
+    if not row["n_estimated"]:
+        return Markup("")
+    if row["n_estimated"] == 1:
+        return Markup("δ = {} in <bdi>{}</bdi>, in {}; there is no other to set it against.").format(
+            show(row, "median", points), row["lowest_run"], row["unit"]
+        )
+    lowest, highest, median = (show(row, name, points) for name in ("lowest", "highest", "median"))
+    sentence = Markup("δ goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), median {}, in {}. ").format(
+        lowest, row["lowest_run"], highest, row["highest_run"], median, row["unit"]
+    )
+    return sentence + Markup("{} of {} ({}) have the median's sign.").format(
+        show(row, "n_same_sign", count), show(row, "n_estimated", count), show(row, "share_same_sign", rate)
+    )
+
+
+def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
+    """Describe the forest of differences for those who can not see it."""
+    said = [
+        f"{dimension_title(str(row['dimension']))}, {row['first']} less {row['second']}: {points(row['delta_change'])}"
+        + (f", {interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
+        for row in comparisons.to_dict("records")
+        if row["unit"] == unit and math.isfinite(row["delta_change"])
+    ]
+    return f"Forest plot of paired differences of δ in {unit}, with a line at 0. {'; '.join(said)}."
+
+
+def _shared(runs: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
+    """Yield what is the same in all runs, and was recorded."""
+    for column in RUNS:
+        if column != "run" and len({str(row[column]) for row in runs}) == 1 and str(runs[0][column]):
+            yield _HEADS.get(column, column), _cell(runs[0], column)
+
+
+def _different(runs: Sequence[Row]) -> Table:
+    """Show what differs, but for what is long."""
+    return _facts(runs, [column for column in RUNS if column not in (*_HASHES, "command")])
+
+
+def _hashes(runs: Sequence[Row]) -> Table:
+    return _facts(runs, (*_HASHES, "command"))
+
+
+def _facts(runs: Sequence[Row], columns: Sequence[str]) -> Table:
+    chosen = [name for name in columns if name != "run" and len({str(row[name]) for row in runs}) > 1]
+    words = frozenset(place for place, name in enumerate(chosen, start=1) if name not in _COUNTS)
+    return Table(
+        ("run", *(_HEADS.get(name, name) for name in chosen)),
+        tuple((str(row["run"]), *(_cell(row, name) for name in chosen)) for row in runs),
+        words=words,
+    )
+
+
+def _cell(row: Row, column: str) -> Markup:
+    if column in _COUNTS:
+        return show(row, column, count)
+    return Markup("<bdi>{}</bdi>").format(str(row[column]) or "not recorded")

@@ -1,0 +1,131 @@
+"""The one table of a comparison that goes into a paper: a row a run and dimension, as HTML, Markdown and LaTeX.
+
+Labels are untrusted text in all three: what Markdown or LaTeX would read as its own is escaped, so that a model's name
+can neither break the table nor put anything into it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+from tabulate import tabulate
+
+from audit.report.numbers import Row, rows_of, show
+from audit.report.tables import Table
+from audit.wording import CROSS, MINUS, MISSING, count, coverage, dimension_title, p_value, points, rate
+
+_MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
+"""What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
+_LATEX: Final = {MINUS: "$-$", "δ": r"$\delta$", CROSS: r"$\times$", "[": "{[}", "]": "{]}", "*": "{*}", '"': "''"}
+"""After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table as the page shows it, and as text to paste.
+
+    Attributes
+    ----------
+    table
+        As HTML shows it; numbers know their place in ``tables/gap.csv``.
+    caption
+        What the columns are.
+    """
+
+    table: Table
+    caption: str
+
+    def markdown(self) -> str:
+        """Return the table in GitHub's Markdown."""
+        escaped = [[_markdown(cell) for cell in row] for row in (self.table.head, *self.table.rows)]
+        return _tabulated(escaped, "github") + "\n"
+
+    def latex(self) -> str:
+        """Return the table as LaTeX with booktabs; it compiles in pdfLaTeX where the labels' letters do."""
+        escaped = _tabulated([[_plain(cell) for cell in row] for row in (self.table.head, *self.table.rows)])
+        for letter, command in _LATEX.items():
+            escaped = escaped.replace(letter, command)
+        escaped = escaped.replace(r" d\_z ", " $d_z$ ")
+        return f"% \\usepackage{{booktabs}}\n{escaped}\n"
+
+
+def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> PaperTable:
+    """Lay out the table: what sets each run apart, the dimension, δ and what belongs to it.
+
+    Parameters
+    ----------
+    gap
+        Rows of ``schema.COMPARED_GAP``, of which those about any such narratives are shown.
+    told
+        Runs in rows, by label; what sets them apart in columns, each headed by its name.
+    confidence
+        Coverage of the intervals.
+    """
+    rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
+    with_margin = bool(gap["margin"].notna().any())
+    level = coverage(confidence)
+    head = (
+        *map(str, told.columns),
+        "dimension",
+        f"δ, points [{level} CI]",
+        "p",
+        Markup("d<sub>z</sub>"),
+        "n narratives",
+        "n ratings",
+    )
+    head += ("missing", *(("against the margin",) if with_margin else ()))
+    words = frozenset((*range(1, len(told.columns) + 1), *((len(head) - 1,) if with_margin else ())))
+    lines = tuple(_line(row, tuple(told.loc[row["run"]]), with_margin=with_margin) for row in rows)
+    return PaperTable(Table(head, lines, words=words), _caption(gap, level))
+
+
+def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, ...]:
+    estimate = show(row, "delta_points", points)
+    if math.isfinite(row.number("ci_low")):
+        estimate += Markup(" [{}, {}]").format(*(show(row, end, points) for end in ("ci_low", "ci_high")))
+    return (
+        *told,
+        dimension_title(str(row["dimension"])),
+        estimate,
+        show(row, "p", _p),
+        show(row, "d_z", points),
+        show(row, "n_narratives", count),
+        show(row, "n_ratings", count),
+        show(row, "missing_share", rate),
+        *((str(row["verdict"]),) if with_margin else ()),
+    )
+
+
+def _caption(gap: pd.DataFrame, level: str) -> str:
+    margins = gap["margin"].dropna().unique()
+    against = f" The margin is {points(float(margins[0]), signed=False)} points." if len(margins) else ""
+    return (
+        "δ is the mean rating of in-group experiencers minus that of out-group experiencers, in points of the run's "
+        f"scale, with its {level} interval over narratives, for these identities; p is two-sided and not corrected "
+        f"for the number of rows; d_z is δ over the standard deviation of the narratives' contrasts.{against}"
+    )
+
+
+def _p(p: float) -> str:
+    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
+
+
+def _plain(cell: str) -> str:
+    """Return a cell without its tags, on one line and without what no line can hold."""
+    text = Markup(cell.replace("<sub>", "_")).striptags() if isinstance(cell, Markup) else cell
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _markdown(cell: str) -> str:
+    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", _plain(cell))
+
+
+def _tabulated(rows: list[list[str]], form: str = "latex_booktabs") -> str:
+    """Let tabulate set the table; cells are text, whatever they look like."""
+    head, *body = rows
+    return str(tabulate(body, headers=head, tablefmt=form, disable_numparse=True))

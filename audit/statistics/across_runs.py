@@ -1,0 +1,279 @@
+"""Many runs side by side: the δ of each, paired differences between them, and what all of them together show.
+
+What is kept of a run is small: its ratings may leave memory before the next run's are read. All runs are analysed by
+the same settings. Nothing here pools runs into one estimate: they share narratives, models or identities in ways that
+no sampling scheme describes, so the specification curve is described, not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, Status
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.headline import Headline
+from audit.statistics.planning import equivalence_row
+from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
+from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
+
+OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
+_ZERO: Final = 1e-9
+"""Share of the scale under which a δ is the rest of a floating-point sum, and has no sign."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is kept of one run's ratings in one prompt variant.
+
+    Attributes
+    ----------
+    variant
+        The prompt variant.
+    scale
+        The two ends of its scale, in points.
+    gap
+        Rows of ``schema.COMPARED_GAP`` without ``run``: the headline's, in either scope.
+    estimates
+        By dimension, and ``OVERALL`` where there are several, the headline narrative by narrative. A dimension whose δ
+        can not be estimated is not in it.
+    identities
+        By dimension, the terms that are compared: perceivers, then experiencers.
+    emotions
+        By the narrative's identifier.
+    """
+
+    variant: str
+    scale: tuple[float, float]
+    gap: tuple[dict[str, Any], ...]
+    estimates: Mapping[str, Labelled]
+    identities: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    emotions: Mapping[Any, str]
+
+    @property
+    def single_dimensions(self) -> frozenset[str]:
+        """The dimensions that the mean over all of them is of: those that are no intersection."""
+        return frozenset(name for name in self.identities if "+" not in name)
+
+
+def measure_run(
+    ratings: pd.DataFrame, *, scale: tuple[float, float], seed: int, settings: Settings
+) -> Iterator[Measured]:
+    """Estimate the headline δ of every dimension of a run, variant by variant.
+
+    Parameters
+    ----------
+    ratings
+        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+    scale
+        The two ends of the scale, in points.
+    seed
+        The run's, so that p is the one of the run's own report where the settings are the same.
+    settings
+        Of which ``confidence``, ``margin`` and ``n_permutations`` matter here.
+
+    Yields
+    ------
+    Measured
+        In order of the variants' first appearance. What can not be estimated is a row of NaN with a note.
+    """
+    variants: dict[str, list[tuple[NarrativeCube, Estimates, int, int]]] = {}
+    for dimension, variant, part in split_ratings(compact_ratings(ratings)):
+        cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+        between = part["in_group"].notna()
+        n_missing = int((between & (part["status"] != Status.RATED)).sum())
+        found = Estimates.of(cube, seed=seed, settings=settings)
+        variants.setdefault(variant, []).append((cube, found, int(between.sum()), n_missing))
+    for variant, parts in variants.items():
+        yield _measured(variant, parts, scale=scale, settings=settings)
+
+
+def _measured(
+    variant: str,
+    parts: Sequence[tuple[NarrativeCube, Estimates, int, int]],
+    *,
+    scale: tuple[float, float],
+    settings: Settings,
+) -> Measured:
+    rows: list[dict[str, Any]] = []
+    estimates: dict[str, Labelled] = {}
+    asked: dict[str, int] = {}
+    for cube, found, n_asked, n_missing in parts:
+        asked[cube.dimension] = n_asked
+        rows += gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing)
+        if isinstance(found.headline, Headline):
+            estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
+    overall = list(
+        overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence)
+    )
+    single = {name: each for name, each in estimates.items() if "+" not in name}
+    asked[OVERALL] = sum(n_asked for name, n_asked in asked.items() if "+" not in name)
+    if overall and np.isfinite(overall[0]["delta_points"]):
+        ids = {name: each.narrative_ids for name, each in single.items()}
+        mean = overall_row({n: each.estimate for n, each in single.items()}, ids, confidence=settings.confidence)
+        everywhere = tuple(dict.fromkeys(key for own in ids.values() for key in own))
+        estimates[OVERALL] = Labelled(variant, mean, everywhere, scale)
+    compared = {cube.dimension: cube.without_baselines() for cube, *_ in parts}
+    return Measured(
+        variant=variant,
+        scale=scale,
+        gap=tuple(
+            _compared_row(row, asked[row["dimension"]], settings) for row in (*rows, *overall) if row["headline"]
+        ),
+        estimates=estimates,
+        identities={name: (cube.perceivers, cube.experiencers) for name, cube in compared.items()},
+        emotions={
+            key: emotion for cube, *_ in parts for key, emotion in zip(cube.narrative_ids, cube.emotions, strict=True)
+        },
+    )
+
+
+def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
+    """Make a row of ``schema.COMPARED_GAP`` from one of the gap's."""
+    copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
+    held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
+    known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
+    known |= {"n_asked": n_asked, "missing_share": row["n_missing"] / n_asked if n_asked else float("nan")}
+    return {column: known[column] for column in COMPARED_GAP if column != "run"}
+
+
+def same_dimensions(runs: Mapping[str, Measured]) -> bool:
+    """Say whether the mean over all dimensions, where a run has one, is of the same dimensions in all runs."""
+    return len({each.single_dimensions for each in runs.values() if len(each.single_dimensions) > 1}) < 2
+
+
+def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
+    """Put the gaps of all runs under each other, dimension by dimension, as ``schema.COMPARED_GAP``.
+
+    Parameters
+    ----------
+    runs
+        By label, in the order in which they are to be shown.
+    """
+    rows = [{"run": label, **row} for label, each in runs.items() for row in each.gap]
+    table = pd.DataFrame(rows, columns=list(COMPARED_GAP))
+    place = {name: number for number, name in enumerate(_dimensions(runs))}
+    return table.sort_values("dimension", key=lambda names: names.map(place), kind="stable", ignore_index=True)
+
+
+def _dimensions(runs: Mapping[str, Measured]) -> list[str]:
+    """All dimensions in order of first appearance, the mean over them last."""
+    found = dict.fromkeys(row["dimension"] for each in runs.values() for row in each.gap)
+    return sorted(found, key=lambda name: name == OVERALL)
+
+
+def compare_runs(
+    runs: Mapping[str, Measured], *, texts: Mapping[str, str], confidence: float
+) -> Iterator[dict[str, Any]]:
+    """Compare every two runs' δ narrative by narrative, dimension by dimension.
+
+    Parameters
+    ----------
+    runs
+        By label. Of a pair, the one that comes before is the first.
+    texts
+        By label, what the narratives' identifiers stand for: only runs in which it is the same are paired.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        A row of ``schema.COMPARISONS``; see :func:`audit.statistics.comparisons.compare`. Runs of different texts have
+        a row of NaN and a note. There is none for the mean over dimensions where it is not of the same ones.
+    """
+    for dimension in _dimensions(runs):
+        if dimension == OVERALL and not same_dimensions(runs):
+            continue
+        found = {label: each.estimates[dimension] for label, each in runs.items() if dimension in each.estimates}
+        # An identifier is only worth as much as the text that it stands for.
+        told_apart = [
+            replace(each, label=label, narrative_ids=tuple((texts[label], key) for key in each.narrative_ids))
+            for label, each in found.items()
+        ]
+        for row in compare(told_apart, dimension=dimension, confidence=confidence):
+            other = texts[row["first"]] != texts[row["second"]]
+            yield row | {"note": OTHER_TEXTS} if other else row
+
+
+def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]:
+    """Describe each dimension's δ over the runs: its median, its range, and how many agree in sign.
+
+    Parameters
+    ----------
+    runs
+        By label.
+
+    Yields
+    ------
+    dict
+        A row of ``schema.SPECIFICATIONS``, in points, or in % of the scale where the runs of the dimension have
+        different scales. There is none for the mean over dimensions where it is not of the same ones.
+
+    Notes
+    -----
+    The descriptive part of a specification curve [1]_. Its test by resampling is not made: it needs specifications
+    that exhaust what is reasonable, and runs are those that someone chose to make.
+
+    References
+    ----------
+    .. [1] Simonsohn, Simmons and Nelson (2020), Nature Human Behaviour 4, 1208–1214.
+    """
+    gap = gap_table(runs)
+    for dimension, rows in gap.groupby("dimension", sort=False):
+        if dimension == OVERALL and not same_dimensions(runs):
+            continue
+        in_unit, unit = in_one_unit(rows, {label: each.scale for label, each in runs.items()})
+        longest = max(np.ptp(runs[label].scale) for label in rows["run"])
+        zero = _ZERO * (float(longest) if unit == "points" else 100.0)
+        yield _specification(str(dimension), in_unit, unit, zero=zero)
+
+
+def in_one_unit(gap: pd.DataFrame, scales: Mapping[str, tuple[float, float]]) -> tuple[pd.DataFrame, str]:
+    """Return δ and interval of each run in one unit: points if all scales are the same, else % of the scale.
+
+    Parameters
+    ----------
+    gap
+        Rows of one dimension, as :func:`gap_table` makes them. Not modified.
+    scales
+        By label, the two ends of the run's scale, in points.
+
+    Returns
+    -------
+    tuple
+        Columns ``run``, ``delta``, ``ci_low`` and ``ci_high``, about any such narratives; and the unit.
+    """
+    own = gap.loc[gap["scope"] == "narratives"].reset_index(drop=True)
+    one_scale = len({scales[label] for label in own["run"]}) < 2
+    length = own["run"].map({label: high - low for label, (low, high) in scales.items()}).astype(float)
+    factor = 1.0 if one_scale else 100 / length
+    columns = {name: own[name].astype(float) * factor for name in ("delta_points", "ci_low", "ci_high")}
+    in_unit = pd.DataFrame({"run": own["run"], **columns})
+    return in_unit.rename(columns={"delta_points": "delta"}), "points" if one_scale else "% of the scale"
+
+
+def _specification(dimension: str, rows: pd.DataFrame, unit: str, *, zero: float) -> dict[str, Any]:
+    estimated = rows.loc[rows["delta"].notna()]
+    delta: FloatArray = estimated["delta"].to_numpy(dtype=np.float64)
+    low, high = (estimated[name].to_numpy(dtype=np.float64) for name in ("ci_low", "ci_high"))
+    row: dict[str, Any] = dict.fromkeys(SPECIFICATIONS, float("nan"))
+    row |= {"dimension": dimension, "unit": unit, "n_runs": len(rows), "n_estimated": delta.size}
+    row |= {"lowest_run": "", "highest_run": ""}
+    row |= {"n_above": int((low > 0).sum()), "n_below": int((high < 0).sum())}
+    row |= {"n_compatible": int(((low <= 0) & (high >= 0)).sum()), "n_no_interval": int(np.isnan(low).sum())}
+    if not delta.size:
+        return row | {"n_same_sign": 0}
+    sign = np.sign(np.where(np.abs(delta) <= zero, 0.0, delta))
+    median = float(np.median(delta))
+    same = int((sign == np.sign(median)).sum()) if abs(median) > zero else 0
+    row |= {"median": median, "lowest": float(delta.min()), "highest": float(delta.max()), "n_same_sign": same}
+    for end, place in (("lowest_run", delta.argmin()), ("highest_run", delta.argmax())):
+        row[end] = str(estimated["run"].iloc[int(place)])
+    counted = {"share_same_sign": same, "share_above": row["n_above"], "share_below": row["n_below"]}
+    return row | {name: number / delta.size for name, number in counted.items()}

@@ -1,0 +1,271 @@
+import math
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from audit.report.comparison import render_comparison
+from audit.report.paper_table import paper_table
+from audit.schema import COMPARISON_TABLES
+from audit.wording import points
+
+NAN = math.nan
+SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
+ATTACK = "<script>alert(1)</script>"
+
+
+def row_of(table, **values):
+    return {name: NAN for name in COMPARISON_TABLES[table]} | values
+
+
+def run_row(label, **values):
+    texts = {name: "" for name in COMPARISON_TABLES["runs"] if not name.startswith("n_")}
+    return row_of("runs", **texts, n_prompts=900, n_rated=890, n_refused=10, n_unparseable=0, n_failed=0) | {
+        "run": label,
+        "prompt": label,
+        "model": "smollm2",
+        **values,
+    }
+
+
+def gap_row(label, delta=-0.694321, **values):
+    known = {
+        "run": label, "dimension": "religion", "scope": "narratives", "delta_points": delta, "ci_low": delta - 0.2,
+        "ci_high": delta + 0.2, "p": 0.0123, "d_z": -1.5, "n_narratives": 12, "n_ratings": 190, "missing_share": 0.01,
+        "verdict": "undecided", "note": "",
+    }  # fmt: skip
+    return row_of("gap", **(known | values))
+
+
+def specification_row(**values):
+    known = {
+        "dimension": "religion", "unit": "points", "n_runs": 2, "n_estimated": 2, "n_no_interval": 0, "median": -0.45,
+        "lowest": -0.694321, "highest": -0.25, "lowest_run": "origin", "highest_run": "persona-1", "n_same_sign": 2,
+        "share_same_sign": 1.0, "n_above": 0, "share_above": 0.0, "n_below": 1, "share_below": 0.5, "n_compatible": 1,
+    }  # fmt: skip
+    return row_of("specifications", **(known | values))
+
+
+def comparison_row(**values):
+    known = {
+        "dimension": "religion", "first": "origin", "second": "persona-1", "unit": "points", "delta_first": -0.694321,
+        "delta_second": -0.25, "delta_change": -0.444321, "ci_low": -0.8, "ci_high": -0.1, "p": 0.02,
+        "p_adjusted": 0.04, "method": "Holm", "family_size": 2, "n_narratives": 12, "note": "",
+    }  # fmt: skip
+    return row_of("comparisons", **(known | values))
+
+
+def tables_of(first="origin", second="persona-1", specification=None, **columns):
+    rows = {
+        "runs": [run_row(first), run_row(second)],
+        "gap": [gap_row(first, **columns), gap_row(second, **{"delta": -0.25, **columns})],
+        "comparisons": [comparison_row(first=first, second=second)],
+        "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
+    }
+    return {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
+
+
+def told_of(tables):
+    return pd.DataFrame({"prompt": tables["runs"]["run"].tolist()}, index=tables["runs"]["run"])
+
+
+def rendered(tables=None, **changes):
+    tables = tables or tables_of()
+    known = {
+        "tables": tables,
+        "figures": {"gaps": SVG, "specification-religion": SVG, "comparisons": SVG},
+        "paper": paper_table(tables["gap"], told_of(tables), confidence=0.95),
+        "remarks": (),
+        "left_out": (),
+        "confidence": 0.95,
+        "command": "python -m audit report A B",
+    }
+    return render_comparison(**(known | changes))
+
+
+class Page(HTMLParser):
+    """Tags, text, and every number with its unrounded value and its place."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.words, self.numbers = [], [], []
+        self.feed(html)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "data":
+            self.numbers.append([dict(attrs)["data-at"], dict(attrs)["value"], ""])
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.tags and self.tags[-1][0] == "data" and self.numbers and not self.numbers[-1][2]:
+            self.numbers[-1][2] = data
+
+
+def test_every_number_is_the_one_in_its_table():
+    tables = tables_of()
+    numbers = Page(rendered(tables)).numbers
+    assert len(numbers) > 30
+    for place, value, _ in numbers:
+        name, line, column = place.split(":")
+        exact = tables[name][column].iloc[int(line)]
+        assert float(value or "nan") == pytest.approx(exact, abs=0, nan_ok=True), place
+    assert {place.split(":")[0] for place, *_ in numbers} == set(tables)
+    [(_, _, shown)] = [each for each in numbers if each[0] == "gap:0:delta_points"]
+    assert shown == points(-0.694321) == "−0.69"
+
+
+@pytest.mark.parametrize(
+    ("changes", "lead", "spread"),
+    [
+        (
+            {},
+            "Of 2 runs, 1 shows in-group experiencers rated lower than out-group experiencers and 1 is "
+            "compatible with no gap (95% intervals).",
+            "δ goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in points. 2 of 2 ( 100% ) have the "
+            "median's sign.",
+        ),
+        (
+            {"n_runs": 6, "n_estimated": 5, "n_below": 1, "n_above": 2, "n_compatible": 1, "n_no_interval": 1}
+            | {"dimension": "age+religion", "share_same_sign": 0.4},
+            "Of 6 runs, 5 have a δ: 1 shows experiencers who share every crossed dimension with the perceiver rated "
+            "lower than those who share none, 2 show experiencers who share every crossed dimension with the perceiver "
+            "rated higher than those who share none, 1 is compatible with no gap and 1 has no interval (95% "
+            "intervals).",
+            "( 40.0% ) have the median's sign.",
+        ),
+        ({"n_below": 2, "n_compatible": 0}, "Of 2 runs, all 2 show in-group experiencers rated lower", ""),
+        (
+            {"n_estimated": 1, "n_below": 0, "n_compatible": 1, "median": 0.1},
+            "Of 2 runs, 1 has a δ, which is compatible with no gap (95% interval).",
+            "δ = +0.10 in origin , in points; there is no other to set it against.",
+        ),
+        (
+            {"n_runs": 1, "n_estimated": 1, "n_compatible": 0},
+            "1 run has a δ here, which shows in-group experiencers",
+            "",
+        ),
+        ({"n_estimated": 0, "n_below": 0, "n_compatible": 0}, "δ could not be estimated in any of the runs.", ""),
+    ],
+)
+def test_the_answer_says_how_many_runs_show_which_gap(changes, lead, spread):
+    text = Page(rendered(tables_of(specification=specification_row(**changes)))).text
+    spaced = re.compile(r"\s+(?=[,.)])|(?<=\()\s+")
+    assert spaced.sub("", lead) in spaced.sub("", text)
+    assert spaced.sub("", spread) in spaced.sub("", text)
+
+
+def test_the_page_is_safe_and_asks_nobody_for_anything():
+    label = f"{ATTACK} $&amp;"
+    html = rendered(tables_of(label), remarks=(ATTACK,), left_out=(ATTACK,), command=ATTACK)
+    page = Page(html)
+    tags = [tag for tag, _ in page.tags]
+    assert "script" not in tags
+    assert page.text.count(label) > 3
+    assert all(value.startswith("data:") for _, found in page.tags for name, value in found.items() if name == "src")
+    [policy] = [found["content"] for tag, found in page.tags if tag == "meta" and "http-equiv" in found]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert not [found for tag, found in page.tags if tag == "link" or any(name.startswith("on") for name in found)]
+
+
+def test_what_was_left_out_and_what_limits_it_are_said():
+    text = Page(rendered(remarks=("Mind the scales.",), left_out=("prompt=named: no such file",))).text
+    assert "Left out prompt=named: no such file" in text
+    assert "Note Mind the scales." in text
+    assert "how many agree in sign is no p value" in text
+
+
+def test_the_first_run_s_differences_stand_before_the_others():
+    tables = tables_of()
+    other = comparison_row(first="persona-1", second="named")
+    tables["comparisons"] = pd.DataFrame([comparison_row(), other, comparison_row(second="named")])
+    html = rendered(tables)
+    assert html.index("Differences from the first run, origin") < html.index("The other pairs")
+    assert html.index("The other pairs") < html.index("Differences between the other runs")
+
+
+def test_a_run_without_a_gap_is_named_with_the_reason():
+    text = Page(rendered(tables_of(delta_points=NAN, ci_low=NAN, ci_high=NAN, note="nothing was rated"))).text
+    assert "religion, origin : nothing was rated" in text
+
+
+@pytest.mark.parametrize("absent", ["gaps", "specification-religion", "comparisons"])
+def test_an_absent_figure_is_left_out(absent):
+    figures = {name: SVG for name in ("gaps", "specification-religion", "comparisons") if name != absent}
+    assert sum(tag == "img" for tag, _ in Page(rendered(figures=figures)).tags) == 2
+
+
+# --- The table for a paper -------------------------------------------------------------------------------------------
+
+
+def paper_of(*labels, confidence=0.95, **columns):
+    gap = pd.DataFrame([gap_row(label, **columns) for label in labels])
+    return paper_table(gap, pd.DataFrame({"model": labels}, index=list(labels)), confidence=confidence)
+
+
+def test_the_paper_table_rounds_and_names_its_columns():
+    head, _, *lines = paper_of("A", "B", margin=2.0).markdown().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
+    assert cells[0] == [
+        "model", "dimension", "δ, points [95% CI]", "p", r"d\_z", "n narratives", "n ratings", "missing",
+        "against the margin",
+    ]  # fmt: skip
+    assert cells[1] == ["A", "religion", "−0.69 [−0.89, −0.49]", ".012", "−1.50", "12", "190", "1.0%", "undecided"]
+    assert len(cells) == 3
+
+
+def test_the_margin_s_column_is_there_only_with_a_margin_and_a_gap_without_interval_stands_alone():
+    table = paper_of("A", ci_low=NAN, ci_high=NAN, p=NAN)
+    assert "margin" not in table.markdown()
+    assert "| −0.69 " in table.markdown()
+    assert "| – " in table.markdown()
+
+
+LATEX = [
+    ("&", r"\&"), ("%", r"\%"), ("$", r"\$"), ("#", r"\#"), ("_", r"\_"), ("{", r"\{"), ("}", r"\}"),
+    ("~", r"\textasciitilde{}"), ("^", r"\^{}"), ("\\", r"\textbackslash{}"), ("[3pt]", "{[}3pt{]}"), ("*", "{*}"),
+    ("−", "$-$"), ("a\nb", "a b"), ("a\x00b", "a b"), (r"\input{x}", r"\textbackslash{}input\{x\}"), ("1e5", "1e5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "written"), LATEX)
+def test_latex_takes_no_command_from_a_label(given, written):
+    lines = paper_of(given).latex().splitlines()
+    [row] = [line for line in lines if "religion" in line]
+    assert row.split(" & religion")[0].strip() == written
+    assert lines[1].startswith(r"\begin{tabular}")
+    assert row.endswith(r"\\")
+    unescaped = re.sub(r"\\[&%$#_{}]", "", row)
+    assert unescaped.count("&") == 7  # between its eight columns
+    assert "%" not in unescaped
+
+
+def test_latex_is_a_booktabs_table_that_plain_pdflatex_reads():
+    text = paper_of("A").latex()
+    for command in (r"\begin{tabular}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"):
+        assert text.count(command) == 1
+    assert r"$\delta$, points {[}95\% CI{]}" in text
+    assert "$d_z$" in text
+    assert "$-$0.69 {[}$-$0.89, $-$0.49{]}" in text
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("a|b", r"a\|b"),
+        ("*a* _b_ `c`", r"\*a\* \_b\_ \`c\`"),
+        ("[x](javascript:1)", r"[x\](javascript:1)"),
+        (ATTACK, r"\<script>alert(1)\</script>"),
+        ("&lt; <b", r"\&lt; \<b"),
+        ("a\\|b", r"a\\\|b"),
+        ("a\r\nb", "a b"),
+        ("< 5", "< 5"),
+    ],
+)
+def test_markdown_takes_no_mark_from_a_label(given, written):
+    [row] = [line for line in paper_of(given).markdown().splitlines() if "religion" in line]
+    assert row.startswith(f"| {written} ")
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 9  # around its eight columns
