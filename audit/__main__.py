@@ -1,4 +1,4 @@
-"""``python -m audit COMMAND``: the command line, and the only place that imports Hydra.
+"""``python -m audit COMMAND``: the command line.
 
 Nothing heavy is imported before a command needs it: ``--help`` and ``--version`` answer at once.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from audit.comparison import Comparison
+    from audit.composition import Composed
     from audit.config import AuditConfig
     from audit.pipeline import Outcome
 
@@ -102,24 +103,9 @@ estimator finds a gap where there is none, how often its interval covers the tru
 writes calibration.csv into the run's folder.
 """
 
-_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
-"""What Hydra's own command line takes of flags, as far as it is of use here."""
-
 OK: Final = 0
 FAILED: Final = 2
 INTERRUPTED: Final = 130
-
-
-def _conf_folder() -> Path:
-    """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
-    here = Path(__file__).resolve().parent
-    inside = here / "conf"
-    return inside if inside.is_dir() else here.parent / "conf"
-
-
-def _groups() -> dict[str, list[str]]:
-    folders = sorted(path for path in _conf_folder().iterdir() if path.is_dir())
-    return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 
 def _say(line: str) -> None:
@@ -151,9 +137,9 @@ def _dispatch(given: list[str]) -> int:
     wants_help = any(argument in ("-h", "--help") for argument in rest)
     match command:
         case "run" | "prompts" if wants_help:
-            groups = "\n".join(
-                f"  {name + '=':<13}{' '.join(choices)}" for name, choices in _groups().items() if choices
-            )
+            from audit.composition import choices
+
+            groups = "\n".join(f"  {name + '=':<13}{' '.join(names)}" for name, names in choices().items() if names)
             print(_RUN_HELP if command == "run" else _PROMPTS_HELP, end="")
             print(_OVERRIDES.format(command=command, groups=groups), end="")
             return OK
@@ -168,13 +154,13 @@ def _dispatch(given: list[str]) -> int:
             return OK
         case "run":
             shown = shlex.join(["python", "-m", "audit", "run", *rest])
-            code, jobs = _compose(rest, lambda config, job: _run(config, command=shown, job=job))
+            code, jobs = _each_job(rest, lambda config, composed: _run(config, composed, command=shown))
             if not any(job.number is not None for job in jobs):
                 return code
             return code if _attempt(lambda: _compare_jobs(jobs)) is None else FAILED
         case "prompts":
             written: set[Path] = set()
-            return _compose(rest, lambda config, _: _prompts(config, written=written))[0]
+            return _each_job(rest, lambda config, _: _prompts(config, written=written))[0]
         case "report":
             return OK if _attempt(lambda: _report(rest)) is None else FAILED
         case "calibrate":
@@ -196,10 +182,10 @@ class _Job:
     fault: str | None
 
 
-def _run(config: AuditConfig, *, command: str, job: int | None) -> Path:
+def _run(config: AuditConfig, composed: Composed, *, command: str) -> Path:
     from audit.pipeline import run_audit
 
-    outcome = run_audit(config, command=command, job=job, say=_say)
+    outcome = run_audit(config, command=command, preset=composed.preset, job=composed.number, say=_say)
     _show(outcome)
     return outcome.run_dir
 
@@ -259,9 +245,11 @@ def _show_comparison(comparison: Comparison) -> None:
 def _show(outcome: Outcome) -> None:
     from audit.wording import SCOPES, count, dimension_title, interval, p_value, points
 
+    about: dict[str, list[str]] = {}
     for remark in outcome.remarks:
-        about = f"{dimension_title(remark.dimension)}: " if remark.dimension else ""
-        _say(f"note: {about}{remark.text}")
+        about.setdefault(remark.text, []).extend([dimension_title(remark.dimension)] if remark.dimension else [])
+    for text, dimensions in about.items():
+        _say(f"note: {', '.join(dict.fromkeys(dimensions))}{': ' if dimensions else ''}{text}")
     lines = [("dimension", "variant", "speaks of", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "from")]
     for row in outcome.gap[outcome.gap["headline"]].to_dict("records"):
         estimated = row["se"] == row["se"]
@@ -467,7 +455,9 @@ def _whole(name: str, text: str, *, least: int) -> int:
 
 
 def _default_file() -> Path:
-    return _conf_folder() / "statistics" / "default.yaml"
+    from audit.composition import conf_folder
+
+    return conf_folder() / "statistics" / "default.yaml"
 
 
 def _statistics() -> dict[str, Any]:
@@ -491,132 +481,27 @@ def _attempt(step: Callable[[], None]) -> str | None:
     return None
 
 
-def _compose(overrides: list[str], job: Callable[[AuditConfig, int | None], Path | None]) -> tuple[int, list[_Job]]:
-    """Let Hydra compose the configuration, once or for every job of a sweep, and do a job with each.
-
-    Returns
-    -------
-    tuple
-        The exit code, and what became of each job.
-    """
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
-    import hydra
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-    from hydra.types import RunMode
-    from omegaconf import OmegaConf
-    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-
-    from audit.config import load_config
-    from audit.errors import ConfigError
-    from stimuli.errors import suggest
+def _each_job(overrides: list[str], do: Callable[[AuditConfig, Composed], Path | None]) -> tuple[int, list[_Job]]:
+    """Do a job with the configuration, or with each one of a sweep; return the exit code and what became of each."""
+    from audit.composition import compose
 
     jobs: list[_Job] = []
-    gone: list[BrokenPipeError] = []
 
-    def task(composed: Any) -> None:
-        sweep = HydraConfig.get()
-        number = int(sweep.job.num) if sweep.mode == RunMode.MULTIRUN else None
+    def task(composed: Composed) -> None:
         config: AuditConfig | None = None
         folder: Path | None = None
 
         def step() -> None:
             nonlocal config, folder
-            try:
-                values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-            except MissingMandatoryValue as error:
-                raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
-            except OmegaConfBaseException as error:
-                raise ConfigError(str(error)) from error
-            assert isinstance(values, dict)
-            values.pop("experiment", None)
-            config = load_config({str(key): value for key, value in values.items()})
-            folder = job(config, number)
+            config = composed.validated()
+            folder = do(config, composed)
 
-        try:
-            fault = _attempt(step)
-            jobs.append(_Job(number, tuple(sweep.overrides.task), config, folder, fault))
-        except BrokenPipeError as error:  # not past Hydra, which would report it
-            gone.append(error)
+        fault = _attempt(step)
+        jobs.append(_Job(composed.number, composed.overrides, config, folder, fault))
 
-    def compose() -> None:
-        for flag in overrides:
-            if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
-                raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
-        try:
-            sys.argv = ["audit", *_normalise(overrides)]
-            hydra.main(version_base="1.3", config_path=str(_conf_folder()), config_name="audit")(task)()
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
-
-    composed = _attempt(compose)
-    if gone:
-        raise gone[0]
-    failed = composed is not None or any(job.fault is not None for job in jobs)
+    fault = _attempt(lambda: compose(overrides, task))
+    failed = fault is not None or any(job.fault is not None for job in jobs)
     return FAILED if failed else OK, jobs
-
-
-def _normalise(overrides: Sequence[str]) -> list[str]:
-    """Let ``+model=x`` mean ``model=x``, and a model's path without a card mean a model of one's own."""
-    groups = _groups()
-    plain = []
-    for override in overrides:
-        name, sign, value = override.partition("=")
-        bare = name.lstrip("+")
-        plain.append(f"{bare}{sign}{value}" if sign and bare in groups else override)
-    chosen = {override.partition("=")[0] for override in plain}
-    if "model.path" in chosen and "model" not in chosen:
-        plain.append("model=own")
-    # Hydra's own parser takes a flag only before the overrides.
-    sweep = [flag for flag in plain if flag in ("-m", "--multirun")]
-    return [*sweep, *(override for override in plain if override not in sweep)]
-
-
-def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
-    """Say in our own words which override Hydra could not take."""
-    from hydra.errors import HydraException
-
-    from stimuli.errors import suggest
-
-    groups = _groups()
-    for override in _normalise(overrides):
-        if override.startswith("-"):
-            continue
-        try:
-            parsed = parser.parse_override(override)
-        except HydraException as fault:
-            reason = " ".join(str(fault).split())
-            return f"{override!r} is no override, KEY=VALUE is wanted (quote values with spaces or commas): {reason}"
-        name = parsed.key_or_group
-        if name in groups:
-            for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
-                if isinstance(value, str) and value not in groups[name] and value != "none":
-                    return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    key = _unknown_key(lines)
-    if key is not None:
-        return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
-    return " ".join(lines)
-
-
-def _unknown_key(lines: Sequence[str]) -> str | None:
-    import re
-
-    for line in lines:
-        found = re.search(r"Could not override '([^']+)'|Key '([^']+)' is not in struct", line)
-        if found:
-            return found[1] or found[2]
-    return None
-
-
-def _near_option(key: str) -> str:
-    import difflib
-
-    from audit.config import option_names
-
-    near = difflib.get_close_matches(key, option_names(), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 if __name__ == "__main__":

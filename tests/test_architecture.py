@@ -15,11 +15,12 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-import audit.__main__
+import audit
 import stimuli
+from audit.composition import choices, conf_folder
 from audit.config import AuditConfig, load_config
 
-CONF = audit.__main__._conf_folder()
+CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
 FOUNDATIONS = {"errors", "schema", "wording"}
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wording": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
+    "composition": {"config", "errors", "stimuli"},
     # The stages. No arrow but one: elicitation speaks to an engine.
     "engines": {"config", "errors", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
@@ -48,14 +50,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "grid", "provenance", "report", "statistics", "store",
     },
-    "__main__": {*FOUNDATIONS, "comparison", "config", "pipeline", "stimuli"},
+    "__main__": {*FOUNDATIONS, "comparison", "composition", "config", "pipeline", "stimuli"},
     "__init__": set(),
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
 ONLY_IN = {
     **dict.fromkeys(("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf"), "audit.engines."),
-    **dict.fromkeys(("hydra", "omegaconf"), "audit.__main__"),
+    **dict.fromkeys(("hydra", "omegaconf"), "audit.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
     "patsy": "audit.statistics.own_model",
@@ -226,9 +228,7 @@ def test_a_heavy_library_is_imported_only_when_it_is_needed(library):
 
 def test_figures_are_imported_only_when_they_are_drawn():
     early = [
-        i
-        for i in all_imports()
-        if inside(i) and part(i.target) == "figures" != part(i.importer) and i.when == "module"
+        i for i in all_imports() if inside(i) and part(i.target) == "figures" != part(i.importer) and i.when == "module"
     ]
     assert [str(i) for i in early] == []
 
@@ -310,7 +310,7 @@ def test_a_packaged_choice_composes_to_a_valid_configuration(group, choice):
 
 
 def test_the_packaged_choices_are_those_that_the_help_offers():
-    offered = {(group, choice) for group, names in audit.__main__._groups().items() for choice in names}
+    offered = {(group, choice) for group, names in choices().items() for choice in names}
     assert offered == {(group, choice) for group, choice in CHOICES if choice != "none"}
     assert {"model", "prompt", "stimuli", "engine", "elicitation", "statistics", "experiment"} <= {
         group for group, _ in CHOICES

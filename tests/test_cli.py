@@ -21,7 +21,7 @@ KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experie
 def composed(monkeypatch):
     """List of the configurations that `run` is asked to run; nothing is run."""
     seen = []
-    monkeypatch.setattr("audit.__main__._run", lambda config, command, job: seen.append(config))
+    monkeypatch.setattr("audit.__main__._run", lambda config, composed, *, command: seen.append(config))
     return seen
 
 
@@ -325,3 +325,12 @@ def test_a_command_from_another_folder_finds_its_configuration(child_environment
     command = [sys.executable, "-m", "audit", "prompts", *SMALL, "out=p.jsonl"]
     done = subprocess.run(command, env=child_environment, cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert (done.returncode, os.listdir(tmp_path)) == (0, ["p.jsonl"])
+
+
+@pytest.mark.parametrize(("words", "preset"), [([], "defaults"), (["experiment=replication"], "replication")])
+def test_a_run_knows_which_experiment_it_is(words, preset, audit, monkeypatch):
+    seen = []
+    monkeypatch.setattr("audit.__main__._run", lambda config, composed, *, command: seen.append(composed.preset))
+    replication = ["stimuli.path=here", "prompt.path=there"] if words else []
+    assert audit("run", *words, *replication) == 0
+    assert seen == [preset]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-import audit.__main__
+from audit.composition import conf_folder
 from audit.config import load_config
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
@@ -23,7 +23,7 @@ from stimuli.identities import NO_PERSONA, UNSPECIFIED, Dimension, Identity, loa
 from stimuli.narratives import EmotionWords, Narrative, Narratives, load_narratives
 from stimuli.prompts import PUBLISHED_VARIANTS, PromptGrid, PromptVariant, Scale, read_published_variant
 
-CONF = audit.__main__._conf_folder()
+CONF = conf_folder()
 TEMPLATES = sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published"))
 
 LATINA = Identity("a Latina", "Hispanic/Latino", ("Hispanic/Latino",))

@@ -1,0 +1,188 @@
+"""Hydra: from the words of the command line to validated configurations, one or those of a sweep.
+
+The only place that imports Hydra; its own command line is not ours, and what it can not take is said in our words.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from audit.config import AuditConfig
+
+_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
+"""What Hydra's own command line takes of flags, as far as it is of use here."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A configuration as Hydra composed it, not validated yet.
+
+    Attributes
+    ----------
+    number
+        Its place in a sweep; None outside one.
+    overrides
+        The words that made it.
+    preset
+        The experiment that was chosen; "defaults" where none was.
+    """
+
+    number: int | None
+    overrides: tuple[str, ...]
+    preset: str
+    _values: Any
+
+    def validated(self) -> AuditConfig:
+        """Return the configuration.
+
+        Raises
+        ------
+        ConfigError
+            If a value is missing or can not be used.
+        """
+        from omegaconf import OmegaConf
+        from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+        from audit.config import load_config
+        from audit.errors import ConfigError
+
+        try:
+            values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
+        except MissingMandatoryValue as error:
+            raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
+        except OmegaConfBaseException as error:
+            raise ConfigError(str(error)) from error
+        assert isinstance(values, dict)
+        values.pop("experiment", None)
+        return load_config({str(key): value for key, value in values.items()})
+
+
+def conf_folder() -> Path:
+    """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
+    here = Path(__file__).resolve().parent
+    inside = here / "conf"
+    return inside if inside.is_dir() else here.parent / "conf"
+
+
+def choices() -> dict[str, list[str]]:
+    """Return the choices of each group of the packaged configuration."""
+    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir())
+    return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
+
+
+def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
+    """Let Hydra compose the configuration, once or for every job of a sweep, and do a task with each.
+
+    Raises
+    ------
+    ConfigError
+        If an override can not be used; names it.
+    BrokenPipeError
+        If the task raises it.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+    from omegaconf.errors import OmegaConfBaseException
+
+    from audit.errors import ConfigError
+    from stimuli.errors import suggest
+
+    gone: list[BrokenPipeError] = []
+
+    def job(composed: Any) -> None:
+        of_hydra = HydraConfig.get()
+        experiment = of_hydra.runtime.choices.get("experiment", "none")
+        try:
+            task(
+                Composed(
+                    number=int(of_hydra.job.num) if of_hydra.mode == RunMode.MULTIRUN else None,
+                    overrides=tuple(of_hydra.overrides.task),
+                    preset="defaults" if experiment in (None, "none") else str(experiment),
+                    _values=composed,
+                )
+            )
+        except BrokenPipeError as error:  # not past Hydra, which would report it
+            gone.append(error)
+
+    for flag in overrides:
+        if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
+            raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
+    try:
+        sys.argv = ["audit", *_normalise(overrides)]
+        hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
+    if gone:
+        raise gone[0]
+
+
+def _normalise(overrides: Sequence[str]) -> list[str]:
+    """Let ``+model=x`` mean ``model=x``, and a model's path without a card mean a model of one's own."""
+    groups = choices()
+    plain = []
+    for override in overrides:
+        name, sign, value = override.partition("=")
+        bare = name.lstrip("+")
+        plain.append(f"{bare}{sign}{value}" if sign and bare in groups else override)
+    chosen = {override.partition("=")[0] for override in plain}
+    if "model.path" in chosen and "model" not in chosen:
+        plain.append("model=own")
+    # Hydra's own parser takes a flag only before the overrides.
+    sweep = [flag for flag in plain if flag in ("-m", "--multirun")]
+    return [*sweep, *(override for override in plain if override not in sweep)]
+
+
+def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
+    """Say in our own words which override Hydra could not take."""
+    from hydra.errors import HydraException
+
+    from stimuli.errors import suggest
+
+    groups = choices()
+    for override in _normalise(overrides):
+        if override.startswith("-"):
+            continue
+        try:
+            parsed = parser.parse_override(override)
+        except HydraException as fault:
+            reason = " ".join(str(fault).split())
+            return f"{override!r} is no override, KEY=VALUE is wanted (quote values with spaces or commas): {reason}"
+        name = parsed.key_or_group
+        if name in groups:
+            for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
+                if isinstance(value, str) and value not in groups[name] and value != "none":
+                    return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    key = _unknown_key(lines)
+    if key is not None:
+        return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
+    return " ".join(lines)
+
+
+def _unknown_key(lines: Sequence[str]) -> str | None:
+    import re
+
+    for line in lines:
+        found = re.search(r"Could not override '([^']+)'|Key '([^']+)' is not in struct", line)
+        if found:
+            return found[1] or found[2]
+    return None
+
+
+def _near_option(key: str) -> str:
+    import difflib
+
+    from audit.config import option_names
+
+    near = difflib.get_close_matches(key, option_names(), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}? " if near else ""
