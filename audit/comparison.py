@@ -22,7 +22,7 @@ from audit.wording import dimension_title
 if TYPE_CHECKING:
     from audit.statistics.across_runs import Measured
 
-SETTINGS: Final = ("confidence", "margin", "n_permutations")
+SETTINGS: Final = ("confidence", "margin", "n_permutations", "min_number_mass")
 """Settings of an analysis that a comparison has a use for."""
 _DRAWN: Final = 60
 """Runs that a figure has room for; the tables have all of them."""
@@ -332,6 +332,7 @@ def _texts(runs: Mapping[str, _Run]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 def _remarks(runs: Mapping[str, _Run], used: Mapping[str, Any]) -> Iterator[str]:
     """Say what limits the comparison."""
+    from audit.report.sentences import LIMITS
     from audit.statistics.across_runs import same_dimensions
 
     measured = {label: run.measured for label, run in runs.items()}
@@ -352,6 +353,10 @@ def _remarks(runs: Mapping[str, _Run], used: Mapping[str, Any]) -> Iterator[str]
                 f"{dimension_title(dimension)}: the runs asked about different identities, so a difference between "
                 "their δ may be one of the identities."
             )
+    for code, (title, why) in LIMITS.items():
+        limited = [label for label, each in measured.items() if code in {remark.code for remark in each.remarks}]
+        if limited:
+            yield f"{title} ({'all runs' if len(limited) == len(runs) else '; '.join(limited)}): {why}."
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, run in runs.items():
         own = run.manifest.get("config", {}).get("statistics", {})

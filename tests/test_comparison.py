@@ -173,7 +173,7 @@ def test_the_manifest_says_which_runs_with_which_hashes(audit, two, tmp_path):
     assert audit("report", "A", "B", "run_dir=out", "statistics.confidence=0.9") == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["command"] == "python -m audit report A B run_dir=out statistics.confidence=0.9"
-    assert manifest["settings"] == {"confidence": 0.9, "margin": None, "n_permutations": 200}
+    assert manifest["settings"] == {"confidence": 0.9, "margin": None, "n_permutations": 200, "min_number_mass": 0.5}
     assert [run["folder"] for run in manifest["runs"]] == ["A", "B"]
     assert len({run["identity"] for run in manifest["runs"]}) == 2
     assert all(len(run["ratings"]) == 64 for run in manifest["runs"])
@@ -275,7 +275,7 @@ def test_a_comparison_with_a_file_of_the_users_in_it_is_refused(audit, two, tmp_
 def sweep(audit, monkeypatch):
     """Return a function that runs a sweep in which the model is not asked: a seed of 13 fails."""
 
-    def run_audit(config, *, command, job, say):
+    def run_audit(config, *, command, preset, job, say):
         if config.seed == 13:
             raise ModelError("the model ran away")
         folder = (config.run_dir or config.reports_dir) / f"{config.prompt.name}-{config.seed}"

@@ -1,12 +1,9 @@
 """What the package says of itself agrees with itself."""
 
-import json
-import os
 import re
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 from audit import __version__
@@ -32,23 +29,3 @@ def test_ci_installs_exactly_the_lower_bounds_that_are_declared():
 def test_the_citation_names_this_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == __version__
     assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_the_notebook_defines_nothing_and_has_no_outputs():
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            source = "".join(cell["source"])
-            assert not re.search(r"^\s*(def|class) ", source, re.MULTILINE)
-            assert not cell.get("outputs")
-
-
-def test_the_notebook_runs_on_the_committed_example(monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(ROOT / "notebooks")
-    monkeypatch.setitem(os.environ, "RUN_DIR", str(ROOT / "reports" / "example"))
-    cells = json.loads((ROOT / "notebooks" / "read_a_run.ipynb").read_text(encoding="utf-8"))["cells"]
-    names: dict[str, object] = {}
-    for cell in cells:
-        if cell["cell_type"] == "code":
-            exec("".join(cell["source"]), names)
-    assert len(names["ratings"]) == names["manifest"]["n_prompts"]

@@ -18,8 +18,11 @@ from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, Status
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
 from audit.statistics.headline import Headline
+from audit.statistics.missing import missing_rows
+from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
+from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
@@ -46,6 +49,8 @@ class Measured:
         By dimension, the terms that are compared: perceivers, then experiencers.
     emotions
         By the narrative's identifier.
+    remarks
+        What a reader must know before trusting the numbers.
     """
 
     variant: str
@@ -54,6 +59,7 @@ class Measured:
     estimates: Mapping[str, Labelled]
     identities: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
     emotions: Mapping[Any, str]
+    remarks: tuple[Remark, ...]
 
     @property
     def single_dimensions(self) -> frozenset[str]:
@@ -75,7 +81,7 @@ def measure_run(
     seed
         The run's, so that p is the one of the run's own report where the settings are the same.
     settings
-        Of which ``confidence``, ``margin`` and ``n_permutations`` matter here.
+        Of which ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass`` matter here.
 
     Yields
     ------
@@ -83,19 +89,33 @@ def measure_run(
         In order of the variants' first appearance. What can not be estimated is a row of NaN with a note.
     """
     variants: dict[str, list[tuple[NarrativeCube, Estimates, int, int]]] = {}
+    remarks: dict[str, list[Remark]] = {}
+    low, high = scale
     for dimension, variant, part in split_ratings(compact_ratings(ratings)):
         cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
         between = part["in_group"].notna()
         n_missing = int((between & (part["status"] != Status.RATED)).sum())
         found = Estimates.of(cube, seed=seed, settings=settings)
         variants.setdefault(variant, []).append((cube, found, int(between.sum()), n_missing))
+        remarks.setdefault(variant, []).extend(
+            remarks_of(
+                cube,
+                found,
+                outcomes=outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass),
+                missing=list(missing_rows(cube, confidence=settings.confidence)),
+                low=low,
+                high=high,
+                min_number_mass=settings.min_number_mass,
+            )
+        )
     for variant, parts in variants.items():
-        yield _measured(variant, parts, scale=scale, settings=settings)
+        yield _measured(variant, parts, remarks[variant], scale=scale, settings=settings)
 
 
 def _measured(
     variant: str,
     parts: Sequence[tuple[NarrativeCube, Estimates, int, int]],
+    remarks: Sequence[Remark],
     *,
     scale: tuple[float, float],
     settings: Settings,
@@ -130,6 +150,7 @@ def _measured(
         emotions={
             key: emotion for cube, *_ in parts for key, emotion in zip(cube.narrative_ids, cube.emotions, strict=True)
         },
+        remarks=tuple(remarks),
     )
 
 

@@ -20,7 +20,7 @@ from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
-from audit.statistics.remarks import Remark, remarks_on
+from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import (
     Estimates,
     Settings,
@@ -136,21 +136,15 @@ def analyse(
         rows["published_cells"] += published_cell_rows(cube)
         frames["cells"].append(cell_table(part))
         frames["outcomes"].append(outcomes)
-        remarks += [
-            Remark(dimension=dimension, variant=variant, code=code, text=text)
-            for code, text in remarks_on(
-                cube,
-                headline=found.headline,
-                contrast=found.contrast,
-                fits=(found.mixed, found.crossed),
-                published=found.published,
-                outcomes={row["pairs"]: row for row in outcomes.to_dict("records")},
-                refusals=next(row for row in missing if row["outcome"] == "refused"),
-                low=low,
-                high=high,
-                min_number_mass=settings.min_number_mass,
-            )
-        ]
+        remarks += remarks_of(
+            cube,
+            found,
+            outcomes=outcomes,
+            missing=missing,
+            low=low,
+            high=high,
+            min_number_mass=settings.min_number_mass,
+        )
         if isinstance(found.headline, Headline):
             ids = cube.narrative_ids
             labelled[dimension].append(Labelled(variant, found.headline.estimate, ids, (low, high)))

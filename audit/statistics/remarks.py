@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
@@ -14,6 +15,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit
 from audit.statistics.published import PublishedGap
+from audit.statistics.rows import Estimates
 from audit.wording import count, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
@@ -50,6 +52,42 @@ class Remark:
     variant: str
     code: str
     text: str
+
+
+def remarks_of(
+    cube: NarrativeCube,
+    found: Estimates,
+    *,
+    outcomes: pd.DataFrame,
+    missing: Sequence[Row],
+    low: float,
+    high: float,
+    min_number_mass: float,
+) -> Iterator[Remark]:
+    """Yield the remarks on one dimension and variant.
+
+    Parameters
+    ----------
+    cube, found
+        The ratings with baselines, and the estimates.
+    outcomes, missing
+        Its rows of ``schema.OUTCOMES`` and of ``schema.MISSING``.
+    low, high, min_number_mass
+        As for :func:`remarks_on`.
+    """
+    for code, text in remarks_on(
+        cube,
+        headline=found.headline,
+        contrast=found.contrast,
+        fits=(found.mixed, found.crossed),
+        published=found.published,
+        outcomes={row["pairs"]: row for row in outcomes.to_dict("records")},
+        refusals=next(row for row in missing if row["outcome"] == "refused"),
+        low=low,
+        high=high,
+        min_number_mass=min_number_mass,
+    ):
+        yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
 
 
 def remarks_on(

@@ -1,0 +1,202 @@
+"""The notebooks hold text and code alone, run on the committed runs, and show the numbers that lie in the tables."""
+
+import ast
+import gc
+import importlib
+import json
+import os
+import re
+import shutil
+import sys
+import warnings
+from functools import cache
+from html import unescape
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from scipy import stats
+
+import audit
+from audit.store import RunFolder, read_manifest
+from audit.wording import interval, p_value, points
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
+NOTEBOOKS = ("first_look", "reanalyse_published_design", "compare_strategies")
+MAY_IMPORT = {"audit", "stimuli", "pandas", "numpy", *sys.stdlib_module_names}
+every_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
+
+
+def cells_of(name):
+    return json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+
+
+def sources_of(name, kind):
+    return ["".join(cell["source"]) for cell in cells_of(name) if cell["cell_type"] == kind]
+
+
+def code_of(name):
+    """Every statement of a notebook; IPython's own lines, which are no Python, left out."""
+    lines = "\n".join(sources_of(name, "code")).splitlines()
+    return ast.parse("\n".join(line for line in lines if not line.startswith("%")))
+
+
+def files_in(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run a notebook in an empty folder beside a copy of the committed runs, once; return what its cells put out."""
+    nbclient = pytest.importorskip("nbclient", reason="nbclient, of the extra dev, is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel, of the extra dev, is not installed")
+    import nbformat
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    # Where matplotlib has never been, its first import lists the fonts, and says so on stderr if that takes long.
+    importlib.import_module("matplotlib.font_manager")
+
+    @cache
+    def run_once(name):
+        place = tmp_path_factory.mktemp(name)
+        work = place / "notebooks"
+        work.mkdir()
+        for folder in (EXAMPLE, SWEEP):
+            shutil.copytree(folder, place / "reports" / folder.name)
+        before = files_in(place)
+        notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        environment = {
+            **os.environ,
+            "IPYTHONDIR": str(tmp_path_factory.mktemp("ipython")),
+            "TMPDIR": str(tmp_path_factory.mktemp("scratch")),
+            "PYTHONPATH": str(Path(audit.__file__).parent.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        with warnings.catch_warnings():
+            # jupyter_client leaves sockets to the garbage collector, which is asked here, and not in some later test.
+            warnings.filterwarnings("ignore", message="Unclosed socket <zmq", category=ResourceWarning)
+            # Of no folder: the kernel is this interpreter's own, whatever else the machine has under its name.
+            kernel = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+            nbclient.NotebookClient(notebook, km=kernel, timeout=120).execute(cwd=str(work), env=environment)
+            del kernel
+            gc.collect()
+        assert files_in(place) == before, "a notebook only reads its runs, and leaves nothing where it stands"
+        return [output for cell in notebook.cells for output in cell.get("outputs", ())]
+
+    return run_once
+
+
+def text_of(outputs):
+    """What a reader sees: printed lines, and tables as their cells one after another."""
+    shown = [each["text"] if each["output_type"] == "stream" else each["data"].get("text/html", "") for each in outputs]
+    return " ".join(unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", "\n".join(shown), flags=re.DOTALL)).split())
+
+
+def example_gap():
+    return pd.read_csv(EXAMPLE / "tables" / "gap.csv")
+
+
+def contrasts_of(folder):
+    """Each narrative's mean in-group rating less its mean out-group one: δ's parts, with one term a group."""
+    ratings = RunFolder(folder).read_ratings(n_prompts=read_manifest(folder)["n_prompts"]).dropna(subset="in_group")
+    means = ratings.groupby(["narrative_id", "in_group"], observed=True)["intensity"].mean().unstack()
+    return means[True] - means[False]
+
+
+def test_these_are_all_notebooks():
+    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(NOTEBOOKS)
+
+
+@every_notebook
+def test_a_notebook_has_no_outputs_and_is_short(name):
+    cells = cells_of(name)
+    assert len(cells) <= 25
+    assert len({cell["id"] for cell in cells}) == len(cells)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+
+
+@every_notebook
+def test_a_notebook_defines_nothing_and_imports_little(name):
+    nodes = list(ast.walk(code_of(name)))
+    assert not [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda))]
+    imported = [alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names]
+    imported += [n.module for n in nodes if isinstance(n, ast.ImportFrom)]
+    assert {module.partition(".")[0] for module in imported} <= MAY_IMPORT
+    assert not [module for module in imported if "._" in module]
+
+
+@every_notebook
+def test_a_notebook_runs_without_a_word_on_stderr_and_draws(run, name):
+    outputs = run(name)
+    assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 1
+
+
+@every_notebook
+def test_every_gap_that_the_text_names_is_one_that_the_code_has_found(run, name):
+    text = "\n".join(sources_of(name, "markdown"))
+    named = set(re.findall(r"[+−]\d+\.\d\d\b", text))
+    assert named <= set(re.findall(r"[+−]\d+\.\d\d\b", text_of(run(name))))
+    assert named or name == "reanalyse_published_design"
+
+
+def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(run):
+    text = text_of(run("first_look"))
+    headline = example_gap().query("headline and scope == 'narratives'").set_index("dimension")
+    assert set(headline.index) == {"race_ethnicity", "nationality", "religion", "all"}
+    for row in headline.to_dict("records"):
+        delta, ends = points(row["delta_points"]), interval(row["ci_low"], row["ci_high"])
+        assert f"these identities {delta} {ends} {p_value(row['p'])} {row['n_narratives']} {row['n_ratings']}" in text
+    assert f"δ by hand: {points(headline['delta_points']['religion'])} points, from 12 narratives" in text
+    assert "differs from the run in: nothing" in text
+
+
+def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
+    text = text_of(run("reanalyse_published_design"))
+    religion = example_gap().query("dimension == 'religion'")
+    [published] = religion.query("estimator == 'published'").to_dict("records")
+    [headline] = religion.query("headline and scope == 'narratives'").to_dict("records")
+    assert f"δ_z = {points(published['delta_z'])}, from 12 of 12 narratives" in text
+    assert f"null interval: {interval(published['null_low'], published['null_high'])}, all 24 shuffles" in text
+    assert f"δ_z by hand: {points(published['delta_z'])}" in text
+    assert interval(headline["ci_low"], headline["ci_high"]) in text
+    # δ is the same however far apart the experiencers are; δ_z is not.
+    assert f"δ (points) {2 * (points(headline['delta_points']) + ' ')}" in text
+    [before, after] = re.findall(r"δ_z (−\d\.\d\d) (−\d\.\d\d)", text)[-1]
+    assert before == points(published["delta_z"]) != after
+
+
+def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
+    text = text_of(run("compare_strategies"))
+    origin, persona, scale = (contrasts_of(SWEEP / name) for name in ("origin", "persona-1", "scale-10"))
+    for own in (origin, persona, scale):
+        t = stats.ttest_1samp(own, 0).confidence_interval()
+        assert f"{points(own.mean())} [{points(t.low)}, {points(t.high)}]" in text, "the table to paste"
+    # Of a scale ten times as short, a point is ten times as much of it; of 100 points, one is 1%.
+    for first, second in ((origin, persona), (origin, 10 * scale), (persona, 10 * scale)):
+        paired = stats.ttest_rel(first, second).confidence_interval()
+        assert f"{points((first - second).mean())} {interval(paired.low, paired.high)}" in text
+    assert f"change by hand: {points((origin - persona).mean())} points" in text
+
+
+@pytest.mark.parametrize("name", ["origin", "persona-1", "scale-10"])
+def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name):
+    folder = SWEEP / name
+    manifest = read_manifest(folder)
+    assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest["counts"]["rated"] == 300
+    assert {path.name for path in folder.iterdir()} - {".lock"} == {"manifest.json", "ratings"}
+    assert not re.search(r"[\"' =]/\w", json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["origin", "persona-1", "scale-10"])
+def test_the_prompts_of_the_sweep_can_be_built_again(name):
+    from audit.config import load_config
+    from audit.pipeline import build_grid
+    from audit.provenance import first_difference, run_identity
+
+    manifest = read_manifest(SWEEP / name)
+    config = load_config(manifest["config"])
+    assert first_difference(manifest["identity"], run_identity(config, build_grid(config))) == ""
