@@ -79,11 +79,14 @@ usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
        python -m audit report RUN_DIR RUN_DIR ... [run_dir=OUT] [statistics.KEY=VALUE ...]
        python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [model=NAME] [seed=0] [...]
 
-Reads the ratings of a complete run, writes tables/, figures/ and report.html anew and prints the gap. No model is
-loaded. The second form puts runs side by side, analysed alike: their gaps, the differences between them on the
-narratives they share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given).
-Of the settings it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are
-not given. The third form takes ratings that another tool collected:
+Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
+finished, what there is. No model is loaded.
+
+The second form puts runs side by side, analysed alike: their gaps, the differences between them on the narratives they
+share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given). Of the settings
+it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given.
+
+The third form takes ratings that another tool collected:
 
   ratings=FILE   CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are,
                  emotion, dimension, variant and status (rated, refused, unparseable or failed)
