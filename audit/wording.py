@@ -105,7 +105,12 @@ def coverage(confidence: float) -> str:
     return f"{100 * confidence:.6g}%"
 
 
+def brief(name: str, *, at_most: int = 120) -> str:
+    """Write a name, of one that is longer than anybody reads its beginning and its length."""
+    return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"
+
+
 def dimension_title(dimension: str) -> str:
     """Write a dimension's name for people: "race_ethnicity+religion" is "race/ethnicity × religion"."""
-    names = (_DIMENSIONS.get(name, name.replace("_", " ")) for name in dimension.split("+"))
+    names = (brief(_DIMENSIONS.get(name, name.replace("_", " "))) for name in dimension.split("+"))
     return f" {CROSS} ".join(names)

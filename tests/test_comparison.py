@@ -333,9 +333,7 @@ def test_a_sweep_that_ends_with_one_run_compares_nothing_and_says_so(sweep, tmp_
 
 
 def test_what_limits_some_runs_is_said_of_them(audit, tmp_path, capsys):
-    folders = [
-        write_run(tmp_path / f"{n}", variant=variant, n=n) for n, variant in ((19, "origin"), (20, "persona-1"))
-    ]
+    folders = [write_run(tmp_path / f"{n}", variant=variant, n=n) for n, variant in ((19, "origin"), (20, "persona-1"))]
     assert audit("report", *map(str, folders), "run_dir=out") == 0
     said = "Few narratives (origin"
     assert said in capsys.readouterr().err

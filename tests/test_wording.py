@@ -4,6 +4,7 @@ import pytest
 
 from audit.wording import (
     SCOPES,
+    brief,
     count,
     coverage,
     dimension_title,
@@ -76,3 +77,9 @@ def test_counts_and_names() -> None:
 
 def test_both_scopes_have_their_words() -> None:
     assert SCOPES == {"narratives": "these identities", "narratives_and_terms": "any such identities"}
+
+
+def test_a_name_that_nobody_reads_to_its_end_is_cut_and_says_so():
+    assert brief("a" * 120) == "a" * 120
+    assert brief("a" * 100_000) == "a" * 120 + "… (100,000 characters)"
+    assert dimension_title("a" * 121 + "+religion").endswith("… (121 characters) × religion")

@@ -29,7 +29,7 @@ from audit.report.packing import (
     steps,
 )
 from audit.wording import MISSING as NOTHING
-from audit.wording import coverage, dimension_title, fixed, rate, scale_end
+from audit.wording import brief, coverage, dimension_title, fixed, rate, scale_end
 
 __all__ = ["INK", "Asked", "Cell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
 
@@ -224,7 +224,7 @@ def explore(
         _heatmap(
             cells.loc[(cells["dimension"] == dimension) & (cells["variant"] == variant)],
             (clusters or {}).get(dimension, {}),
-            title=dimension_title(dimension) + (f" (variant {variant})" if several else ""),
+            title=dimension_title(dimension) + (f" (variant {brief(variant)})" if several else ""),
             decimals=_mean_decimals(low, high),
         )
         for dimension, variant in parts
@@ -233,7 +233,7 @@ def explore(
     fixed_part = {
         "alphabet": ALPHABET,
         "missing": NOTHING,
-        "parts": [[heatmap.title, *part] for heatmap, part in zip(heatmaps, parts, strict=True)],
+        "parts": [[heatmap.title, *map(brief, part)] for heatmap, part in zip(heatmaps, parts, strict=True)],
         "palettes": {
             "sequential": _hues(_SEQUENTIAL),
             "diverging": _hues(_DIVERGING),
@@ -363,7 +363,7 @@ def _heatmap(cells: pd.DataFrame, clusters: Mapping[str, str], *, title: str, de
     rows = [
         HeatRow(
             brackets=tuple(level[at] for level in begins if at in level),
-            label=str(label),
+            label=brief(str(label)),
             first_baseline=_first_baseline(grid.row_groups, at),
             cells=tuple(cell(at, column) for column in range(len(grid.column_groups))),
         )
@@ -376,7 +376,7 @@ def _heatmap(cells: pd.DataFrame, clusters: Mapping[str, str], *, title: str, de
         variant=str(cells["variant"].iloc[0]),
         bodies=tuple(tuple(rows[a:b]) for a, b in pairwise(outermost)),
         brackets=tuple(tuple(_runs(labels)) for labels in _levels(grid.column_groups, clusters)),
-        columns=tuple((str(label), _first_baseline(grid.column_groups, at))
+        columns=tuple((brief(str(label)), _first_baseline(grid.column_groups, at))
                       for at, label in enumerate(grid.mean.columns)),
         n_row_heads=len(levels) + 1,
     )  # fmt: skip
@@ -392,7 +392,7 @@ def _levels(groups: Sequence[str], clusters: Mapping[str, str]) -> Iterator[list
 
 
 def _runs(labels: Sequence[str]) -> list[Bracket]:
-    return [Bracket(label, len(list(run))) for label, run in groupby(labels)]
+    return [Bracket(brief(label), len(list(run))) for label, run in groupby(labels)]
 
 
 def _first_baseline(groups: Sequence[str], at: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 from audit.errors import AuditError
-from audit.wording import count, scale_end
+from audit.wording import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
 
@@ -139,7 +139,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         If one of these is missing or has another type.
     """
     return ManifestView(
-        model=str(_require(manifest, "model", "name")),
+        model=brief(str(_require(manifest, "model", "name"))),
         method=str(_require(manifest, "elicitation", "method")),
         confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
         margin=_margin(_find(manifest, "config", "statistics", "margin")),
@@ -207,7 +207,7 @@ def _show(found: object) -> str:
         return f"{found:,.6g}"
     if isinstance(found, Sequence) and not isinstance(found, str):
         return ", ".join(map(_show, found)) if found else "none"
-    return str(found)
+    return brief(str(found), at_most=1_000)
 
 
 def _confidence(found: object) -> float:

@@ -21,7 +21,7 @@ import pandas as pd
 from audit.grid import BASELINES
 from audit.schema import Status
 from audit.wording import MISSING as NOTHING
-from audit.wording import count, fixed, interval, p_value, plural, points, rate, scale_end
+from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 
 ALPHABET: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\<>&')
 """What a place is written in: printable, one byte each, and never escaped."""
@@ -93,7 +93,7 @@ def _sorted_codes(codes: npt.NDArray[Any], names: list[str]) -> tuple[IntArray, 
     order = sorted(range(len(names)), key=lambda place: _natural(names[place]))
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
-    return rank[codes], [names[place] for place in order]
+    return rank[codes], [brief(names[place]) for place in order]
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
@@ -183,7 +183,7 @@ def _gaps_of_groups(
                 tests = plural(row["family_size"], "test")
                 evidence.append(f"{p_value(row['p_adjusted'])} when corrected for {tests} ({row['method']})")
             said = "; ".join(evidence) + (f". {row['note']}" if row["note"] else "")
-        gaps.append([str(row["member"]), str(row["partner"]), said])
+        gaps.append([brief(str(row["member"])), brief(str(row["partner"])), said])
     return gaps, place
 
 
@@ -366,7 +366,7 @@ def _packed_ratings(
     order = sorted(range(len(unique)), key=lambda at: _natural(str(unique["narrative_id"].iloc[at])))
     unique = unique.iloc[order]
     narrative = pd.MultiIndex.from_frame(unique).get_indexer(pd.MultiIndex.from_frame(shown))
-    listed = [[str(i), str(e), _cut(texts_of[t]) if texts_of else None]
+    listed = [[brief(str(i)), brief(str(e)), _cut(texts_of[t]) if texts_of else None]
               for i, e, t in unique.itertuples(index=False)]  # fmt: skip
     columns["narrative"] = (narrative, None)
     return {

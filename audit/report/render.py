@@ -34,7 +34,7 @@ from audit.report.tables import (
     sensitivity_table,
 )
 from audit.schema import OVERALL, TABLES
-from audit.wording import coverage, dimension_title
+from audit.wording import brief, coverage, dimension_title
 
 MAX_FIGURES: Final = 900_000
 """Bytes that the embedded figures may take up together."""
@@ -184,7 +184,7 @@ def render_report(
         packed=Markup(packed),
         level=coverage(view.confidence),
         elicitation=_elicitation(view),
-        variants=", ".join(dict.fromkeys(variant for _, variant in measured)) or view.variant,
+        variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
         style=asset("style.css", "explore.css"),
         script=script,
         policy=policy(script),
@@ -311,7 +311,7 @@ def _key(row: Row) -> tuple[str, str]:
 
 
 def _title(key: tuple[str, str], *, several: bool) -> str:
-    return dimension_title(key[0]) + (f" (variant {key[1]})" if several else "")
+    return dimension_title(key[0]) + (f" (variant {brief(key[1])})" if several else "")
 
 
 def _identities(cells: pd.DataFrame) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_interval, show_sum
-from audit.wording import MISSING, count, coverage, interval, p_value, points, rate
+from audit.wording import MISSING, brief, count, coverage, interval, p_value, points, rate
 
 _IDENTITIES_NAMED: Final = 8
 
@@ -257,7 +257,7 @@ def _verdict(equivalence: Row | None, gap: Row | None) -> Verdict:
 def _scope(identities: Sequence[str]) -> Markup:
     if not identities:
         return Markup("This speaks of the identities of these dimensions, and of any such narratives.")
-    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(term) for term in identities[:_IDENTITIES_NAMED])
+    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
     rest = len(identities) - _IDENTITIES_NAMED
     return Markup("This speaks of these identities ({}{}), and of any such narratives.").format(
         named, f" and {rest} more" if rest > 0 else ""
@@ -268,7 +268,7 @@ def _bound(equivalence: Row | None) -> Markup:
     """Say what size of gap the data rule out."""
     if equivalence is None or not math.isfinite(equivalence.number("largest_gap")):
         return Markup("")
-    largest = Markup("No gap larger than {} points in either direction ({} interval).").format(
+    largest = Markup("Gaps larger than {} points, in either direction, are ruled out ({} interval).").format(
         show(equivalence, "largest_gap", _size), coverage(equivalence["level"])
     )
     if not math.isfinite(equivalence.number("margin")):

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.sentences import direction
-from audit.wording import MISSING, SCOPES, count, dimension_title, fixed, p_value, plural, points, rate
+from audit.wording import MISSING, SCOPES, brief, count, dimension_title, fixed, p_value, plural, points, rate
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",
@@ -202,7 +202,7 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                 (_HEADS.get(family, family), "gap, points", f"{level} interval", "p", "p, corrected", "narratives"),
                 [
                     (
-                        f"{row['member']} and {row['partner']}" if row["partner"] else str(row["member"]),
+                        " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side]),
                         show(row, "delta_points", points),
                         _interval(row),
                         show(row, "p", _p),

@@ -16,7 +16,7 @@ from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit
 from audit.statistics.published import PublishedGap
 from audit.statistics.rows import Estimates
-from audit.wording import count, plural, points, rate
+from audit.wording import brief, count, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
@@ -27,7 +27,7 @@ FEW_NARRATIVES: Final = 20
 MISSING_SHARE: Final = 0.1
 """Above this share of prompts without a rating, what is missing may matter."""
 REFUSAL_GAP: Final = 1.0
-"""Above this difference of refusal rates, in percentage points, what is missing is no accident."""
+"""Above this difference of refusal rates, in percentage points, one that is no accident matters."""
 
 Row = Mapping[Any, Any]
 
@@ -146,7 +146,7 @@ def remarks_on(
                 f"{share:.0%} of the ratings are at the end {end:g} of the scale: δ is squeezed there, and identities "
                 "that are rated high or low throughout can make a gap that is not one.",
             )
-    if abs(refusals["gap_pp"]) > REFUSAL_GAP:
+    if abs(refusals["gap_pp"]) > REFUSAL_GAP and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]:
         yield (
             "refusal_gap",
             f"The model refused to rate {rate(refusals['rate_in_group'])} of in-group and "
@@ -168,11 +168,11 @@ def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
         ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
         ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
     ):
-        silent = [names[place] for place in np.flatnonzero(~np.asarray(has))]
+        silent = [repr(brief(names[place])) for place in np.flatnonzero(~np.asarray(has))]
         if silent:
             yield (
                 "unrated_identity",
-                f"There is no rating at all with the {side} {', '.join(map(repr, silent))}: δ speaks of the others.",
+                f"There is no rating at all with the {side} {', '.join(silent)}: δ speaks of the others.",
             )
 
 

@@ -1,65 +1,50 @@
 """The explorer in a browser: what opens, moves, filters and sorts, under the page's own Content-Security-Policy."""
 
 import base64
+import contextlib
 import hashlib
-import os
-import shutil
 
 import numpy as np
 import pytest
+from browser import MARKS, launched, opened, sideways, violations
 from test_explore import ATTACK, make_asked, make_explorer, make_ratings, render, text_of
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine; name one in CHROMIUM"),
-]
-LONG_TASKS = "new PerformanceObserver((l) => l.getEntries().forEach((e) => (window.tasks ??= []).push(e.duration)))"
+pytestmark = MARKS
+LONG_TASKS = (
+    "new PerformanceObserver((l) => l.getEntries().forEach((e) => (window.tasks ??= []).push(e.duration)))"
+    ".observe({ type: 'longtask', buffered: true })"
+)
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def open_page(chromium, tmp_path):
     """Open an explorer in a page as strict as the report's; whatever the browser complains of fails the test."""
-    complaints, contexts = [], []
+    with contextlib.ExitStack() as pages:
 
-    def opened(explorer, *, width=1280, script=True, **options):
-        code = text_of("explore.js")
-        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-        policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
-        (tmp_path / "page.html").write_text(
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report</title>'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-            f'<meta name="viewport" content="width=device-width"><style>{text_of("style.css")}{text_of("explore.css")}'
-            f"</style></head><body><main><h1>Report</h1><h2>Explore</h2>{render(explorer)}</main>"
-            f"<script>{code}</script></body></html>",
-            encoding="utf-8",
-        )
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, java_script_enabled=script, offline=True, **options
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.add_init_script(f"{LONG_TASKS}.observe({{ type: 'longtask', buffered: true }})")
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.goto((tmp_path / "page.html").as_uri())
-        if script:
-            page.wait_for_selector(".list-foot")
-        return page
+        def open_explorer(explorer, *, width=1280, **options):
+            code = text_of("explore.js")
+            digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+            policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+            (tmp_path / "page.html").write_text(
+                f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Report</title>'
+                f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+                f'<meta name="viewport" content="width=device-width">'
+                f"<style>{text_of('style.css')}{text_of('explore.css')}</style>"
+                f"</head><body><main><h1>Report</h1><h2>Explore</h2>{render(explorer)}</main>"
+                f"<script>{code}</script></body></html>",
+                encoding="utf-8",
+            )
+            return pages.enter_context(
+                opened(chromium, tmp_path / "page.html", width=width, first=LONG_TASKS, **options)
+            )
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
+        yield open_explorer
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +70,6 @@ def count_of(page):
 
 def column(page, place):
     return page.locator(f"[data-list=ratings] tbody tr > :nth-child({place})").all_inner_texts()
-
-
-def violations(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe_playwright_python is not installed")
-    return [(v["id"], v["nodes"][0]["html"]) for v in axe.Axe().run(page).response["violations"]]
 
 
 def test_the_grid_is_one_stop_and_the_arrow_keys_move_in_it(open_page, explorer):
@@ -214,14 +194,14 @@ def test_a_narrative_sets_the_search(open_page, explorer):
 def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, explorer, width, scheme):
     page = open_page(explorer, width=width, color_scheme=scheme)
     assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert sideways(page) == 0
     page.check("[value=interaction]")
     page.click("[data-list=ratings] tbody button >> nth=0")
     assert violations(page) == []
     page.click("[data-cell='1']")
     page.click("#explore-panel summary >> nth=0")
     assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert sideways(page) == 0
 
 
 def test_hostile_text_is_shown_as_text(open_page):
@@ -237,7 +217,7 @@ def test_hostile_text_is_shown_as_text(open_page):
     assert texts[3].endswith(f"x [cut here: {100_000 + len(ATTACK):,} characters]")
     assert page.title() == "Report"
     assert page.locator("main img").count() == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert sideways(page) == 0
 
 
 def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_page, explorer):

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from runs import outside_run
 
 from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
 from audit.wording import count, p_value, points, rate
-from tests.runs import outside_run
 
 EMOTIONS = ("joy", "fear", "anger", "pride")
 GROUPS = {"Hindu": 2, "Muslim": 1, "Jain": 1, "Sikh": 1, "Jew": 1, "Copt": 1}

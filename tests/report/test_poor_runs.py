@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-
-from tests.runs import outside_run
+from runs import outside_run
 
 TERMS = ("a Hindu", "a Muslim", "a Jain")
 

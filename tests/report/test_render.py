@@ -414,12 +414,12 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     others = [equivalence_row(scope="narratives_and_terms", largest_gap=9.0), equivalence_row(estimator="mixed")]
     power = row_of("power", detectable_points=0.525, power=0.8)
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
-    assert "No gap larger than 0.80 points in either direction (90% interval)." in text
+    assert "Gaps larger than 0.80 points, in either direction, are ruled out (90% interval)." in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
     assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
-    assert "No gap larger than 0" not in text_of()
+    assert "are ruled out (" not in text_of()
 
 
 @pytest.mark.parametrize("verdict", ["no gap larger than the margin", "gap, smaller than the margin", "undecided"])

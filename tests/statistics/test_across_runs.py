@@ -52,7 +52,9 @@ def specification(*gaps):
         row = {name: NAN for name in COMPARED_GAP if name != "run"}
         row |= {"dimension": "religion", "scope": "narratives", "delta_points": delta, "ci_low": low, "ci_high": high}
         identities = {"religion": ((), ())}
-        runs[f"run {number}"] = Measured("origin", (0, 100), (row,), estimates={}, identities=identities, emotions={}, remarks=())
+        runs[f"run {number}"] = Measured(
+            "origin", (0, 100), (row,), estimates={}, identities=identities, emotions={}, remarks=()
+        )
     (only,) = specification_rows(runs)
     return only
 

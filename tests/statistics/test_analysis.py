@@ -556,14 +556,15 @@ def test_over_10_percent_at_an_end_of_the_scale_is_remarked(n_at_end, remarked, 
         assert f"12% of the ratings are at the end {end} of" in remarks_of(analysis)[0].text
 
 
-@pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, True)])
-def test_a_refusal_gap_of_over_one_point_is_remarked(n_refused, remarked):
+@pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, False), (10, True)])
+def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refused, remarked):
+    """Of 200 out-group prompts: 1.0, 1.5 and 5.0 points. Three refusals are compatible with no gap."""
     y = ratings_between(20, 80, (100, 2, 2))
-    y[:n_refused, 0, 1] = NAN  # of 200 out-group prompts: 1.0 and 1.5 points
+    y[:n_refused, 0, 1] = NAN
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
     assert codes_of(analysis) == ["refusal_gap"] * remarked
     if remarked:
-        assert "0% of in-group and 1.5% of out-group prompts, a refusal gap of −1.50" in remarks_of(analysis)[0].text
+        assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in remarks_of(analysis)[0].text
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():

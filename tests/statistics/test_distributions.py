@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from cubes import cube_of
 
 from audit.schema import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.published import published_cells, published_gap
-from tests.statistics.cubes import cube_of
 
 NAN = np.nan
 # Three narratives (joy, joy, fear), perceivers A and B and the unspecified one; NaN is a refusal.

@@ -1,0 +1,233 @@
+"""Whole reports in a browser: what a reader sees, saves and prints, and what hostile texts can not do."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import MARKS, launched, open_all, opened, sideways, violations
+from runs import outside_run
+
+import audit.figures.style
+from audit.__main__ import _statistics
+from audit.comparison import compare_folders
+from audit.pipeline import report_run
+
+pytestmark = MARKS
+EXAMPLE = Path(__file__).parents[2] / "reports" / "example"
+ATTACK = (
+    '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>javascript:window.hacked=1'
+)
+FORMULAS = ('=HYPERLINK("javascript:window.hacked=1")', "+1", "@x", "-2")
+TERMS = (*FORMULAS, ATTACK, "\u202egnorw", "\x01\x1b[31m\x7f", "😀👩‍👩‍👧", "$x_{$ &amp; \\")
+LOOKS = [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")]
+
+
+def ratings_of(terms, *, n, tail="", change=0.0):
+    """Return ratings of two dimensions and n narratives, one in fifty refused, and each term as its own group."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"{dimension}{tail}", f"variant{tail}", f"n{k}{tail}", f"{('joy', 'fear')[k % 2]}{tail}", p, e, "rated")
+        for dimension in ("one", "two") for k in range(n) for p in terms for e in terms
+    ]  # fmt: skip
+    names = ["dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "status"]
+    ratings = pd.DataFrame(rows, columns=names)
+    ratings["rating"] = (rng.uniform(0, 90, len(ratings)) + change).round(2)
+    ratings.loc[::50, ["status", "rating"]] = ["refused", None]
+    return ratings, pd.DataFrame({"term": terms, "group": terms})
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Return the pages by name: of the example, of hostile ratings, of a long name; a comparison of hostile runs."""
+    example = tmp_path_factory.mktemp("example") / "run"
+    shutil.copytree(EXAMPLE, example)
+    hostile, other, long = (tmp_path_factory.mktemp(name) for name in ("hostile", "other", "long"))
+    draw = audit.figures.style.figure_bytes
+    with pytest.MonkeyPatch.context() as patch:
+        # The page has the SVG alone; PNG and PDF take most of the time.
+        patch.setattr(
+            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
+        )
+        made = {"example": report_run(example, defaults=_statistics()).report}
+        outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
+        manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
+        manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
+        (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        made["hostile"] = report_run(hostile / "run", defaults=_statistics()).report
+        made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
+        outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))
+        compared = compare_folders(
+            [hostile / "run", other / "run"],
+            out=tmp_path_factory.mktemp("compared") / "out",
+            reports_dir=tmp_path_factory.mktemp("reports"),
+            defaults=_statistics(),
+            say=lambda line: None,
+        )
+    return made | {"comparison": compared.page}
+
+
+def save(page, button):
+    """Click on a download and return the bytes of the file that is saved."""
+    with page.expect_download() as saved:
+        button.click()
+    page.wait_for_timeout(120)  # of more than ten downloads in a second Chromium drops the others without a word
+    return saved.value.path().read_bytes()
+
+
+def use_everything(page):
+    """Do what a reader can do, once each, but for the downloads, which have a test of their own."""
+    cell = page.locator("[data-cell]").first
+    cell.click()
+    page.locator("#explore-panel summary").first.click()
+    page.click("#explore-panel [data-do=close]")
+    for key in ("ArrowRight", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator("#explore-panel").is_visible()
+    page.keyboard.press("Escape")
+    for view in page.locator("[name=explore-view]").all():
+        view.check()
+        if page.locator("#explore-mask").is_enabled():
+            page.check("#explore-mask")
+    page.locator("[data-filter=kind] select").select_option(label="out-group")
+    page.fill("[data-filter=search] input", "n")
+    page.click("text=Show all")
+    for head in page.locator("[data-list=ratings] thead button").all():
+        head.click()
+    page.click("[data-list=ratings] >> text=Next")
+    page.locator("[data-list=ratings] tbody button").first.click()
+    for summary in page.locator("main summary:visible").all():
+        summary.click()
+    page.locator("[data-list=narratives] tbody button").first.click()
+    for link in page.locator("nav a, h3 a").all():
+        link.click()
+
+
+@pytest.mark.parametrize("name", ["example", "hostile"])
+def test_nothing_fails_and_nothing_is_fetched_whatever_is_used(chromium, pages, name):
+    with opened(chromium, pages[name]) as page:
+        use_everything(page)
+        assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("name", ["hostile", "comparison"])
+def test_hostile_texts_are_shown_as_texts_and_run_nothing(chromium, pages, name):
+    with opened(chromium, pages[name]) as page:
+        open_all(page)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("[onerror], [onload], [href^=javascript], script[src]").count() == 0
+        assert page.locator("img:not([src^='data:image/svg+xml;base64,'])").count() == 0
+        assert ATTACK in page.locator("body").inner_text()
+        if name == "hostile":
+            assert page.locator("h1").inner_text().endswith(ATTACK)
+            assert page.locator(".heat").first.locator("thead th").all_text_contents() == list(TERMS)
+            page.locator("[data-cell]").first.click()
+            assert page.locator("#explore-panel h3").inner_text() == f"{TERMS[0]} about {TERMS[0]}"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("name", ["hostile", "long", "comparison"])
+def test_no_text_however_long_makes_the_page_scroll_sideways_or_grow_without_bound(chromium, pages, name, width):
+    assert pages[name].stat().st_size < 3_000_000
+    with opened(chromium, pages[name], width=width) as page:
+        open_all(page)
+        assert sideways(page) == 0
+        assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("name", ["example", "hostile"])
+def test_each_download_is_its_table_with_no_formula_left(chromium, pages, name):
+    tables = pages[name].parent / "tables"
+    with opened(chromium, pages[name]) as page:
+        saved = {button.inner_text(): save(page, button) for button in page.locator("[data-download]").all()}
+    assert {"gap.csv", "cells.csv", "families.csv"} <= set(saved)
+    for file, content in saved.items():
+        assert content.startswith(codecs.BOM_UTF8)
+        found, expected = (
+            pd.read_csv(each, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+            for each in (io.BytesIO(content), tables / file)
+        )
+        # A column is of numbers where all that the run folder's file has in it can be read as one.
+        for column in expected.columns.difference(pd.read_csv(tables / file).select_dtypes("number").columns):
+            formula = expected[column].str.startswith(tuple("=+-@\t\r"))
+            expected[column] = expected[column].mask(formula, "'" + expected[column])
+        pd.testing.assert_frame_equal(found, expected)
+        if (name, file) == ("hostile", "cells.csv"):
+            assert set(found["perceiver"]) == {*(f"'{term}" for term in FORMULAS), *TERMS[len(FORMULAS) :]}
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize("name", ["example", "comparison"])
+def test_every_reader_can_read_and_reach_everything(chromium, pages, name, width, scheme):
+    with opened(chromium, pages[name], width=width, color_scheme=scheme) as page:
+        assert sideways(page) == 0
+        open_all(page)
+        assert violations(page) == []
+        assert sideways(page) == 0
+        small = page.locator("nav a, button, summary, select, [type=search]").evaluate_all(
+            "(all) => all.filter((each) => each.checkVisibility()).map((each) => [each.outerHTML,"
+            " each.getBoundingClientRect()]).filter(([, box]) => Math.min(box.width, box.height) < 24)"
+        )
+        assert small == []
+        if name == "example":
+            page.locator("[data-cell]").nth(1).click()
+            page.locator("#explore-panel summary").first.click()
+            assert violations(page) == []
+            assert sideways(page) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_shows_everything_but_the_controls(chromium, pages, scheme):
+    with opened(chromium, pages["example"], color_scheme=scheme) as page:
+        page.emulate_media(media="print", color_scheme=scheme)
+        assert page.locator("main details > :not(summary)").filter(visible=True).count() > 10
+        unseen = page.locator("main details:not(.explore details) > :not(summary)").filter(visible=False)
+        assert unseen.count() == 0
+        controls = page.locator(
+            "nav, select, input, [data-script], [data-list], button:not([data-cell], [data-download])"
+        )
+        assert controls.filter(visible=True).evaluate_all("(all) => all.map((each) => each.outerHTML)") == []
+        cells = page.locator("[data-cell]").evaluate_all(
+            "(all) => all.map((each) => getComputedStyle(each)).map((style) => [style.backgroundColor,"
+            " style.printColorAdjust])"
+        )
+        assert len({colour for colour, _ in cells}) > 20
+        assert {kept for _, kept in cells} == {"exact"}
+        ink, paper = page.evaluate("['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])")
+        assert (ink, paper) == ("rgb(0, 0, 0)", "rgb(255, 255, 255)")
+        pdf = page.pdf()
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 5
+    assert len(pdf) > 100_000
+
+
+def test_the_first_screen_answers(chromium, pages):
+    with opened(chromium, pages["example"]) as page:
+        heads = page.locator(".banner, .answer :is(h3, .verdict, .delta, .spread, .lead)")
+        # The banner, and five lines for each of three dimensions and all of them together.
+        assert heads.count() == 1 + 5 * 4
+        ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
+        assert max(ends) <= 900
+
+
+def test_without_a_script_the_page_still_answers(chromium, pages):
+    with opened(chromium, pages["example"], script=False) as page:
+        for shown in (".verdict", "[data-at='cells:0:mean']", ".heat table", "#gaps ~ figure img", ".part table"):
+            assert page.locator(shown).first.is_visible(), shown
+        assert page.inner_text("main").count("needs JavaScript") == 2
+        assert page.locator("[data-download]:enabled, [data-cell]:enabled").count() == 0
+        assert page.locator("#explore-filters, .heat-views, #explore-panel").filter(visible=True).count() == 0
+        page.locator("main summary:visible").first.click()
+        assert page.locator("main details table").first.is_visible()
