@@ -1,10 +1,9 @@
 """The reading of ratings from free text, by responses as chat models write them."""
 
 import math
-import string
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
@@ -529,12 +528,12 @@ REFUSING = [
     "I must decline.",
 ]
 PROSE = ["They lost 2 people in 2019.", "She was 25 years old.", "Pain is not a number from 0 to 100.", "It cost $50."]
-words = st.text(string.ascii_lowercase, min_size=1, max_size=8)
+# Without vowels: no word of English is among them, neither a number nor one that asks for a rating.
+words = st.text("bcdfghjklmnpqrstvwxz", min_size=1, max_size=8)
 
 
 @given(refusing=st.sampled_from(REFUSING), prose=st.lists(st.sampled_from(PROSE) | words, max_size=6))
 def test_refusal_with_prose_stays_a_refusal(refusing, prose):
-    assume(not {"if", "zero", "one", "ten", "six", "two", "hundred", "think", "user"} & set(prose))
     reading = parse_response(" ".join([refusing, *prose]), low=0, high=100)
     assert reading.status is Status.REFUSED
 
