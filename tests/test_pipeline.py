@@ -487,7 +487,7 @@ def test_a_status_tells_refusals_and_gives_their_gap(outside, tmp_path, capsys):
     assert missing.loc["refused", ["rate_in_group", "rate_out_group"]].tolist() == pytest.approx([0, 1 / 6])
     assert gap_of(tmp_path / "out", "mixed")["headline"]
     err = capsys.readouterr().err
-    assert "refused to rate 0% of in-group and 16.7% of out-group prompts" in err
+    assert "refused to rate" not in err  # one refusal may be an accident
     assert "does not say why" not in err
 
 
