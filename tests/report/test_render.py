@@ -212,6 +212,15 @@ def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
         assert overclaim not in text
 
 
+@pytest.mark.parametrize(("p", "disputed"), [(0.5, True), (0.0118, False)])
+def test_a_gap_that_the_sign_flips_do_not_confirm_is_undecided(p: float, disputed: bool) -> None:
+    """Of two narratives the sign-flip p is never below .5, whatever the interval says."""
+    text = text_of(tables=tables(gap=[gap_row(p=p)], equivalence=[equivalence_row(verdict="gap")]))
+    assert ("Undecided: interval and test disagree" in text) == disputed
+    assert ("does not tell it from chance" in text) == disputed
+    assert ("A gap: in-group rated higher" in text) != disputed
+
+
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
     text = text_of(tables=tables(gap=[gap_row(delta_points=-0.5, ci_low=-0.9, ci_high=-0.1)]))
     assert "In-group experiencers were rated 0.50 points lower than out-group experiencers." in text
