@@ -10,6 +10,7 @@ import pandas as pd
 
 from audit.config import fingerprint
 from audit.wording import MISSING, dimension_title, scale_end
+from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
 """Letters of a choice that a label takes; the table of runs has all of them."""
@@ -18,7 +19,7 @@ _OWN: Final = "own"
 _OUTSIDE: Final = "outside"
 """What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
 
-MAIN: Final = ("model", "prompt", "narratives", "elicitation")
+MAIN: Final = ("model", "prompt", "strategy", "narratives", "elicitation")
 """Choices that every label names where they differ: what a reader asks first."""
 OTHERS: Final = (
     "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "path",
@@ -38,6 +39,12 @@ _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
 }
 """How a choice reads where its value alone would not say what it is."""
 
+
+_SAME: Final = (
+    "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
+    "elicitation", "parser", "seed", "scale", "identities",
+)  # fmt: skip
+"""Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
 
 _HEADS: Final = {
     "narratives": "source of narratives",
@@ -68,6 +75,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
     return {
         "model": (PurePath(path).name or name) if name == _OWN else name,
         "prompt": variant,
+        "strategy": find("strategy", "name") or NO_STRATEGY,
         "narratives": find("stimuli", "source"),
         "elicitation": find("elicitation", "method"),
         "scale": f"{scale_end(scale['low'])}{MISSING}{scale_end(scale['high'])}",
@@ -158,6 +166,32 @@ def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str])
     if told.empty or told.duplicated().any():
         told.insert(0, "run", list(choices))
     return told
+
+
+def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return for each run that leads the model by a strategy the run that differs in nothing else, by their labels.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    dict
+        An empty label where there is no such run; of several, the one that shares most of the other choices. Nothing
+        at all where the runs do not differ in their strategy.
+    """
+    if len({each["strategy"] for each in choices.values()}) < 2:
+        return {}
+    plain = {label: each for label, each in choices.items() if each["strategy"] == NO_STRATEGY}
+    found = {}
+    for label, each in choices.items():
+        if label in plain:
+            continue
+        alike = [name for name, other in plain.items() if all(each[key] == other[key] for key in _SAME)]
+        found[label] = max(alike, key=lambda name: sum(each[key] == plain[name][key] for key in OTHERS), default="")
+    return found
 
 
 def short(text: str) -> str:

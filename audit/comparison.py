@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.choices import choice_table, choices_of, differing_choices, identity_of, label_runs, telling_choices
+from audit.choices import (
+    choice_table,
+    choices_of,
+    differing_choices,
+    identity_of,
+    label_runs,
+    reference_runs,
+    telling_choices,
+)
 from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError
 from audit.provenance import versions
@@ -66,6 +74,7 @@ class _Run:
     measured: Measured
     choices: Mapping[str, str]
     counts: Mapping[str, int]
+    cost: Mapping[str, float]
     ratings_sha256: str
 
 
@@ -184,6 +193,7 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any])
     stored = RunFolder(folder)
     ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
     digest = stored.ratings_sha256()
+    cost = _cost(stored, manifest)
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
     for measured in measure_run(ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used)):
@@ -193,8 +203,23 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any])
             measured=measured,
             choices=choices_of(manifest, variant=measured.variant),
             counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
+            cost=cost,
             ratings_sha256=digest,
         )
+
+
+def _cost(stored: RunFolder, manifest: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a prompt of the run took: calls, the stages' tokens, and seconds of its last session."""
+    timings = manifest.get("timings", {})
+    asked = timings.get("n_prompts") or float("nan")
+    cost = {"n_calls": 1.0, "n_prompt_tokens": 0.0, "n_tokens": 0.0}
+    if manifest.get("strategy", {}).get("stages"):
+        stages = stored.read_stages()
+        n_prompts = manifest["n_prompts"]
+        # A stage after one that failed was not asked: it has read nothing.
+        cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
+        cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
+    return cost | {"seconds": timings.get("elicit_s", float("nan")) / asked}
 
 
 def _hashes(run: _Run) -> dict[str, str]:
@@ -225,19 +250,27 @@ def _contents(
     """Return the files of a comparison but the manifest, its gaps and its remarks."""
     from audit.report.comparison import render_comparison
     from audit.report.paper_table import paper_table
-    from audit.statistics.across_runs import compare_runs, gap_table, specification_rows
+    from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
 
     measured = {label: run.measured for label, run in runs.items()}
     texts, remarks = _texts(runs)
+    choices = {label: run.choices for label, run in runs.items()}
+    led = strategy_rows(
+        measured,
+        strategies={label: each["strategy"] for label, each in choices.items()},
+        references=reference_runs(choices),
+        costs={label: run.cost for label, run in runs.items()},
+        confidence=used["confidence"],
+    )
     rows = {
         "runs": [_run_row(label, run) for label, run in runs.items()],
         "comparisons": list(compare_runs(measured, texts=texts, confidence=used["confidence"])),
         "specifications": list(specification_rows(measured)),
+        "strategies": list(led),
     }
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)
     remarks = (*remarks, *_remarks(runs, used))
-    choices = {label: run.choices for label, run in runs.items()}
     told = choice_table(choices, differing_choices(list(choices.values())))
     drawn = _draw(tables, measured, told, used)
     figures = {name: _bytes_of(figure, "svg") for name, figure in drawn.items()}
@@ -268,6 +301,7 @@ def _draw(
     """Draw what there is to draw: the gaps side by side, each dimension's curve, differences from the first run."""
     from audit.figures.forests import plot_comparisons, plot_gaps
     from audit.figures.specification import plot_specification
+    from audit.figures.strategies import plot_strategies
     from audit.statistics.across_runs import in_one_unit
 
     drawn: dict[str, Any] = {}
@@ -291,6 +325,13 @@ def _draw(
         drawn["comparisons" if of_unit == "points" else "comparisons-percent"] = plot_comparisons(
             rows.reset_index(drop=True), confidence=confidence
         )
+    strategies = tables["strategies"]
+    for dimension in strategies["dimension"].unique():
+        rows = strategies.loc[strategies["dimension"] == dimension]
+        if len(rows) <= _DRAWN and rows["delta"].notna().any():
+            drawn[f"strategies-{dimension}"] = plot_strategies(
+                rows.reset_index(drop=True), unit=str(rows["unit"].iloc[0]), confidence=confidence
+            )
     return drawn
 
 

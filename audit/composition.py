@@ -93,6 +93,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from hydra.errors import HydraException
     from hydra.types import RunMode
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     from audit.errors import ConfigError
     from stimuli.errors import suggest
@@ -120,6 +121,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     try:
         sys.argv = ["audit", *_normalise(overrides)]
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()
+    except YAMLError as error:
+        raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
     if gone:

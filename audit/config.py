@@ -6,13 +6,22 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+)
 
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
+from stimuli.strategies import NO_STRATEGY, Stage, Strategy
 from stimuli.yaml_files import explain
 
 
@@ -134,6 +143,68 @@ class PublishedConfig(_Strict):
     path: Path | None
 
 
+class StageConfig(_Strict):
+    """A model call of a strategy, before the question."""
+
+    prompt: str
+    max_tokens: int = Field(default=200, ge=1)
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+
+
+class StrategyConfig(_Strict):
+    """How the model is led to its answer; the default is not at all.
+
+    ``stages`` are by name, in order; one that is null is left out. As plain values they are a list: an order survives
+    where a mapping is written sorted.
+    """
+
+    name: str = Field(default=NO_STRATEGY, min_length=1)
+    source: str = ""
+    deviates: str = ""
+    stages: dict[str, StageConfig | None] = Field(default_factory=dict)
+    stage_system: str = "{persona}"
+    system: str = "{system}"
+    question: str = "{question}"
+    history: Literal["all", "last", "none"] = "all"
+    overrun: Literal["oldest", "fail"] = "oldest"
+
+    @field_validator("stages", mode="before")
+    @classmethod
+    def _by_name(cls, stages: object) -> object:
+        if not isinstance(stages, (list, tuple)):
+            return stages
+        named: dict[object, object] = {}
+        for stage in stages:
+            if not isinstance(stage, Mapping) or not isinstance(stage.get("name"), str):
+                raise ValueError("each stage of a list needs a name; or write them as `name: {prompt: ...}`")
+            if stage["name"] in named:
+                raise ValueError(f"there are two stages {stage['name']!r}; give one another name")
+            named[stage["name"]] = {key: value for key, value in stage.items() if key != "name"}
+        return named
+
+    @field_serializer("stages")
+    def _as_list(self, stages: dict[str, StageConfig | None]) -> list[dict[str, Any]]:
+        return [{"name": name, **stage.model_dump()} for name, stage in stages.items() if stage is not None]
+
+    def strategy(self) -> Strategy:
+        """Return the strategy that the configuration describes.
+
+        Raises
+        ------
+        StimulusError
+            If a template can not be filled, or nothing would be asked.
+        """
+        # As of prompts: a YAML block's last newline is not meant.
+        fields = {key: value.strip() for key, value in self.model_dump(exclude={"stages"}).items()}
+        stages = (
+            Stage(name, **{**stage.model_dump(), "prompt": stage.prompt.strip()})
+            for name, stage in self.stages.items()
+            if stage is not None
+        )
+        return Strategy(**fields, stages=tuple(stages))
+
+
 class AuditConfig(_Strict):
     """Everything that a run depends on."""
 
@@ -143,6 +214,7 @@ class AuditConfig(_Strict):
     prompt: TemplateConfig | PublishedConfig = Field(discriminator="kind")
     elicitation: ElicitationConfig
     statistics: StatisticsConfig
+    strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None
     seed: int = Field(ge=0, lt=2**32)
     run_dir: Path | None
@@ -222,19 +294,27 @@ def option_names() -> list[str]:
     def names(model: type[BaseModel], prefix: str) -> Iterator[str]:
         for name, field in model.model_fields.items():
             yield prefix + name
-            for nested in (field.annotation, *get_args(field.annotation)):
-                if isinstance(nested, type) and issubclass(nested, BaseModel):
-                    yield from names(nested, f"{prefix}{name}.")
+            by_name = "NAME." if get_origin(field.annotation) is dict else ""
+            for nested in _models(field.annotation):
+                yield from names(nested, f"{prefix}{name}.{by_name}")
 
     return sorted(set(names(AuditConfig, "")))
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that a field may hold, however deep in its annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for nested in get_args(annotation):
+        yield from _models(nested)
 
 
 def _siblings(place: list[str], key: str) -> str:
     model: type[BaseModel] = AuditConfig
     for name in place:
-        annotation = model.model_fields[name].annotation if name in model.model_fields else None
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
+        inside = list(_models(model.model_fields[name].annotation)) if name in model.model_fields else []
+        if len(inside) == 1:
+            model = inside[0]
     return suggest(key, model.model_fields)
 
 

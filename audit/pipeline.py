@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,8 @@ from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
 from stimuli.errors import StimulusError
 from stimuli.identities import load_dimensions
 from stimuli.narratives import emotion_valence, load_narratives
-from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.prompts import Prompt, PromptCell, PromptGrid
+from stimuli.strategies import NO_STRATEGY, Strategy, check_strategy, strategy_values
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from audit.report.explore import Explorer
     from audit.statistics.remarks import Remark
 
+_WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
+"""Columns of ``schema.STAGES`` that a later stage needs."""
 ENGINE_LOG: Final = "engine.log"
 """The file of the run folder that takes what the model's library prints while it loads."""
 
@@ -103,7 +106,8 @@ def build_grid(config: AuditConfig) -> PromptGrid:
 def prompt_records(grid: PromptGrid) -> Iterator[dict[str, str]]:
     """Yield every prompt of a run as plain values, in the grid's order."""
     for cell in grid:
-        yield {**_labels(cell, grid.variant.name), **asdict(grid.prompt(cell))}
+        prompt = grid.prompt(cell)
+        yield {**_labels(cell, grid.variant.name), "system": prompt.system, "user": prompt.user}
 
 
 def run_audit(
@@ -131,12 +135,15 @@ def run_audit(
     """
     _check_formula(config.statistics)
     grid = build_grid(config)
+    strategy = config.strategy.strategy()
+    check_strategy(strategy, grid)
     path = default_run_dir(config, grid)
     if config.run_dir is not None:
         path = config.run_dir if job is None else config.run_dir / path.name
     narratives = grid.narratives
+    led = f", strategy {strategy.name} ({len(strategy.stages) + 1} calls a prompt)" if strategy.stages else ""
     say(
-        f"{config.model.name}, prompt {grid.variant.name}: {len(narratives.narratives):,} of "
+        f"{config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
         f"{narratives.n_available:,} narratives ({narratives.source}) x {grid.n_pairs:,} pairs of identities in "
         f"{', '.join(d.name for d in grid.dimensions)} = {len(grid):,} prompts"
     )
@@ -359,7 +366,7 @@ def _elicit(
     folder.write_manifest(manifest)
 
     clock = time.perf_counter()
-    n_prompts = _elicit_shards(_elicitation(config, grid), grid, model, folder, manifest)
+    n_prompts = _elicit_shards(_elicitation(config, grid), grid, config.strategy.strategy(), model, folder, manifest)
     elicit_s = time.perf_counter() - clock
     manifest["timings"] = {
         "load_s": load_s,
@@ -380,10 +387,17 @@ def _elicitation(config: AuditConfig, grid: PromptGrid) -> Elicitation:
 
 
 def _elicit_shards(
-    elicitation: Elicitation, grid: PromptGrid, model: OpenModel, folder: RunFolder, manifest: dict[str, Any]
+    elicitation: Elicitation,
+    grid: PromptGrid,
+    strategy: Strategy,
+    model: OpenModel,
+    folder: RunFolder,
+    manifest: dict[str, Any],
 ) -> int:
-    """Do the shards that are missing and return how many prompts that were."""
+    """Do the shards that are missing, stage by stage, and return how many prompts that were."""
     from tqdm import tqdm
+
+    from audit.elicitation.base import Elicited
 
     size = manifest["shard_size"]
     missing = {
@@ -394,13 +408,50 @@ def _elicit_shards(
     with tqdm(total=len(grid), initial=len(grid) - n_missing, unit="prompt", file=sys.stderr, smoothing=0.1) as bar:
         for number, places in missing.items():
             cells = grid[places.start : places.stop]
-            model.engine.forget()
-            outcomes = elicitation.elicit(model.engine, [grid.prompt(cell) for cell in cells])
+            prompts = _lead(
+                strategy, grid, cells, elicitation.room, model, folder, number, manifest["seed"], bar.set_postfix_str
+            )
+            whole = [prompt for prompt in prompts if prompt is not None]
+            answers = iter(elicitation.elicit(model.engine, whole) if whole else [])
+            outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
             folder.write_shard(
                 number, [_row(cell, asdict(o), grid.variant.name) for cell, o in zip(cells, outcomes, strict=True)]
             )
             bar.update(len(cells))
     return n_missing
+
+
+def _lead(
+    strategy: Strategy,
+    grid: PromptGrid,
+    cells: Sequence[PromptCell],
+    room: int,
+    model: OpenModel,
+    folder: RunFolder,
+    shard: int,
+    seed: int,
+    show: Say,
+) -> list[Prompt | None]:
+    """Ask the stages of one shard that have not been asked, and return the prompts that ask for its ratings."""
+    from audit.strategies.run import Written, final_prompts, run_stage
+
+    asked = [strategy_values(grid, cell) for cell in cells]
+    places = [cell.index for cell in cells]
+    earlier: list[list[Written]] = []
+    for number, stage in enumerate(strategy.stages):
+        show(stage.name)
+        kept = folder.read_stage(shard, number)
+        if kept is None:
+            model.engine.forget()
+            written = run_stage(strategy, number, model.engine, asked=asked, earlier=earlier, places=places, seed=seed)
+            kept = [
+                {"prompt_index": place, "stage": stage.name, **asdict(each)}
+                for place, each in zip(places, written, strict=True)
+            ]
+            folder.write_stage(shard, number, kept)
+        earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])
+    model.engine.forget()
+    return final_prompts(strategy, model.engine, asked=asked, earlier=earlier, room=room)
 
 
 def _labels(cell: PromptCell, variant: str) -> dict[str, str]:
@@ -469,7 +520,7 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         tables=analysis.tables,
         figures=figures,
         remarks=remarks,
-        explorer=_explorer(manifest, ratings, analysis.tables),
+        explorer=_explorer(manifest, ratings, analysis.tables, folder.read_stages()),
     )
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
@@ -486,16 +537,20 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], remarks)
 
 
-def _explorer(manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> Explorer:
+def _explorer(
+    manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame], stages: pd.DataFrame
+) -> Explorer:
     """Pack what the report's reader can look into, with the prompts where they can be told."""
     from audit.report.explore import Asked, explore
 
-    grid, why_not = _grid_of(manifest)
+    grid, strategy, why_not = _grid_of(manifest)
+    texts = _texts_of(stages)
 
     def asked(place: int) -> Asked:
         assert grid is not None
         cell = grid[place]
-        return Asked(**asdict(grid.prompt(cell)), narrative=getattr(cell.narrative, grid.variant.narrative))
+        system, user = _conversation(strategy_values(grid, cell), strategy, texts.get(place, ()))
+        return Asked(system=system, user=user, narrative=cell.narrative.wording(grid.variant.narrative))
 
     return explore(
         ratings,
@@ -510,19 +565,40 @@ def _explorer(manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mappin
     )
 
 
-def _grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, str]:
-    """Build the grid of a run again, or say why it can not be: prompts are in no file of the run."""
+def _texts_of(stages: pd.DataFrame) -> dict[int, list[str]]:
+    """Return what the stages of each prompt wrote, in their order."""
+    texts: dict[int, list[str]] = {}
+    for place, text in zip(stages["prompt_index"].tolist(), stages["text"].tolist(), strict=True):
+        texts.setdefault(place, []).append(text)
+    return texts
+
+
+def _conversation(values: Mapping[str, str], strategy: Strategy, texts: Sequence[str]) -> tuple[str, str]:
+    """Return the system message, and all that was asked and written up to the question, as it is shown."""
+    if len(texts) < len(strategy.stages):
+        texts = [*texts, *[""] * (len(strategy.stages) - len(texts))]
+    last = strategy.prompt_of(None, values, texts)
+    said = [
+        f"[{stage.name}]\n{strategy.prompt_of(place, values, texts[:place]).user}\n\n[the model wrote]\n{texts[place]}"
+        for place, stage in enumerate(strategy.stages)
+    ]
+    return last.system, "\n\n".join([*said, f"[the question]\n{last.user}"]) if said else last.user
+
+
+def _grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, Strategy, str]:
+    """Build the grid and the strategy of a run again, or say why that can not be: prompts are in no file of the run."""
+    strategy = Strategy(name=NO_STRATEGY)
     if manifest["elicitation"]["method"] == "outside":
-        return None, "another tool collected the ratings"
+        return None, strategy, "another tool collected the ratings"
     try:
         config = load_config(manifest["config"])
-        grid = build_grid(config)
+        grid, strategy = build_grid(config), config.strategy.strategy()
         reason = first_difference(manifest["identity"], run_identity(config, grid))
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())
     if reason:
-        return None, f"they could not be built again ({reason})"
-    return grid, ""
+        return None, strategy, f"they could not be built again ({reason})"
+    return grid, strategy, ""
 
 
 def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:

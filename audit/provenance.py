@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.config import AuditConfig, fingerprint, measured
 from audit.errors import StoreError
 from stimuli.prompts import PromptGrid
+from stimuli.strategies import NO_STRATEGY
 
 if TYPE_CHECKING:
     from audit.engines.open import OpenModel
@@ -37,6 +38,10 @@ def run_identity(config: AuditConfig, grid: PromptGrid) -> dict[str, Any]:
     for key in _PLACES:
         settings["stimuli"].pop(key)
     settings["prompt"] = {"variant": grid.variant.name, "sha256": grid.variant.sha256}
+    # A run that leads the model to nothing is the run that it was before there were strategies.
+    settings.pop("strategy")
+    if config.strategy.name != NO_STRATEGY:
+        settings["strategy"] = {"name": config.strategy.name, "sha256": config.strategy.strategy().sha256}
     settings["elicitation"]["method"] = config.elicitation_method
     settings["narratives"] = grid.narratives.sha256
     settings["identities"] = fingerprint(
@@ -80,7 +85,9 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[str]:
 def default_run_dir(config: AuditConfig, grid: PromptGrid) -> Path:
     """Return the folder that a configuration's run is kept in: the same for the same configuration."""
     own = config.model.name == "own"
-    words = (Path(config.model.path).name if own else config.model.name, config.stimuli.source, grid.variant.name)
+    led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
+    model = Path(config.model.path).name if own else config.model.name
+    words = (model, config.stimuli.source, grid.variant.name, *led)
     name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
     return config.reports_dir / f"{name}-{fingerprint(run_identity(config, grid))[:8]}"
 
@@ -116,6 +123,7 @@ def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, com
             "sha256": narratives.sha256,
         },
         "prompt": identity["prompt"],
+        "strategy": _describe_strategy(config),
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
         "versions": versions(),
@@ -123,6 +131,17 @@ def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, com
         "example_prompt": asdict(grid.prompt(grid[0])),
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),
+    }
+
+
+def _describe_strategy(config: AuditConfig) -> dict[str, Any]:
+    strategy = config.strategy.strategy()
+    return {
+        "name": strategy.name,
+        "source": strategy.source,
+        "deviates": strategy.deviates,
+        "stages": [stage.name for stage in strategy.stages],
+        "sha256": strategy.sha256,
     }
 
 

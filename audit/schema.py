@@ -47,6 +47,16 @@ RATINGS: Final[dict[str, str]] = {
     "spread": "standard deviation of the distribution over the scale's numbers (`expected`), in points",
 }
 
+STAGES: Final[dict[str, str]] = {
+    "prompt_index": RATINGS["prompt_index"],
+    "stage": "the strategy's model call, before the one that asks for the rating",
+    "text": "what the model wrote, verbatim; empty where it failed",
+    "status": "written, empty (white space alone), cut (at max_tokens; what there is was used) or failed",
+    "n_prompt_tokens": "tokens that the model read; 0 where it was not asked",
+    "n_tokens": "tokens that it wrote; a text that several prompts share counts in each",
+    "n_dropped": "earlier calls left out of the conversation, the oldest first, for want of room",
+}
+
 CELLS: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
@@ -384,6 +394,7 @@ RUNS: Final[dict[str, str]] = {
     "folder": "the run's folder, as it was given",
     "model": "name of the model, or of the table of ratings",
     "prompt": "the prompt variant",
+    "strategy": "how the model was led to empathise before it was asked; none if it was not",
     "narratives": "where the narratives come from",
     "elicitation": "how a rating is got: expected, generate, or outside (by another tool)",
     "scale": "the ends of the rating scale, in points",
@@ -444,18 +455,53 @@ SPECIFICATIONS: Final[dict[str, str]] = {
     "n_compatible": "runs whose interval holds 0",
 }
 
+STRATEGIES: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "strategy": RUNS["strategy"],
+    "dimension": COMPARED_GAP["dimension"],
+    "reference": "the run of strategy none that it is compared with: of the same model, prompt, narratives, "
+    "elicitation, seed, scale and identities; empty of such a run itself, and where there is none",
+    "unit": "unit of the gaps and their changes: points, or % of the scale (points over the scale's length) where the "
+    "dimension's rows have different scales",
+    "delta": "the run's headline gap, in that unit",
+    "ci_low": "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "delta_change": "the run's gap minus the reference's, narrative by narrative on those that both use, in that unit",
+    "change_low": "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity",
+    "change_high": "upper end of the same",
+    "p": COMPARISONS["p"],
+    "p_adjusted": "p corrected for the dimension's strategies, each against its reference: a family of its own, apart "
+    "from that of all pairs in comparisons",
+    "method": "the correction: Holm (family-wise error); empty without a reference",
+    "family_size": "tests that were corrected for: the dimension's strategies with a p; 0 without a reference",
+    "n_narratives": "narratives that both use; 0 without a reference",
+    "mean_rating": "mean over the rated prompts between the dimension's identities, baselines left out, in points",
+    "mean_change": "mean_rating minus the reference's, each over what it rated, in points",
+    "refusal_rate": "of the prompts between the dimension's identities refused",
+    "missing_share": "of the same without a rating, for any reason",
+    "mean_number_mass": "mean of number_mass over the same prompts; missing where there is none (`generate`)",
+    "n_calls": "model calls for each prompt of the run, whatever its dimension: the stages' and the one that asks for "
+    "the rating; a stage's text that several prompts share counts in each",
+    "n_prompt_tokens": "tokens that the stages read for each prompt of the run, counted likewise; 0 without stages",
+    "n_tokens": "tokens that the stages wrote for each prompt of the run, counted likewise; 0 without stages",
+    "seconds": "time of the run's last session, without loading the model, over the prompts that it asked; missing if "
+    "not recorded",
+    "note": "why a number is missing, in words; empty if none is",
+}
+
 COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": RUNS,
     "gap": COMPARED_GAP,
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
+    "strategies": STRATEGIES,
 }
 """Each table of a comparison of runs by its file's stem."""
 
 
 def data_dictionary() -> Iterator[dict[str, str]]:
-    """Yield table, column and description of every column of ``ratings/``, ``tables/`` and ``calibration.csv``."""
-    for table, columns in {"ratings": RATINGS, **TABLES, "calibration": CALIBRATION}.items():
+    """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
+    for table, columns in {"ratings": RATINGS, "stages": STAGES, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():
             yield {"table": table, "column": column, "description": description}
 

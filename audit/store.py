@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
-from audit.schema import RATINGS
+from audit.schema import RATINGS, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -47,6 +47,9 @@ _TYPES: Final = {
 }
 RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in RATINGS])
 """The ratings table as Parquet stores it; columns of words are dictionaries."""
+_STAGE_TYPES: Final = {"text": pa.string(), "stage": _WORD, "status": _WORD}
+STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64())) for column in STAGES])
+"""The table of a strategy's stages, likewise."""
 
 
 @contextmanager
@@ -85,6 +88,28 @@ def write_atomically(path: Path, content: bytes) -> None:
                 unfinished.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _read_parquet(path: Path, schema: pa.Schema, what: str) -> pa.Table:
+    """Read a part of a run; StoreError if it is damaged or not ours."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as part:
+            table = part.read()
+        table.validate(full=True)
+        if not table.schema.equals(schema):
+            raise pa.ArrowInvalid(f"its columns are not those of {what}")
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(
+            f"{path} can not be read ({reason}); delete it and run the same command again: it redoes that part"
+        ) from error
+    return table
 
 
 def _sync_folder(folder: Path) -> None:
@@ -250,7 +275,7 @@ class RunFolder(_Folder):
     def _prepare(self) -> None:
         self.ratings_path.mkdir(exist_ok=True)
         super()._prepare()
-        for unfinished in self.ratings_path.glob(".*.unfinished"):
+        for unfinished in [*self.ratings_path.glob(".*.unfinished"), *self.path.glob("stages/.*.unfinished")]:
             unfinished.unlink()
 
     def read_manifest(self) -> dict[str, Any] | None:
@@ -268,9 +293,39 @@ class RunFolder(_Folder):
             table = pa.Table.from_pandas(rows, schema=RATINGS_SCHEMA, preserve_index=False).replace_schema_metadata()
         else:
             table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        write_atomically(self.ratings_path / f"part-{number:06d}.parquet", sink.getvalue().to_pybytes())
+        write_atomically(self.ratings_path / f"part-{number:06d}.parquet", _parquet(table))
+
+    def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=STAGES_SCHEMA)
+        self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(table))
+
+    def read_stage(self, number: int, stage: int) -> list[dict[str, Any]] | None:
+        """Return what one stage wrote for one shard, in the prompts' order; None where it is not there.
+
+        Raises
+        ------
+        StoreError
+            If the file can not be read.
+        """
+        path = self.path / "stages" / f"part-{number:06d}-{stage:02d}.parquet"
+        if not path.exists():
+            return None
+        rows: list[dict[str, Any]] = _read_parquet(path, STAGES_SCHEMA, "stages").to_pylist()
+        return rows
+
+    def read_stages(self) -> pd.DataFrame:
+        """Return what all stages wrote, in the order of shards and stages; no rows where there are none.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        paths = sorted((self.path / "stages").glob("part-*.parquet"))
+        tables = [_read_parquet(path, STAGES_SCHEMA, "stages") for path in paths]
+        stages: pd.DataFrame = (pa.concat_tables(tables) if tables else STAGES_SCHEMA.empty_table()).to_pandas()
+        return stages
 
     @contextmanager
     def output_in(self, name: str) -> Iterator[None]:
@@ -308,19 +363,8 @@ class RunFolder(_Folder):
         StoreError
             If a shard can not be read, or a prompt of the grid has two rows or, in a finished run, none.
         """
-        tables = []
-        for path in sorted(self.ratings_path.glob("part-*.parquet")):
-            try:
-                with pq.ParquetFile(path, page_checksum_verification=True) as shard:
-                    tables.append(shard.read())
-                tables[-1].validate(full=True)
-                if not tables[-1].schema.equals(RATINGS_SCHEMA):
-                    raise pa.ArrowInvalid("its columns are not those of ratings")
-            except (OSError, pa.ArrowException) as error:
-                reason = str(error).splitlines()[0]
-                raise StoreError(
-                    f"{path} can not be read ({reason}); delete it and run the same command again: it redoes that part"
-                ) from error
+        paths = sorted(self.ratings_path.glob("part-*.parquet"))
+        tables = [_read_parquet(path, RATINGS_SCHEMA, "ratings") for path in paths]
         table = pa.concat_tables(tables) if tables else RATINGS_SCHEMA.empty_table()
         index = table["prompt_index"].to_pandas()
         enough = unfinished or len(index) == n_prompts

@@ -12,7 +12,7 @@ import json
 import string
 import warnings
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -28,6 +28,8 @@ _SCALE_FIELDS: Final = frozenset({"low", "high", "low_label", "high_label"})
 _EMOTION_FIELDS: Final = frozenset({"emotion", "emotion_noun", "emotion_adjective"})
 _SYSTEM_FIELDS: Final = _SCALE_FIELDS | _EMOTION_FIELDS | {"persona"}
 _USER_FIELDS: Final = _SCALE_FIELDS | _EMOTION_FIELDS | {"experiencer", "Experiencer", "narrative", "Narrative"}
+VALUE_NAMES: Final = _PERSONA_FIELDS | _SYSTEM_FIELDS | _USER_FIELDS
+"""What :meth:`PromptVariant.values` holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,21 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked: a system and a user message, either of which may be empty of identity."""
+    """What a model is asked: a system and a user message, either of which may be empty of identity.
+
+    Attributes
+    ----------
+    system
+        The system message; may be empty.
+    user
+        The last message, which the model answers.
+    turns
+        What was said between the two, in order: the role (``user`` or ``assistant``) and the text.
+    """
 
     system: str
     user: str
+    turns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +102,9 @@ class PromptVariant:
             raise StimulusError(
                 f"prompt {self.name}: narrative={self.narrative!r} is no wording; {suggest(self.narrative, WORDINGS)}"
             )
-        persona = _fields(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
-        system = _fields(self.system, _SYSTEM_FIELDS, place=f"prompt {self.name}: system")
-        user = _fields(self.user, _USER_FIELDS, place=f"prompt {self.name}: user")
+        persona = placeholders(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
+        system = placeholders(self.system, _SYSTEM_FIELDS, place=f"prompt {self.name}: system")
+        user = placeholders(self.user, _USER_FIELDS, place=f"prompt {self.name}: user")
         for needed, where, found in (
             (("perceiver",), "persona", persona),
             (("persona",), "system", system),
@@ -116,12 +129,14 @@ class PromptVariant:
         """Of everything that the variant puts into prompts."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-    def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
-        """Return the prompt for one perceiver, experiencer and narrative."""
+    def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
+        """Return what stands for each placeholder; ``persona`` is empty where the model is given no identity."""
         text = narrative.wording(self.narrative)
-        values = {
-            "low": self.scale.low,
-            "high": self.scale.high,
+        return {
+            "perceiver": perceiver.term,
+            "persona": "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term),
+            "low": str(self.scale.low),
+            "high": str(self.scale.high),
             "low_label": self.scale.low_label,
             "high_label": self.scale.high_label,
             "emotion": narrative.emotion,
@@ -132,9 +147,12 @@ class PromptVariant:
             "narrative": text,
             "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
         }
-        persona = "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term)
-        system = self.system.format(persona=persona, **values)
-        return Prompt(system=system if persona else system.strip(), user=self.user.format(**values))
+
+    def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
+        """Return the prompt for one perceiver, experiencer and narrative."""
+        values = self.values(perceiver, experiencer, narrative)
+        system = self.system.format(**values)
+        return Prompt(system=system if values["persona"] else system.strip(), user=self.user.format(**values))
 
 
 _THE_PERSON: Final = "The person"
@@ -144,7 +162,23 @@ def _capitalised(term: str) -> str:
     return term[:1].upper() + term[1:]
 
 
-def _fields(template: str, known: frozenset[str], *, place: str) -> set[str]:
+def placeholders(template: str, known: Collection[str], *, place: str) -> set[str]:
+    """Return the placeholders of a template.
+
+    Parameters
+    ----------
+    template
+        Text with ``{name}``.
+    known
+        What may stand in it.
+    place
+        Where it comes from, for messages.
+
+    Raises
+    ------
+    StimulusError
+        If the template can not be read or has another placeholder.
+    """
     try:
         parsed = list(string.Formatter().parse(template))
     except ValueError as error:
@@ -184,7 +218,7 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
             raise StimulusError(
                 f"{path}: has no module-level string {name!r}, which variant {variant} needs; {suggest(name, strings)}"
             )
-        _fields(strings[name], frozenset(fields), place=f"{path}: {name}")
+        placeholders(strings[name], frozenset(fields), place=f"{path}: {name}")
         return "".join(
             literal.replace("{", "{{").replace("}", "}}") + (f"{{{fields[field]}}}" if field is not None else "")
             for literal, field, _, _ in string.Formatter().parse(strings[name])

@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The stages. No arrow but one: elicitation speaks to an engine.
     "engines": {"config", "errors", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
+    "strategies": {"engines", "errors", "stimuli"},
     "statistics": FOUNDATIONS,
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
@@ -44,9 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Who knows the order, and who asks for it.
     "pipeline": {
         *FOUNDATIONS, "config", "elicitation", "engines", "figures", "grid", "outside", "provenance", "report",
-        "statistics", "stimuli", "store",
+        "statistics", "stimuli", "store", "strategies",
     },
-    "choices": {*FOUNDATIONS, "config"},
+    "choices": {*FOUNDATIONS, "config", "stimuli"},
     "comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "grid", "provenance", "report", "statistics", "store",
     },

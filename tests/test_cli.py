@@ -334,3 +334,12 @@ def test_a_run_knows_which_experiment_it_is(words, preset, audit, monkeypatch):
     replication = ["stimuli.path=here", "prompt.path=there"] if words else []
     assert audit("run", *words, *replication) == 0
     assert seen == [preset]
+
+
+def test_a_choice_of_ones_own_that_is_no_yaml_ends_in_one_line(audit, tmp_path, capsys):
+    (tmp_path / "strategy").mkdir()
+    (tmp_path / "strategy" / "mine.yaml").write_text("defaults: [base]\nname: x\nname: y\n")
+    assert audit("run", f"--config-dir={tmp_path}", "strategy=mine") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "mine.yaml" in line
+    assert "duplicate key name" in line

@@ -27,6 +27,11 @@ class Elicited:
 class Elicitation(Protocol):
     """Gets ratings from an engine."""
 
+    @property
+    def room(self) -> int:
+        """Tokens that an answer may take."""
+        ...
+
     def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
         """Return one outcome a prompt, in their order."""
         ...

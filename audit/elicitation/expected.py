@@ -139,6 +139,11 @@ class ExpectedElicitation:
     max_pruned_points: float
     _tree: NumberTree | None = field(default=None, repr=False)
 
+    @property
+    def room(self) -> int:
+        """See :class:`audit.elicitation.base.Elicitation`: a space, the largest number's digits, and what follows."""
+        return len(str(self.scale.high)) + 2
+
     def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
         if self._tree is None:

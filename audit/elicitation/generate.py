@@ -31,13 +31,18 @@ class GenerateElicitation:
     max_tokens: int
     parser: Literal["scale", "hou2025"]
 
+    @property
+    def room(self) -> int:
+        """See :class:`audit.elicitation.base.Elicitation`."""
+        return self.max_tokens
+
     def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
         encoded = encode_prompts(engine, prompts, room=self.max_tokens)
-        texts = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=self.max_tokens))
+        answers = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=self.max_tokens))
         outcomes = []
         for prompt, ids in zip(prompts, encoded, strict=True):
-            text = next(texts) if ids is not None else None
+            text = next(answers).text if ids is not None else None
             if text is None:
                 outcomes.append(Elicited(Status.FAILED))
                 continue
@@ -52,7 +57,7 @@ class GenerateElicitation:
             text,
             low=self.scale.low,
             high=self.scale.high,
-            quoted=(prompt.user,),
+            quoted=(prompt.user, *(text for _, text in prompt.turns)),
             low_label=self.scale.low_label,
             high_label=self.scale.high_label,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -22,6 +23,25 @@ class EngineFacts:
     version: str
     device: str
     dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a model wrote after one prompt.
+
+    Attributes
+    ----------
+    text
+        Without special tokens; None where the engine could give none.
+    n_tokens
+        Tokens written, the one that ends the text among them.
+    cut
+        Whether the text stopped at ``max_tokens``, and not at an end of its own.
+    """
+
+    text: str | None
+    n_tokens: int
+    cut: bool
 
 
 class Engine(Protocol):
@@ -50,8 +70,39 @@ class Engine(Protocol):
         """Drop whatever was cached of earlier prompts; called before each shard."""
         ...
 
-    def generate(self, prompts: Sequence[TokenIds], *, max_tokens: int) -> list[str | None]:
-        """Return the text after each prompt at temperature 0; None where the engine could give none."""
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Generated]:
+        """Return what the model writes after each prompt.
+
+        A sampled text depends on its prompt's token ids, its seed and these settings alone: not on what else is in the
+        call, nor on the order. As at temperature 0, this holds up to the rounding of logits, which a batch may alter
+        in their last bits. Two engines draw different texts from one seed.
+
+        Parameters
+        ----------
+        prompts
+            Token ids of n prompts.
+        max_tokens
+            Length of a text, in tokens, the one that ends it among them.
+        temperature
+            0 takes the likeliest token at each step; above 0, tokens are drawn from softmax(logits / temperature).
+        top_p
+            Above temperature 0, only the smallest set of likeliest tokens that has this probability is drawn from.
+        seeds
+            Above temperature 0, one a prompt, see :func:`sampling_seeds`; at temperature 0 not used.
+
+        Raises
+        ------
+        ValueError
+            If these settings can not be sampled with.
+        """
         ...
 
     def next_token_probabilities(
@@ -74,3 +125,34 @@ class Engine(Protocol):
             For each prompt shape (n_tails, k), probabilities under the full softmax at temperature 1.
         """
         ...
+
+
+def sampling_seeds(
+    n_prompts: int, *, temperature: float, top_p: float, seeds: Sequence[int] | None
+) -> list[int] | None:
+    """Check the settings of :meth:`Engine.generate` and return the seeds to sample with; None at temperature 0.
+
+    A seed is a whole number from 0 up, below 2^63. vLLM on a CPU tells two seeds apart by their lower 32 bits only.
+
+    Raises
+    ------
+    ValueError
+        If the temperature is negative or not finite, ``top_p`` is not above 0 and at most 1, or, above temperature 0,
+        there is not one such seed for each prompt.
+    """
+    if not (math.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature={temperature}: must be 0 or a positive number")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p}: must be above 0 and at most 1")
+    if temperature == 0:
+        return None
+    if seeds is None or len(seeds) != n_prompts:
+        given = "no" if seeds is None else len(seeds)
+        raise ValueError(
+            f"temperature={temperature} needs a seed for each of {n_prompts} prompts; there are {given} seeds"
+        )
+    checked = [int(seed) for seed in seeds]
+    for seed in checked:
+        if not 0 <= seed < 2**63:
+            raise ValueError(f"seed {seed}: must be from 0 up and below 2^63")
+    return checked

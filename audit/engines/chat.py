@@ -1,7 +1,7 @@
-"""From a prompt's two messages to token ids, by the model's own chat template.
+"""From a prompt's messages to token ids, by the model's own chat template.
 
-Models without a system role get the system text at the head of the user turn. Models that think before they answer
-are told not to; where the template opens a thinking block all the same, it is closed at once.
+Models without a system role get the system text at the head of the first user message. Models that think before they
+answer are told not to; where the template opens a thinking block all the same, it is closed at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
+_TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
 
 
 class ChatTokenizer:
@@ -60,27 +61,53 @@ class ChatTokenizer:
         """Whether the chat template shows a system message."""
         try:
             return _SENTINEL in self._render([("system", _SENTINEL), ("user", "x")])
-        except Exception:
-            # A template refuses a role by raising whatever its author chose.
+        except ModelError:
             return False
 
+    @cached_property
+    def shows_turns(self) -> bool:
+        """Whether the chat template shows what was said before the last message, in order."""
+        text = self._render([*_TURNS, ("user", "x")])
+        places = [text.find(content) for _, content in _TURNS]
+        return -1 not in places and places == sorted(places)
+
     def _render(self, messages: list[tuple[str, str]]) -> str:
-        text: str = self.hf.apply_chat_template(
-            [{"role": role, "content": content} for role, content in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-            thinking=False,
-        )
+        try:
+            text: str = self.hf.apply_chat_template(
+                [{"role": role, "content": content} for role, content in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,
+                thinking=False,
+            )
+        except Exception as error:
+            # A template refuses by raising whatever its author chose.
+            raise ModelError(
+                f"model {self.name}: its chat template refuses the messages {', '.join(role for role, _ in messages)} "
+                f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
+            ) from error
         return text + "\n</think>\n\n" if text.rstrip().endswith("<think>") else text
 
     def render(self, prompt: Prompt) -> str:
-        """Return the whole text that the model is given, up to where its answer begins."""
-        if not prompt.system:
-            return self._render([("user", prompt.user)])
-        if self.has_system_role:
-            return self._render([("system", prompt.system), ("user", prompt.user)])
-        return self._render([("user", f"{prompt.system}\n\n{prompt.user}")])
+        """Return the whole text that the model is given, up to where its answer begins.
+
+        Raises
+        ------
+        ModelError
+            If the chat template refuses the messages, or leaves out earlier turns.
+        """
+        messages = [*prompt.turns, ("user", prompt.user)]
+        if prompt.turns and not self.shows_turns:
+            raise ModelError(
+                f"model {self.name}: its chat template leaves out earlier turns; ask without them, or choose another "
+                "model"
+            )
+        if prompt.system and self.has_system_role:
+            messages.insert(0, ("system", prompt.system))
+        elif prompt.system:
+            first = next(place for place, (role, _) in enumerate(messages) if role == "user")
+            messages[first] = ("user", f"{prompt.system}\n\n{messages[first][1]}")
+        return self._render(messages)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a rendered text; the template has already put the special tokens."""

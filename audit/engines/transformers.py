@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import EngineFacts, TokenIds
+from audit.engines.base import EngineFacts, Generated, TokenIds, sampling_seeds
 from audit.engines.chat import ChatTokenizer
 from audit.engines.resolve import ModelFiles
 from audit.errors import ModelError
@@ -54,8 +54,8 @@ class TransformersEngine:
             )
         # At temperature 0 as in vLLM: where a text ends is the model's to say, penalties and sampling are not.
         own = self._model.generation_config.eos_token_id
-        ends = {*(own if isinstance(own, list) else [own]), self._tokenizer.hf.eos_token_id} - {None}
-        self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(ends) or None)
+        self._ends = {*(own if isinstance(own, list) else [own]), self._tokenizer.hf.eos_token_id} - {None}
+        self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(self._ends) or None)
         self._batch_size = config.batch_size
         self._max_model_len = model.max_model_len
         self.facts = EngineFacts(
@@ -78,21 +78,41 @@ class TransformersEngine:
     def forget(self) -> None:
         """Nothing is kept between calls."""
 
-    def generate(self, prompts: Sequence[TokenIds], *, max_tokens: int) -> list[str | None]:
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
-        texts: list[str | None] = [None] * len(prompts)
+        own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        answers = [Generated(None, 0, False)] * len(prompts)
         for places, ids, mask in self._batches(prompts):
+            sampler = None
+            if own_seeds is not None:
+                chosen = [own_seeds[place] for place in places]
+                sampler = [_Sampler(self._torch, temperature=temperature, top_p=top_p, seeds=chosen)]
             with self._torch.inference_mode():
                 written = self._model.generate(
                     input_ids=ids,
                     attention_mask=mask,
                     max_new_tokens=max_tokens,
                     do_sample=False,
+                    logits_processor=sampler,
                     pad_token_id=self._padding,
                 )
             for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):
-                texts[place] = self._tokenizer.decode(tokens)
-        return texts
+                answers[place] = self._generated(tokens)
+        return answers
+
+    def _generated(self, tokens: list[int]) -> Generated:
+        """Return a row's text up to its own end: what follows is padding, up to the end of the longest row."""
+        end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
+        own = tokens if end is None else tokens[: end + 1]
+        return Generated(self._tokenizer.decode(own), len(own), end is None)
 
     def next_token_probabilities(
         self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
@@ -154,6 +174,32 @@ class TransformersEngine:
     def close(self) -> None:
         """Free the model's memory."""
         del self._model
+
+
+class _Sampler:
+    """A logits processor after which the likeliest token of each row is one drawn at random, by the Gumbel-max trick.
+
+    The token with the largest logit / temperature + Gumbel noise is a draw from softmax(logits / temperature). Each row
+    has a generator of its own, which draws once for each token of the vocabulary at every step, so rows do not touch
+    each other; noise and sums are made on the CPU in float64, whatever the model runs on. torch's own generator on a
+    CPU would read no more than 32 bits of a seed.
+    """
+
+    def __init__(self, torch: Any, *, temperature: float, top_p: float, seeds: Sequence[int]) -> None:
+        from transformers import TopPLogitsWarper
+
+        self._torch = torch
+        self._temperature = temperature
+        self._nucleus: Any = TopPLogitsWarper(top_p) if top_p < 1 else None
+        self._generators = [np.random.default_rng(seed) for seed in seeds]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        logits = scores.cpu().double() / self._temperature
+        if self._nucleus is not None:
+            logits = self._nucleus(input_ids, logits)
+        noise = np.stack([generator.gumbel(size=logits.shape[1]) for generator in self._generators])
+        drawn = (logits + self._torch.from_numpy(noise)).argmax(-1, keepdim=True).to(scores.device)
+        return self._torch.full_like(scores, -np.inf).scatter(1, drawn, 0.0)
 
 
 def _with_float32_head(torch: Any, model: Any) -> Any:

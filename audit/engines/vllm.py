@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import EngineFacts, TokenIds
+from audit.engines.base import EngineFacts, Generated, TokenIds, sampling_seeds
 from audit.engines.chat import ChatTokenizer
 from audit.engines.resolve import ModelFiles
 from audit.errors import ModelError
@@ -35,7 +35,13 @@ class VllmEngine:
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
             # The CPU backend wants a multiple of 32; its default of 128 is longer than our prompts, so none is reused.
-            options = {"kv_cache_memory_bytes": config.kv_cache_gib * 2**30, "max_num_batched_tokens": 2048}
+            # A prompt is read in one step: vLLM draws a token after each part of one, and takes the draw back by a
+            # means that a CPU's random generator lacks ("CPU Generator does not use offset").
+            options = {
+                "kv_cache_memory_bytes": config.kv_cache_gib * 2**30,
+                "max_num_batched_tokens": max(2048, model.max_model_len),
+                "enable_chunked_prefill": False,
+            }
         block_size = config.block_size or (32 if cpu else None)
         if block_size is not None:
             options["block_size"] = block_size
@@ -84,10 +90,24 @@ class VllmEngine:
         """See :class:`audit.engines.base.Engine`."""
         self._llm.reset_prefix_cache()
 
-    def generate(self, prompts: Sequence[TokenIds], *, max_tokens: int) -> list[str | None]:
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+    ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
-        outputs = self._run(prompts, self._vllm.SamplingParams(temperature=0.0, max_tokens=max_tokens))
-        return [output.outputs[0].text if output.outputs else None for output in outputs]
+        own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        sampling = self._vllm.SamplingParams
+        if own_seeds is None:
+            outputs = self._run(prompts, sampling(temperature=0.0, max_tokens=max_tokens))
+        else:
+            settings = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+            outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds])
+        return [_generated(output) for output in outputs]
 
     def next_token_probabilities(
         self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
@@ -121,6 +141,13 @@ class VllmEngine:
             from vllm.distributed import cleanup_dist_env_and_memory
 
             cleanup_dist_env_and_memory()
+
+
+def _generated(output: Any) -> Generated:
+    if not output.outputs:
+        return Generated(None, 0, False)
+    written = output.outputs[0]
+    return Generated(written.text, len(written.token_ids), written.finish_reason == "length")
 
 
 def _first_line(error: Exception) -> str:

@@ -14,13 +14,24 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
 from audit.report.sentences import describe_gaps
 from audit.report.tables import Table, comparisons_table
 from audit.schema import RUNS
-from audit.wording import count, coverage, dimension_title, interval, plural, points, rate
+from audit.wording import (
+    MISSING,
+    count,
+    coverage,
+    dimension_title,
+    fixed,
+    interval,
+    p_value,
+    plural,
+    points,
+    rate,
+)
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
@@ -61,6 +72,29 @@ class Answer:
     curve: Picture | None
 
 
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What strategies changed in one dimension, and at what cost.
+
+    Attributes
+    ----------
+    title
+        The dimension.
+    changes
+        A sentence for each strategy with a reference.
+    table, costs
+        All strategies, the references among them: what they changed; what a rating takes.
+    figure
+        δ, change and cost, if they were drawn.
+    """
+
+    title: str
+    changes: tuple[Markup, ...]
+    table: Table
+    costs: Table
+    figure: Picture | None
+
+
 def render_comparison(
     *,
     tables: Mapping[str, pd.DataFrame],
@@ -78,8 +112,8 @@ def render_comparison(
     tables
         The tables of ``schema.COMPARISON_TABLES`` by name.
     figures
-        SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent`` and ``specification-<dimension>``. An absent
-        figure is left out.
+        SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent``, ``specification-<dimension>`` and
+        ``strategies-<dimension>``. An absent figure is left out.
     paper
         The table for a paper.
     remarks
@@ -109,6 +143,7 @@ def render_comparison(
     ]
     page = environment().get_template("comparison.html.j2").render(
         answers=[_answer(row, figures, level=level) for row in rows_of(tables["specifications"], "specifications")],
+        strategies=list(_strategies(tables["strategies"], figures, level=level)),
         n_runs=len(runs),
         first=first,
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],
@@ -225,6 +260,136 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
         if row["unit"] == unit and math.isfinite(row["delta_change"])
     ]
     return f"Forest plot of paired differences of δ in {unit}, with a line at 0. {'; '.join(said)}."
+
+
+def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Worth]:
+    """Yield what the strategies changed, dimension by dimension."""
+    for dimension, own in strategies.groupby("dimension", sort=False):
+        rows = rows_of(own, "strategies")
+        by_run = {str(row["run"]): row for row in rows}
+        names = _names(rows)
+        title = dimension_title(str(dimension))
+        said = "; ".join(
+            f"{names[run]}: δ {points(row.number('delta'))}"
+            + (f", change {points(row.number('delta_change'))}" if math.isfinite(row.number("delta_change")) else "")
+            for run, row in by_run.items()
+        )
+        alt = f"{title}, strategies in rows: δ with a dashed line at δ under none, its change, and its cost. {said}."
+        changes = tuple(
+            _change(row, by_run[str(row["reference"])], names[run], level=level)
+            for run, row in by_run.items()
+            if math.isfinite(row.number("delta_change"))
+        )
+        drawn = picture(figures.get(f"strategies-{dimension}"), alt)
+        yield Worth(title, changes, _changes_table(rows, names, level=level), _costs_table(rows, names), drawn)
+
+
+def _names(rows: Sequence[Row]) -> dict[str, str]:
+    """Call rows by their strategy where that tells them apart, else by their run."""
+    unique = len({row["strategy"] for row in rows}) == len(rows)
+    return {str(row["run"]): str(row["strategy"] if unique else row["run"]) for row in rows}
+
+
+def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
+    """Say what a strategy changed, in δ first, then in all that stands beside it."""
+    low, high = row.number("change_low"), row.number("change_high")
+    if not math.isfinite(low):
+        found = Markup("without an interval")
+    else:
+        verb = "holds" if low <= 0 <= high else "leaves out"
+        found = Markup("the {} interval of the change, {}, {} 0 (corrected p {})").format(
+            level, show_interval(row, "change_low", "change_high"), verb, show(row, "p_adjusted", _p)
+        )
+    unit = "" if row["unit"] == "points" else f", in {row['unit']}"
+    sentence = Markup("<bdi>{}</bdi>: δ = {}, and {} under none; paired change {}{}; {}.").format(
+        name,
+        show(row, "delta", points),
+        show(reference, "delta", points),
+        show(row, "delta_change", points),
+        unit,
+        found,
+    )
+    sentence += Markup(" Beside it, the mean rating changed by {} points, to {}; refused: {}, under none {}").format(
+        show(row, "mean_change", points),
+        show(row, "mean_rating", _unsigned),
+        show(row, "refusal_rate", rate),
+        show(reference, "refusal_rate", rate),
+    )
+    if math.isfinite(row.number("mean_number_mass")):
+        sentence += Markup("; number mass: {}, under none {}").format(
+            *(show(each, "mean_number_mass", rate) for each in (row, reference))
+        )
+    return sentence + Markup(". It takes {} calls a rating in place of {}.").format(
+        *(show(each, "n_calls", _number) for each in (row, reference))
+    )
+
+
+def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
+    """Show δ, its change, and what else changed; number mass and notes only where there are any."""
+    with_mass = any(math.isfinite(row.number("mean_number_mass")) for row in rows)
+    noted = any(row["note"] for row in rows)
+    head = ("strategy", f"δ, {rows[0]['unit']}", f"{level} interval", "change", f"{level} interval", "p, corrected")
+    head = (
+        *head,
+        "mean rating, points",
+        "its change",
+        "refused",
+        "no rating",
+        *(("number mass",) if with_mass else ()),
+    )
+    return Table(
+        (*head, "note") if noted else head,
+        tuple(
+            (
+                names[str(row["run"])],
+                show(row, "delta", points),
+                _ends(row, "ci_low", "ci_high"),
+                show(row, "delta_change", points),
+                _ends(row, "change_low", "change_high"),
+                show(row, "p_adjusted", _p),
+                show(row, "mean_rating", _unsigned),
+                show(row, "mean_change", points),
+                show(row, "refusal_rate", rate),
+                show(row, "missing_share", rate),
+                *((show(row, "mean_number_mass", rate),) if with_mass else ()),
+                *((str(row["note"]),) if noted else ()),
+            )
+            for row in rows
+        ),
+        words=frozenset({len(head)} if noted else ()),
+    )
+
+
+def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
+    """Show what a rating takes under each strategy."""
+    return Table(
+        ("strategy", "calls", "tokens read by stages", "tokens written by stages", "seconds"),
+        tuple(
+            (
+                names[str(row["run"])],
+                *(show(row, name, _number) for name in ("n_calls", "n_prompt_tokens", "n_tokens")),
+                show(row, "seconds", _unsigned),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _ends(row: Row, low: str, high: str) -> str:
+    return show_interval(row, low, high) if math.isfinite(row.number(low)) else MISSING
+
+
+def _unsigned(value: float) -> str:
+    return points(value, signed=False)
+
+
+def _number(value: float) -> str:
+    """Write a mean count: whole where it is, else with one decimal."""
+    return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
+
+
+def _p(p: float) -> str:
+    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def _shared(runs: Sequence[Row]) -> Iterator[tuple[str, Markup]]:

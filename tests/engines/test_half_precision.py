@@ -20,4 +20,4 @@ def test_a_half_precision_model_has_float32_logits(tiny_model, open_engine):
         logits = plain.get_output_embeddings().weight.float() @ hidden.float()
     np.testing.assert_allclose(row, logits.double().softmax(-1)[asked].numpy(), rtol=1e-5)
     assert engine.facts.dtype == "bfloat16"
-    assert engine.generate([ids], max_tokens=3)[0] is not None
+    assert engine.generate([ids], max_tokens=3)[0].text

@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
+from audit.engines.base import Generated
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -70,7 +71,7 @@ def test_batching_does_not_alter_texts(tiny_model, open_engine):
     one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
     texts = one.generate(encoded(one), max_tokens=12)
     assert texts == seven.generate(encoded(seven), max_tokens=12)
-    assert len(set(texts)) > 1
+    assert len({answer.text for answer in texts}) > 1
 
 
 def test_the_same_call_gives_the_same_bits(tiny_model, open_engine):
@@ -145,12 +146,7 @@ def test_nothing_asked_is_nothing_answered(tiny_model, open_engine):
 
 def test_text_ends_at_the_end_token_and_shows_no_special_token(make_model, open_engine):
     engine = open_engine(make_model(says="85"), batch_size=3)
-    assert engine.generate(encoded(engine), max_tokens=16) == ["85"] * 8
-
-
-def test_text_is_no_longer_than_asked(make_model, open_engine):
-    engine = open_engine(make_model(says="85"))
-    assert engine.generate(encoded(engine)[:1], max_tokens=1) == ["8"]
+    assert [answer.text for answer in engine.generate(encoded(engine), max_tokens=16)] == ["85"] * 8
 
 
 def test_text_is_the_likeliest_whatever_the_model_itself_would_prefer(tiny_model, tmp_path, open_engine):
@@ -170,8 +166,8 @@ def test_text_also_ends_at_the_tokenizers_end_token(make_model, tmp_path, open_e
     for name in ("generation_config.json", "config.json"):
         settings = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(settings | {"eos_token_id": 0}))
-    [text] = open_engine(folder).generate(encoded(open_engine(folder))[:1], max_tokens=16)
-    assert text == "85"
+    [answer] = open_engine(folder).generate(encoded(open_engine(folder))[:1], max_tokens=16)
+    assert (answer.text, answer.n_tokens, answer.cut) == ("85", 3, False)
 
 
 def test_system_message_goes_to_the_head_of_the_user_turn_where_there_is_no_system_role(no_system_model, open_engine):
@@ -280,3 +276,161 @@ def test_missing_weights_are_refused_rather_than_made_up(tiny_model, tmp_path, o
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"model tiny: 1 weights are missing in .*copy .*layers\.1\.mlp\.down_proj"):
         open_engine(folder)
+
+
+STORY = {"max_tokens": 12, "temperature": 0.9, "top_p": 0.8}
+
+
+def test_a_sampled_text_depends_on_nothing_but_its_prompt_and_seed(tiny_model, open_engine):
+    one, seven = (open_engine(tiny_model, batch_size=size) for size in (1, 7))
+    prompts, seeds = encoded(one), [5, 5, 7, 2**40, 2**40 + 2**32, 0, 1, 2**63 - 1]
+    alone = one.generate(prompts, seeds=seeds, **STORY)
+    assert seven.generate(prompts, seeds=seeds, **STORY) == alone
+    assert seven.generate(prompts[::-1], seeds=seeds[::-1], **STORY) == alone[::-1]
+    assert seven.generate(prompts[2:4], seeds=seeds[2:4], **STORY) == alone[2:4]
+
+
+def test_rows_that_end_early_do_not_alter_the_others(make_model, open_engine):
+    # A model that, at this temperature, may end its text at any step.
+    import torch
+
+    engine = open_engine(make_model(says="85"), batch_size=40)
+    prompt, settings = encoded(engine)[0], {"max_tokens": 30, "temperature": 12.0}
+    torch.manual_seed(1)
+    together = engine.generate([prompt] * 40, seeds=range(40), **settings)
+    torch.manual_seed(2)  # and the global generator has no part in it
+    assert [engine.generate([prompt], seeds=[seed], **settings)[0] for seed in range(40)] == together
+    assert len({answer.n_tokens for answer in together}) > 3
+
+
+def test_sampling_leaves_the_global_generators_alone(tiny_model, open_engine):
+    import torch
+
+    engine = open_engine(tiny_model)
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()
+    engine.generate(encoded(engine), seeds=range(8), **STORY)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], states[1])
+
+
+def test_other_seeds_give_other_texts(tiny_model, open_engine):
+    # Seeds that differ in their upper 32 bits too, of which torch's own generator on a CPU knows nothing.
+    engine = open_engine(tiny_model)
+    seeds = [0, 1, 2, 2**32, 2**32 + 1, 2**40, 2**62]
+    texts = [answer.text for answer in engine.generate(encoded(engine)[:1] * 7, seeds=seeds, **STORY)]
+    assert len(set(texts)) == 7
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 1e-4}, {"temperature": 1.0, "top_p": 1e-6}])
+def test_the_limit_of_sampling_is_the_likeliest_text(settings, tiny_model, open_engine):
+    engine = open_engine(tiny_model)
+    prompts = encoded(engine)
+    sampled = engine.generate(prompts, max_tokens=12, seeds=range(8), **settings)
+    assert sampled == engine.generate(prompts, max_tokens=12)
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.6])
+@pytest.mark.parametrize("temperature", [0.5, 1.3])
+def test_drawn_tokens_have_the_probabilities_of_the_softmax(temperature, top_p, make_model, open_engine):
+    # Oracle: softmax(logits / temperature) of the model alone in float64, cut to its nucleus by hand, and a chi-square
+    # test over 4000 seeds; tokens expected fewer than 5 times are taken together. The seeds are fixed: p is too.
+    import torch
+    from scipy.stats import chisquare
+    from transformers import AutoModelForCausalLM
+
+    folder = make_model()
+    engine = open_engine(folder, batch_size=1000)
+    prompt, n = encoded(engine)[0], 4000
+    with torch.inference_mode():
+        logits = AutoModelForCausalLM.from_pretrained(str(folder)).double().eval()(torch.tensor([prompt])).logits[0, -1]
+    probabilities = (logits / temperature).softmax(-1).numpy()
+    nucleus, held = [], 0.0
+    for token in np.argsort(-probabilities):
+        if held >= top_p:
+            break
+        nucleus.append(token)
+        held += probabilities[token]
+    drawn = []
+    engine._tokenizer.decode = lambda tokens: drawn.append(tokens[0])
+    engine.generate([prompt] * n, max_tokens=1, temperature=temperature, top_p=top_p, seeds=range(n))
+    counts = np.bincount(drawn, minlength=len(probabilities))
+    expected = np.zeros(len(probabilities))
+    expected[nucleus] = n * probabilities[nucleus] / held
+    assert set(np.flatnonzero(counts)) <= set(nucleus)
+    often = expected >= 5
+    assert often.sum() > 5
+    seen, wanted = counts[often].tolist(), expected[often].tolist()
+    if expected[~often].sum() > 1:
+        seen, wanted = [*seen, counts[~often].sum()], [*wanted, expected[~often].sum()]
+    assert min(seen[: often.sum()]) > 0
+    assert chisquare(seen, np.multiply(wanted, np.sum(seen) / np.sum(wanted))).pvalue > 0.001
+
+
+def test_length_counts_the_end_and_cut_says_that_there_was_none(make_model, open_engine):
+    # "85" is two tokens, the end is the third.
+    engine = open_engine(make_model(says="85"))
+    prompts = encoded(engine)[:1]
+    for max_tokens, expected in (
+        (1, ("8", 1, True)),
+        (2, ("85", 2, True)),
+        (3, ("85", 3, False)),
+        (9, ("85", 3, False)),
+    ):
+        assert engine.generate(prompts, max_tokens=max_tokens) == [Generated(*expected)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"temperature": 1.0}, r"temperature=1.0 needs a seed for each of 2 prompts; there are no seeds"),
+        ({"temperature": 1.0, "seeds": [1]}, r"for each of 2 prompts; there are 1 seeds"),
+        ({"temperature": 1.0, "seeds": [1, -1]}, r"seed -1: must be from 0 up"),
+        ({"temperature": 1.0, "seeds": [1, 2**63]}, r"seed 9223372036854775808: must be"),
+        ({"temperature": -0.1, "seeds": [1, 2]}, r"temperature=-0.1: must be 0 or a positive number"),
+        ({"temperature": float("nan"), "seeds": [1, 2]}, r"temperature=nan"),
+        ({"temperature": 1.0, "top_p": 0.0, "seeds": [1, 2]}, r"top_p=0.0: must be above 0 and at most 1"),
+        ({"temperature": 1.0, "top_p": 1.1, "seeds": [1, 2]}, r"top_p=1.1"),
+    ],
+)
+def test_settings_that_can_not_be_sampled_with_are_refused(settings, said, tiny_model, open_engine):
+    engine = open_engine(tiny_model)
+    with pytest.raises(ValueError, match=said):
+        engine.generate(encoded(engine)[:2], max_tokens=1, **settings)
+
+
+TURNS = (("user", "Who is she?"), ("assistant", "My friend."), ("user", "Go on."), ("assistant", "She fell."))
+SPOKEN = "".join(f"<|start|>{role}\n{text}<|end|>\n" for role, text in TURNS)
+LAST = "<|start|>user\nHow sad?<|end|>\n<|start|>assistant\n"
+
+
+def test_earlier_turns_stand_between_the_system_message_and_the_last(tiny_model, open_engine):
+    tokenizer = open_engine(tiny_model).tokenizer
+    rendered = tokenizer.render(Prompt("You judge.", "How sad?", TURNS))
+    assert rendered == "<|start|>system\nYou judge.<|end|>\n" + SPOKEN + LAST
+    assert tokenizer.render(Prompt("", "How sad?", TURNS)) == SPOKEN + LAST
+
+
+def test_without_a_system_role_the_system_text_heads_the_first_user_message(no_system_model, open_engine):
+    tokenizer = open_engine(no_system_model).tokenizer
+    rendered = tokenizer.render(Prompt("You judge.", "How sad?", TURNS))
+    assert rendered == SPOKEN.replace("Who is she?", "You judge.\n\nWho is she?") + LAST
+
+
+def test_a_template_that_refuses_the_turns_is_an_error_that_names_the_model(tiny_model, make_model, open_engine):
+    plain = open_engine(tiny_model).tokenizer.hf.chat_template
+    refuses = "{% if messages|length > 2 %}{{ raise_exception('one question\n only') }}{% endif %}" + plain
+    tokenizer = open_engine(make_model(template=refuses)).tokenizer
+    assert tokenizer.render(Prompt("", "How sad?")) == LAST
+    with pytest.raises(ModelError, match=r"model tiny: its chat template refuses the messages user, .*only") as raised:
+        tokenizer.render(Prompt("", "How sad?", TURNS))
+    one_line(raised)
+
+
+def test_a_template_that_leaves_out_the_turns_is_an_error_that_names_the_model(tiny_model, make_model, open_engine):
+    plain = open_engine(tiny_model).tokenizer.hf.chat_template
+    forgets = plain.replace("in messages", "in messages[-1:]")
+    tokenizer = open_engine(make_model(template=forgets)).tokenizer
+    assert tokenizer.render(Prompt("", "How sad?")) == LAST
+    with pytest.raises(ModelError, match=r"model tiny: its chat template leaves out earlier turns") as raised:
+        tokenizer.render(Prompt("", "How sad?", TURNS))
+    one_line(raised)

@@ -21,7 +21,15 @@ from audit.errors import ConfigError
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, Dimension, Identity, load_dimensions
 from stimuli.narratives import EmotionWords, Narrative, Narratives, load_narratives
-from stimuli.prompts import PUBLISHED_VARIANTS, PromptGrid, PromptVariant, Scale, read_published_variant
+from stimuli.prompts import (
+    PUBLISHED_VARIANTS,
+    VALUE_NAMES,
+    Prompt,
+    PromptGrid,
+    PromptVariant,
+    Scale,
+    read_published_variant,
+)
 
 CONF = conf_folder()
 TEMPLATES = sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published"))
@@ -126,6 +134,17 @@ def test_packaged_variants_have_different_texts():
 
 
 # --- Filling ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_variant_s_values_are_what_its_templates_are_filled_with(name):
+    chosen = packaged(name)
+    for perceiver, persona in ((LATINA, chosen.persona.format(perceiver="a Latina")), (NOBODY, "")):
+        values = chosen.values(perceiver, HINDU, NARRATIVE)
+        assert values.keys() == VALUE_NAMES
+        assert (values["perceiver"], values["persona"]) == (perceiver.term, persona)
+        prompt = chosen.fill(perceiver, HINDU, NARRATIVE)
+        assert prompt == Prompt(chosen.system.format(**values).strip(), chosen.user.format(**values), turns=())
 
 
 def test_every_placeholder_is_filled_with_its_own_value():

@@ -1,0 +1,200 @@
+"""The calls of a strategy on an engine: one stage for many prompts at a time, then the prompts that ask the question.
+
+Prompts keep the grid's order, so that what their conversations share is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+from zlib import crc32
+
+import numpy as np
+
+from audit.engines.base import Engine, Generated
+from stimuli.prompts import Prompt
+from stimuli.strategies import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one stage of one prompt.
+
+    Attributes
+    ----------
+    text
+        As the model wrote it; empty where it failed.
+    status
+        ``written``; ``empty``, nothing but white space; ``cut`` at ``max_tokens``, what there is being kept; or
+        ``failed``: not asked, because an earlier stage failed or the conversation is too long, or not answered.
+    n_prompt_tokens
+        Tokens that the model read; 0 where it was not asked.
+    n_tokens
+        Tokens that it wrote. A text that several prompts share counts in each.
+    n_dropped
+        Earlier calls (what was asked, with what was written) left out of the history for want of room.
+    """
+
+    text: str
+    status: Literal["written", "empty", "cut", "failed"]
+    n_prompt_tokens: int
+    n_tokens: int
+    n_dropped: int
+
+
+def run_stage(
+    strategy: Strategy,
+    stage: int,
+    engine: Engine,
+    *,
+    asked: Sequence[Mapping[str, str]],
+    earlier: Sequence[Sequence[Written]],
+    places: Sequence[int],
+    seed: int,
+) -> list[Written]:
+    """Ask one stage of n prompts.
+
+    At temperature 0, conversations that are the same word for word are asked once and share the text.
+
+    Parameters
+    ----------
+    strategy, stage
+        Whose stage, and its place.
+    engine
+        Asks the model.
+    asked
+        Each prompt's values, see :func:`stimuli.strategies.strategy_values`.
+    earlier
+        What the stages before wrote: for each stage one :class:`Written` a prompt.
+    places
+        Each prompt's ``prompt_index``; with the run's seed and the stage's name it makes the seed of a sampled text,
+        which so is the same in whatever batch it is asked.
+    seed
+        The run's.
+
+    Returns
+    -------
+    list
+        One :class:`Written` a prompt, in their order.
+
+    Raises
+    ------
+    ModelError
+        If the model's chat template can not show the conversation.
+    """
+    settings = strategy.stages[stage]
+    fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
+    sampled = settings.temperature > 0
+    keys = [
+        None if call is None else (place,) if sampled else tuple(call.ids)
+        for place, call in zip(places, fitted, strict=True)
+    ]
+    calls = {key: call for key, call in zip(keys, fitted, strict=True) if key is not None and call is not None}
+    if not calls:
+        return [Written("", "failed", 0, 0, 0) for _ in fitted]
+    generated = engine.generate(
+        [call.ids for call in calls.values()],
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        seeds=[_seed(seed, settings.name, place) for (place,) in calls] if sampled else None,
+    )
+    texts = dict(zip(calls, generated, strict=True))
+    return [
+        Written("", "failed", 0, 0, 0) if key is None or call is None else _written(call, texts[key])
+        for key, call in zip(keys, fitted, strict=True)
+    ]
+
+
+def final_prompts(
+    strategy: Strategy,
+    engine: Engine,
+    *,
+    asked: Sequence[Mapping[str, str]],
+    earlier: Sequence[Sequence[Written]],
+    room: int,
+) -> list[Prompt | None]:
+    """Return the prompts that ask the audit's question after all stages; None where it can not be asked.
+
+    It can not where a stage failed, or where the conversation does not fit and can not be shortened. How many earlier
+    calls were left out is ``len(strategy.seen(None)) - len(prompt.turns) // 2``. Without stages every prompt is
+    returned: the elicitation itself fails what is too long.
+
+    Parameters
+    ----------
+    strategy, engine, asked, earlier
+        As for :func:`run_stage`.
+    room
+        Tokens that the answer may take.
+    """
+    if not strategy.stages:
+        return [strategy.prompt_of(None, values, ()) for values in asked]
+    return [
+        None if call is None else call.prompt
+        for call in _fit(strategy, None, engine, asked=asked, earlier=earlier, room=room)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that fits into the model's context."""
+
+    prompt: Prompt
+    ids: list[int]
+    n_dropped: int
+
+
+def _fit(
+    strategy: Strategy,
+    stage: int | None,
+    engine: Engine,
+    *,
+    asked: Sequence[Mapping[str, str]],
+    earlier: Sequence[Sequence[Written]],
+    room: int,
+) -> list[_Call | None]:
+    """Return each prompt's call; None where an earlier stage failed or there is no room."""
+    wanted = len(strategy.stages) if stage is None else stage
+    if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
+        raise ValueError(f"earlier must hold {wanted} stages of {len(asked)} texts each")
+    calls: list[_Call | None] = []
+    for place, values in enumerate(asked):
+        written = [texts[place] for texts in earlier]
+        if any(text.status == "failed" for text in written):
+            calls.append(None)
+            continue
+        prompt = strategy.prompt_of(stage, values, [text.text for text in written])
+        calls.append(_shortened(prompt, engine, room=room, may_drop=strategy.overrun == "oldest"))
+    return calls
+
+
+def _shortened(prompt: Prompt, engine: Engine, *, room: int, may_drop: bool) -> _Call | None:
+    """Leave out the oldest question and answer until the conversation fits; None if it never does."""
+    n_dropped = 0
+    while True:
+        ids = engine.tokenizer.encode(engine.tokenizer.render(prompt))
+        if len(ids) + room <= engine.max_model_len:
+            return _Call(prompt, ids, n_dropped)
+        if not may_drop or not prompt.turns:
+            return None
+        prompt = replace(prompt, turns=prompt.turns[2:])
+        n_dropped += 1
+
+
+def _written(call: _Call, generated: Generated) -> Written:
+    if generated.text is None:
+        return Written("", "failed", len(call.ids), generated.n_tokens, call.n_dropped)
+    status: Literal["written", "empty", "cut"] = "cut" if generated.cut else "written"
+    return Written(
+        generated.text,
+        status if generated.text.strip() else "empty",
+        len(call.ids),
+        generated.n_tokens,
+        call.n_dropped,
+    )
+
+
+def _seed(seed: int, stage: str, place: int) -> int:
+    """Return the seed of one sampled text: apart for each prompt and stage, whatever else is asked."""
+    return int(np.random.SeedSequence([seed, crc32(stage.encode()), place]).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,224 @@
+"""What strategies change against a run without one, and what they cost: run folders to the page, no model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_comparison import Numbers, files_of, table_of, write_run
+
+from audit.choices import choices_of, reference_runs
+from audit.schema import RATINGS, STRATEGIES
+from audit.store import RunFolder
+
+LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
+
+
+def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stages=(), n=30, seed=0, **more):
+    """Write a complete run with a gap of so many points, noise, a level of all ratings, refusals, and stages."""
+    # The narratives' own part is the same in all runs; the noise is not.
+    named = {"strategy": strategy} if strategy else {}
+    write_run(folder, n=n, seed=seed, identity={"folder": folder.name}, **named, **more)
+    with RunFolder(folder) as kept:
+        rows = kept.read_ratings(n_prompts=kept.read_manifest()["n_prompts"]).sort_values("prompt_index")
+        noise = np.random.default_rng(list(folder.name.encode())).normal(scale=1, size=len(rows))
+        narrative = rows["narrative_id"].str[1:].astype(float) % 10
+        side = rows["in_group"].map({True: gap / 2, False: -gap / 2}).astype(float)
+        rows["intensity"] = level + narrative + side + noise
+        rows["number_mass"] = mass
+        rows["status"] = rows["status"].astype(object)
+        rows.loc[rows["prompt_index"] < refused, ["status", "intensity"]] = ["refused", None]
+        kept.write_shard(0, rows[list(RATINGS)])
+        for place, (read, wrote) in enumerate(stages):
+            kept.write_stage(
+                0,
+                place,
+                [
+                    {"prompt_index": index, "stage": f"stage {place}", "text": "x", "status": "written" if read else
+                     "failed", "n_prompt_tokens": read, "n_tokens": wrote, "n_dropped": 0}
+                    for index in rows["prompt_index"]
+                ],
+            )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_figures(request, monkeypatch):
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+
+
+@pytest.fixture
+def drawn():
+    """Ask for it to have figures drawn."""
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Folders of a run with a gap of 6 points, and of one led by a strategy with a gap of 2."""
+    plant(tmp_path / "none", gap=6, mass=0.9, timings={"elicit_s": 12.0, "n_prompts": 24})
+    plant(tmp_path / "led", gap=2, strategy=LED, level=60, mass=0.8, stages=[(40, 10), (60, 20)])
+    return ["none", "led"]
+
+
+def rows_of(folder):
+    return {row["run"]: row for row in table_of(folder, "strategies").fillna({"reference": ""}).to_dict("records")}
+
+
+def test_a_planted_change_lies_in_its_interval_and_leaves_out_0(audit, two, tmp_path):
+    assert audit("report", *two, "run_dir=out") == 0
+    none, led = rows_of(tmp_path / "out").values()
+    assert (led["strategy"], led["reference"], none["strategy"], none["reference"]) == ("ecn", "none", "none", "")
+    assert led["change_low"] < -4 < led["change_high"] < 0  # 2 − 6, as planted
+    assert none["ci_low"] < 6 < none["ci_high"]
+    assert led["ci_low"] < 2 < led["ci_high"]
+    assert led["delta_change"] == pytest.approx(led["delta"] - none["delta"])  # complete and balanced
+    assert pd.isna(none["delta_change"])
+    # One comparison: Holm leaves p as it is, and it is the row of the table of all pairs with its sign turned.
+    [pair] = table_of(tmp_path / "out", "comparisons").to_dict("records")
+    assert (led["family_size"], led["n_narratives"], led["method"]) == (1, 30, "Holm")
+    assert led["p_adjusted"] == led["p"] == pytest.approx(pair["p"])
+    assert led["delta_change"] == pytest.approx(-pair["delta_change"])
+
+
+def test_what_else_changed_and_the_cost_stand_beside_it(audit, two, tmp_path):
+    assert audit("report", *two, "run_dir=out") == 0
+    none, led = rows_of(tmp_path / "out").values()
+    means = [RunFolder(tmp_path / name).read_ratings(n_prompts=120)["intensity"].astype(float).mean() for name in two]
+    assert [none["mean_rating"], led["mean_rating"]] == pytest.approx(means)
+    assert led["mean_change"] == pytest.approx(means[1] - means[0])
+    assert [none["mean_number_mass"], led["mean_number_mass"]] == pytest.approx([0.9, 0.8])
+    costs = ["n_calls", "n_prompt_tokens", "n_tokens"]
+    assert [none[name] for name in costs] == [1, 0, 0]
+    assert [led[name] for name in costs] == [3, 100, 30]
+    assert none["seconds"] == 0.5  # 12 s over the 24 prompts of the last session, not the 120 of the run
+    assert pd.isna(led["seconds"])
+
+
+def test_a_stage_that_was_not_asked_is_no_call(audit, two, tmp_path):
+    plant(tmp_path / "half", gap=2, strategy=LED | {"name": "half"}, stages=[(40, 10), (0, 0)])
+    assert audit("report", "none", "half", "run_dir=out") == 0
+    assert rows_of(tmp_path / "out")["half"]["n_calls"] == 2
+
+
+def test_refusals_are_counted_and_shift_no_mean(audit, tmp_path):
+    plant(tmp_path / "none", gap=6)
+    plant(tmp_path / "led", gap=2, strategy=LED, refused=12)
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    led = rows_of(tmp_path / "out")["ecn"]
+    assert (led["refusal_rate"], led["missing_share"]) == (0.1, 0.1)  # 12 of 30 narratives × 4 pairs
+    rated = RunFolder(tmp_path / "led").read_ratings(n_prompts=120).query("status == 'rated'")
+    assert led["mean_rating"] == pytest.approx(rated["intensity"].astype(float).mean())
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert "refused: " in page
+    assert ">10.0%</data>, under none" in page
+
+
+def test_holm_is_over_the_strategies_and_not_over_all_pairs(audit, two, tmp_path):
+    for number, gap in enumerate((5.9, 6.1)):
+        plant(tmp_path / f"other-{number}", gap=gap, strategy=LED | {"name": f"other-{number}"})
+    assert audit("report", *two, "other-0", "other-1", "run_dir=out") == 0
+    table = table_of(tmp_path / "out", "strategies").query("strategy != 'none'")
+    assert table["family_size"].tolist() == [3, 3, 3]  # and 6 pairs
+    ordered = table.sort_values("p")
+    steps = (ordered["p"] * [3, 2, 1]).cummax().clip(upper=1)
+    assert ordered["p_adjusted"].tolist() == pytest.approx(steps.tolist())
+
+
+def test_the_page_says_it_with_care_and_its_numbers_are_the_table_s(audit, drawn, two, tmp_path):
+    assert audit("report", *two, "run_dir=out") == 0
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    section = page.partition('<h2 id="worth">')[2].partition("</section>")[0]
+    assert "A smaller |δ| is no proof of less bias" in section
+    assert "leaves out 0" in section
+    written = pd.read_csv(tmp_path / "out" / "tables" / "strategies.csv", dtype=str, keep_default_na=False)
+    numbers = Numbers(section).found
+    assert {place.split(":")[2] for place, _ in numbers} >= {
+        "delta", "delta_change", "change_low", "p_adjusted", "mean_rating", "refusal_rate", "mean_number_mass",
+        "n_calls", "n_prompt_tokens", "n_tokens", "seconds",
+    }  # fmt: skip
+    for place, value in numbers:
+        name, line, column = place.split(":")
+        assert (name, written[column][int(line)]) == ("strategies", value), place
+    assert (tmp_path / "out" / "figures" / "strategies-religion.svg").exists()
+    once = files_of(tmp_path / "out")
+    assert audit("report", *two, "run_dir=out") == 0
+    assert files_of(tmp_path / "out") == once
+
+
+@pytest.mark.parametrize("same", [None, LED])
+def test_runs_without_a_difference_in_strategy_have_no_such_section(audit, drawn, tmp_path, same):
+    plant(tmp_path / "A", gap=6, strategy=same)
+    plant(tmp_path / "B", gap=5, strategy=same, seed=1)
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    table = table_of(tmp_path / "out", "strategies")
+    assert (table.empty, list(table)) == (True, list(STRATEGIES))
+    assert "Is it worth it?" not in (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert not list((tmp_path / "out" / "figures").glob("strategies*"))
+
+
+def test_a_strategy_without_its_reference_keeps_its_row_and_says_why(audit, drawn, two, tmp_path):
+    plant(tmp_path / "alone", gap=2, strategy=LED, seed=5)
+    plant(tmp_path / "idle", gap=3, seed=6)
+    assert audit("report", *two, "alone", "idle", "run_dir=out") == 0
+    rows = {(row["strategy"], row["run"]): row for row in rows_of(tmp_path / "out").values()}
+    assert len(rows) == 3  # a run of strategy none that nothing is compared with has no place here
+    [alone] = [row for row in rows.values() if str(row["note"]).startswith("no run of strategy none has the same")]
+    assert (alone["reference"], alone["family_size"], "seed 5" in alone["run"]) == ("", 0, True)
+    assert pd.isna(alone["delta_change"])
+    assert not pd.isna(alone["delta"])
+
+
+def test_a_δ_that_can_not_be_estimated_leaves_a_note(audit, drawn, two, tmp_path):
+    plant(tmp_path / "mute", gap=2, strategy=LED | {"name": "mute"}, refused=120)
+    assert audit("report", *two, "mute", "run_dir=out") == 0
+    mute = rows_of(tmp_path / "out")["mute"]
+    assert mute["refusal_rate"] == 1
+    assert (pd.isna(mute["delta"]), pd.isna(mute["mean_rating"]), pd.isna(mute["p_adjusted"])) == (True, True, True)
+    assert "no change, since mute can not be estimated" in mute["note"]
+
+
+def test_of_several_dimensions_each_and_their_mean_have_rows(audit, tmp_path):
+    plant(tmp_path / "none", gap=6, dimensions=("religion", "age"))
+    plant(tmp_path / "led", gap=2, strategy=LED, dimensions=("religion", "age"))
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    table = table_of(tmp_path / "out", "strategies")
+    assert table["dimension"].tolist() == ["religion", "religion", "age", "age", "all", "all"]
+    changes = table.query("strategy == 'ecn'").set_index("dimension")
+    assert (changes["change_low"] < -4).all()
+    assert (changes["change_high"] > -4).all()
+    assert changes["mean_change"]["all"] == pytest.approx(changes["mean_change"][["religion", "age"]].mean())
+
+
+def test_other_scales_beside_it_put_gaps_and_changes_in_one_unit(audit, tmp_path):
+    plant(tmp_path / "none", gap=6)
+    plant(tmp_path / "led", gap=2, strategy=LED)
+    plant(tmp_path / "none-10", gap=0.6, level=5, scale=(0, 200), variant="wide")
+    plant(tmp_path / "led-10", gap=0.2, level=5, scale=(0, 200), variant="wide", strategy=LED)
+    assert audit("report", "none", "led", "none-10", "led-10", "run_dir=out") == 0
+    table = table_of(tmp_path / "out", "strategies")
+    assert set(table["unit"]) == {"% of the scale"}
+    wide = table.loc[table["run"].str.startswith("wide") & (table["strategy"] == "ecn")].iloc[0]
+    own = table.set_index("run")["delta"]
+    assert wide["delta_change"] == pytest.approx(wide["delta"] - own[wide["reference"]])
+    assert wide["change_low"] < -0.2 < wide["change_high"]  # −0.4 points of 200
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("model", {"name": "other"}), ("seed", 3), ("scale", {"low": 0, "high": 10}), ("prompt", {"sha256": "x"}),
+     ("stimuli", {"source": "csv"}), ("elicitation", {"method": "generate"}), ("identity", {"identities": "x"})],
+)  # fmt: skip
+def test_a_reference_differs_in_nothing_but_the_strategy(path, value):
+    base = {"model": {"name": "m"}, "seed": 0, "scale": {"low": 0, "high": 100}, "elicitation": {"method": "expected"}}
+    runs = {"none": base, "led": base | {"strategy": LED}, "other": base | {path: value}}
+    choices = {label: choices_of(manifest, variant="origin") for label, manifest in runs.items()}
+    assert reference_runs(choices) == {"led": "none"}
+    assert reference_runs({label: choices[label] for label in ("led", "other")}) == {"led": ""}
+    assert reference_runs({label: choices[label] for label in ("none", "other")}) == {}
+
+
+def test_of_two_references_the_one_of_the_same_engine_is_taken():
+    base = {"model": {"name": "m"}, "scale": {"low": 0, "high": 100}}
+    runs = {"A": base | {"engine": {"name": "vllm"}}, "B": base | {"engine": {"name": "transformers"}}}
+    runs["led"] = runs["B"] | {"strategy": LED}
+    choices = {label: choices_of(manifest, variant="origin") for label, manifest in runs.items()}
+    assert reference_runs(choices) == {"led": "B"}

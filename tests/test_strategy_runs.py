@@ -1,0 +1,125 @@
+"""Runs that lead the model by a strategy: what is asked, kept and shown, and where an interrupted one goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from audit.__main__ import main
+from audit.schema import STAGES
+from audit.store import RunFolder
+
+N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of ten: 10, 10 and 5
+SHARDS = [0, 1, 2]
+COE = ("strategy=coe-cbt", "strategy.stages.emotion.max_tokens=3", "strategy.stages.factors.max_tokens=4")
+
+
+def overrides(model, run_dir, *more):
+    return [
+        f"model.path={model}", "model.max_model_len=512", "engine=transformers", "engine.device=cpu",
+        "elicitation=expected", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", "dimensions=religion",
+        "statistics.n_permutations=200", "shard_size=10", f"run_dir={run_dir}", *more,
+    ]  # fmt: skip
+
+
+def files_of(run, folder):
+    return {path.name: path.read_bytes() for path in sorted((run / folder).iterdir())}
+
+
+def manifest_of(run):
+    return json.loads((run / "manifest.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def led(tiny_model, tmp_path):
+    assert main(["run", *overrides(tiny_model, "led", *COE)]) == 0
+    return tmp_path / "led"
+
+
+def test_every_call_of_every_prompt_is_kept_and_shown(led):
+    with RunFolder(led) as folder:
+        stages = folder.read_stages()
+        ratings = folder.read_ratings(n_prompts=N_PROMPTS)
+    assert list(stages) == list(STAGES)
+    assert stages.groupby("stage", observed=True)["prompt_index"].nunique().to_dict() == {"emotion": 25, "factors": 25}
+    assert len(stages) == 2 * N_PROMPTS
+    assert set(stages["status"]) <= {"written", "cut", "empty"}
+    assert (stages["n_tokens"] > 0).all()
+    assert (ratings["status"] == "rated").all()
+    strategy = manifest_of(led)["strategy"]
+    assert (strategy["name"], strategy["stages"]) == ("coe-cbt", ["emotion", "factors"])
+    page = (led / "report.html").read_text()
+    held = json.loads(page.split('id="explore-data">')[1].split("</script>")[0])
+    frames = json.dumps(held["ratings"]["columns"]["frame"]["of"])
+    assert "[emotion]" in frames
+    assert "Now reason as cognitive behavioural therapy does." in frames
+
+
+def test_a_strategy_changes_the_ratings_and_none_is_what_it_was_before(led, tiny_model, tmp_path):
+    assert main(["run", *overrides(tiny_model, "plain")]) == 0
+    plain = manifest_of(tmp_path / "plain")
+    assert "strategy" not in plain["identity"]
+    assert not (tmp_path / "plain" / "stages").exists()
+    intensities = []
+    for run in (tmp_path / "plain", led):
+        with RunFolder(run) as folder:
+            intensities.append(folder.read_ratings(n_prompts=N_PROMPTS)["intensity"])
+    assert (intensities[0] != intensities[1]).any()
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4])
+def test_an_interrupted_run_goes_on_at_the_stage_where_it_stopped(nth, led, tiny_model, tmp_path, monkeypatch):
+    """Calls of generate: two stages for each of three shards."""
+    from audit.engines.transformers import TransformersEngine
+
+    answer, calls = TransformersEngine.generate, []
+
+    def counting(self, *arguments, **settings):
+        calls.append(settings)
+        if len(calls) == nth:
+            raise KeyboardInterrupt
+        return answer(self, *arguments, **settings)
+
+    monkeypatch.setattr(TransformersEngine, "generate", counting)
+    assert main(["run", *overrides(tiny_model, "run", *COE)]) == 130
+    kept = set(files_of(tmp_path / "run", "stages")) if nth > 1 else set()
+    assert len(kept) == nth - 1
+    assert main(["run", *overrides(tiny_model, "run", *COE)]) == 0
+    assert len(calls) == 6 + 1  # one was asked twice: the one that was interrupted
+    for folder in ("stages", "ratings", "tables"):
+        assert files_of(tmp_path / "run", folder) == files_of(led, folder)
+
+
+def test_another_strategy_is_another_run(led, tiny_model, capsys):
+    assert main(["run", *overrides(tiny_model, "led", "strategy=basic-empathy")]) == 2
+    assert "run_dir=led holds another run: strategy" in capsys.readouterr().err
+
+
+def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, tmp_path):
+    settings = ("strategy=two-stage", "strategy.stages.infer.max_tokens=500", "strategy.overrun=fail")
+    assert main(["run", *overrides(tiny_model, "run", *settings)]) == 0
+    with RunFolder(tmp_path / "run") as folder:
+        assert set(folder.read_stages()["status"]) == {"failed"}
+        assert set(folder.read_ratings(n_prompts=N_PROMPTS)["status"]) == {"failed"}
+    assert "None of 25 prompts has a rating" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["strategy=ecnn"], "strategy=ecnn: there is no such choice; did you mean 'ecn'?"),
+        (["strategy=ecn", "strategy.stages.reflection.prompt='{narativ}'"], "unknown placeholder {narativ}"),
+        (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "is not written yet"),
+        (["strategy.question='How much?'"], "question lacks {question}"),
+    ],
+)
+def test_a_strategy_that_can_not_be_used_ends_in_one_line_before_any_model_is_loaded(words, line, capsys):
+    assert main(["run", *words, "model.path=no-such-model"]) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert line in said
