@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,12 @@ FAILED: Final = 2
 INTERRUPTED: Final = 130
 
 
+def _listed(group: str, names: Sequence[str]) -> str:
+    """Write a group and its choices, in lines of a terminal's width."""
+    head = f"  {group + '=':<13}"
+    return textwrap.fill(" ".join(names), 118, initial_indent=head, subsequent_indent=" " * 15, break_on_hyphens=False)
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -142,7 +149,7 @@ def _dispatch(given: list[str]) -> int:
         case "run" | "prompts" if wants_help:
             from audit.composition import choices
 
-            groups = "\n".join(f"  {name + '=':<13}{' '.join(names)}" for name, names in choices().items() if names)
+            groups = "\n".join(_listed(name, names) for name, names in choices().items() if names)
             print(_RUN_HELP if command == "run" else _PROMPTS_HELP, end="")
             print(_OVERRIDES.format(command=command, groups=groups), end="")
             return OK

@@ -32,8 +32,9 @@ def manifest_of(run):
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch):
+def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, 
         (["strategy=ecnn"], "strategy=ecnn: there is no such choice; did you mean 'ecn'?"),
         (["strategy=ecn", "strategy.stages.reflection.prompt='{narativ}'"], "unknown placeholder {narativ}"),
         (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "is not written yet"),
-        (["strategy.question='How much?'"], "question lacks {question}"),
+        (["strategy.question='How much?'"], "strategy none: changes what is asked; give it a name of its own"),
     ],
 )
 def test_a_strategy_that_can_not_be_used_ends_in_one_line_before_any_model_is_loaded(words, line, capsys):

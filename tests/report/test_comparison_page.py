@@ -63,7 +63,7 @@ def tables_of(first="origin", second="persona-1", specification=None, **columns)
         "comparisons": [comparison_row(first=first, second=second)],
         "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
     }
-    return {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
+    return {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
 
 
 def told_of(tables):

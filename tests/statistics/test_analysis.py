@@ -12,7 +12,7 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
 from audit.errors import ConfigError
-from audit.schema import CALIBRATION, RATINGS, TABLES, data_dictionary
+from audit.schema import CALIBRATION, RATINGS, STAGES, TABLES, data_dictionary
 from audit.statistics import rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
@@ -105,7 +105,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
 def test_the_dictionary_describes_each_column_of_each_table_once():
     described = pd.DataFrame(data_dictionary())
     assert not described.duplicated(["table", "column"]).any()
-    expected = {"ratings": RATINGS, **TABLES, "calibration": CALIBRATION}
+    expected = {"ratings": RATINGS, "stages": STAGES, **TABLES, "calibration": CALIBRATION}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5
