@@ -112,7 +112,8 @@ def test_every_number_is_the_one_in_its_table():
         name, line, column = place.split(":")
         exact = tables[name][column].iloc[int(line)]
         assert float(value or "nan") == pytest.approx(exact, abs=0, nan_ok=True), place
-    assert {place.split(":")[0] for place, *_ in numbers} == set(tables)
+    # No strategies differ here; tests/test_mitigation.py reads their table.
+    assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - {"strategies"}
     [(_, _, shown)] = [each for each in numbers if each[0] == "gap:0:delta_points"]
     assert shown == points(-0.694321) == "−0.69"
 
