@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -248,6 +247,7 @@ def _contents(
     runs: Mapping[str, _Run], used: Mapping[str, Any], *, command: str, left_out: Sequence[str]
 ) -> tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...]]:
     """Return the files of a comparison but the manifest, its gaps and its remarks."""
+    from audit.figures.style import figure_bytes, figure_files
     from audit.report.comparison import render_comparison
     from audit.report.paper_table import paper_table
     from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
@@ -273,7 +273,7 @@ def _contents(
     remarks = (*remarks, *_remarks(runs, used))
     told = choice_table(choices, differing_choices(list(choices.values())))
     drawn = _draw(tables, measured, told, used)
-    figures = {name: _bytes_of(figure, "svg") for name, figure in drawn.items()}
+    figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     named = choice_table(choices, telling_choices(list(choices.values())))
     paper = paper_table(tables["gap"], named, confidence=used["confidence"])
     page = render_comparison(
@@ -288,9 +288,7 @@ def _contents(
     content = {f"tables/{name}.csv": table.to_csv(index=False).encode() for name, table in tables.items()}
     content["tables/dictionary.csv"] = pd.DataFrame(comparison_dictionary()).to_csv(index=False).encode()
     for name, figure in drawn.items():
-        file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
-        content[f"figures/{file}.svg"] = figures[name]
-        content |= {f"figures/{file}.{form}": _bytes_of(figure, form) for form in ("png", "pdf")}
+        content |= figure_files(name, figure, figures[name])
     content |= {"table.md": paper.markdown().encode(), "table.tex": paper.latex().encode()}
     return content | {"comparison.html": page.encode()}, tables["gap"], remarks
 
@@ -333,12 +331,6 @@ def _draw(
                 rows.reset_index(drop=True), unit=str(rows["unit"].iloc[0]), confidence=confidence
             )
     return drawn
-
-
-def _bytes_of(figure: Any, form: Any) -> bytes:
-    from audit.figures.style import figure_bytes
-
-    return figure_bytes(figure, form)
 
 
 def _texts(runs: Mapping[str, _Run]) -> tuple[dict[str, str], tuple[str, ...]]:

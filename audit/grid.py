@@ -148,6 +148,35 @@ def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -
     )
 
 
+def colour_limits(means: npt.NDArray[np.float64], *, low: float, high: float) -> tuple[float, float]:
+    """Return the means at the two ends of the colours, the same for all panels of a run.
+
+    Parameters
+    ----------
+    means
+        In points, of any shape; NaN where nothing was rated.
+    low, high
+        Ends of the scale, in points.
+
+    Returns
+    -------
+    tuple[float, float]
+        The least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
+        structure; the scale itself if nothing was rated.
+    """
+    rated = means[np.isfinite(means)]
+    if rated.size == 0:
+        return low, high
+    middle = (float(rated.min()) + float(rated.max())) / 2
+    half = max(float(np.ptp(rated)), (high - low) / 10) / 2
+    return max(low, middle - half), min(high, middle + half)
+
+
+def mean_decimals(low: float, high: float) -> int:
+    """Return how many decimals a cell's mean is written with."""
+    return 1 if high - low > 20 else 2
+
+
 def interaction(cells: pd.DataFrame) -> pd.DataFrame:
     """Remove the main effects of perceivers and of experiencers from the identity pairs' means.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -483,7 +482,7 @@ def _row(cell: PromptCell, outcome: dict[str, Any], variant: str) -> dict[str, o
 def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     """Analyse and render; nothing is written, not even the manifest, before all of it has succeeded."""
     from audit.figures.gallery import draw_figures
-    from audit.figures.style import figure_bytes
+    from audit.figures.style import figure_bytes, figure_files
     from audit.report.render import render_report
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
@@ -529,10 +528,8 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
     folder.write_file("tables/dictionary.csv", pd.DataFrame(data_dictionary()).to_csv(index=False).encode())
     for name, figure in drawn.items():
-        file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
-        folder.write_file(f"figures/{file}.svg", figures[name])
-        folder.write_file(f"figures/{file}.png", figure_bytes(figure, "png"))
-        folder.write_file(f"figures/{file}.pdf", figure_bytes(figure, "pdf"))
+        for file, content in figure_files(name, figure, figures[name]).items():
+            folder.write_file(file, content)
     report = folder.write_file("report.html", html.encode())
     return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], remarks)
 

@@ -56,6 +56,11 @@ def points(value: float, *, signed: bool = True) -> str:
     return fixed(value, decimals=1 - math.floor(math.log10(size)), signed=signed)
 
 
+def unsigned(value: float) -> str:
+    """Write a size by the rule of `points`, without its plus."""
+    return points(value, signed=False)
+
+
 def interval(low: float, high: float) -> str:
     """Write an interval as "low to high" by the rule of `points`."""
     return f"{points(low)} to {points(high)}"
@@ -70,6 +75,11 @@ def p_value(p: float) -> str:
     if p > 0.999:
         return "p > .999"
     return f"p = {p:.3f}".replace("0.", ".", 1)
+
+
+def bare_p(p: float) -> str:
+    """Write a p value under a heading that says what it is: "< .001", ".012"; a missing one is an en dash."""
+    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def rate(share: float) -> str:

@@ -150,7 +150,10 @@ class PromptVariant:
 
     def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
         """Return the prompt for one perceiver, experiencer and narrative."""
-        values = self.values(perceiver, experiencer, narrative)
+        return self.filled(self.values(perceiver, experiencer, narrative))
+
+    def filled(self, values: Mapping[str, str]) -> Prompt:
+        """Return the prompt that these values make."""
         system = self.system.format(**values)
         return Prompt(system=system if values["persona"] else system.strip(), user=self.user.format(**values))
 

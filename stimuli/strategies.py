@@ -187,8 +187,8 @@ class Strategy:
 
 def strategy_values(grid: PromptGrid, cell: PromptCell) -> dict[str, str]:
     """Return what stands for each placeholder of a strategy: the variant's values and its own two messages."""
-    prompt = grid.prompt(cell)
     values = grid.variant.values(cell.perceiver, cell.experiencer, cell.narrative)
+    prompt = grid.variant.filled(values)
     return {**values, "system": prompt.system, "question": prompt.user}
 
 

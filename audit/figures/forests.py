@@ -227,23 +227,9 @@ def _forest(forest: _Forest) -> Figure:
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
         if forest.margin is not None:
             _draw_margin(axes, forest.margin)
-        bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
-        axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
-        for filled, face in ((True, BLUE), (False, "white")):
-            sns.scatterplot(
-                data=rows.loc[(rows["filled"] == filled) & rows["estimate"].notna()],
-                x="estimate",
-                y="row",
-                facecolor=face,
-                edgecolor=BLUE,
-                linewidth=1.2,
-                s=20,
-                legend=False,
-                zorder=3,
-                gid="filled" if filled else "hollow",
-                ax=axes,
-            )
-        _set_axis(axes, rows, margin=forest.margin)
+        draw_estimates(axes, rows)
+        fit_estimates(axes, rows, least=forest.margin or 0.0)
+        dress_rows(axes, len(rows))
         axes.set_yticks(rows["row"], names)
         for label in axes.get_yticklabels():
             label.set_multialignment("right")
@@ -265,6 +251,54 @@ def _written(estimate: float, low: float, high: float) -> str:
     return f"{points(estimate)}  [{interval(low, high)}]"
 
 
+def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw estimates with their intervals, one a row.
+
+    Parameters
+    ----------
+    axes
+        Drawn on.
+    rows
+        Columns row, estimate, low, high (NaN where there is none) and filled: whether the mark is.
+    """
+    bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
+    axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
+    for filled, face in ((True, BLUE), (False, "white")):
+        sns.scatterplot(
+            data=rows.loc[(rows["filled"] == filled) & rows["estimate"].notna()],
+            x="estimate",
+            y="row",
+            facecolor=face,
+            edgecolor=BLUE,
+            linewidth=1.2,
+            s=20,
+            legend=False,
+            zorder=3,
+            gid="filled" if filled else "hollow",
+            ax=axes,
+        )
+
+
+def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0) -> None:
+    """Let the axis hold 0, all intervals, and as much as `least` on either side."""
+    ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
+    low = min(float(np.nanmin(ends, initial=0.0)), -least)
+    high = max(float(np.nanmax(ends, initial=0.0)), least)
+    span = high - low if high - low > 1e-9 else 1.0
+    axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
+    write_ticks(axes.xaxis, signed=True)
+
+
+def dress_rows(axes: Axes, n_rows: int) -> None:
+    """Give the axes of a plot with one row a name their grid and ticks."""
+    axes.set_ylim(n_rows - 0.5, -0.5)
+    axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=FAINT, linewidth=0.6, zorder=0)
+    axes.set_axisbelow(True)
+    sns.despine(ax=axes, left=True)
+
+
 def _draw_margin(axes: Axes, margin: float) -> None:
     axes.axvspan(-margin, margin, color=FAINT, linewidth=0, zorder=0, gid="margin")
     axes.text(
@@ -277,18 +311,3 @@ def _draw_margin(axes: Axes, margin: float) -> None:
         fontsize=SMALL,
         color=MUTED,
     )
-
-
-def _set_axis(axes: Axes, rows: pd.DataFrame, *, margin: float | None) -> None:
-    ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
-    low = min(float(np.nanmin(ends, initial=0.0)), -(margin or 0.0))
-    high = max(float(np.nanmax(ends, initial=0.0)), margin or 0.0)
-    span = high - low if high - low > 1e-9 else 1.0
-    axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    write_ticks(axes.xaxis, signed=True)
-    axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=FAINT, linewidth=0.6, zorder=0)
-    axes.set_axisbelow(True)
-    sns.despine(ax=axes, left=True)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from audit.errors import NotEstimableError
 from audit.figures.matrix import Clusters, Panel, draw_matrix
 from audit.figures.style import DIVERGING, SEQUENTIAL
-from audit.grid import SPARSE_BELOW, Grid, Mask, lay_out
+from audit.grid import SPARSE_BELOW, Grid, Mask, colour_limits, lay_out, mean_decimals
 from audit.wording import MISSING, fixed, scale_end
 
 
@@ -55,7 +55,7 @@ def plot_cells(
     if limits is not None and (own[0] < limits[0] - 1e-6 or own[1] > limits[1] + 1e-6):
         means = grid.mean.to_numpy()
         _check_inside(means, limits, "are not within the colour limits")
-    decimals = 1 if high - low > 20 else 2
+    decimals = mean_decimals(low, high)
     labels = _written(grid.mean, lambda mean: fixed(mean, decimals=decimals))
     return draw_matrix(
         Panel(
@@ -88,8 +88,7 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     Returns
     -------
     tuple[float, float]
-        The least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
-        structure; the scale itself if nothing was rated.
+        As `colour_limits`.
 
     Raises
     ------
@@ -99,13 +98,8 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     if not low < high:
         raise ValueError(f"the scale's lower end {low} is not below its upper end {high}")
     means = cells["mean"].to_numpy(dtype=float)
-    rated = means[np.isfinite(means)]
-    if rated.size == 0:
-        return low, high
-    _check_inside(rated, (low, high), "are not on the scale")
-    middle = (float(rated.min()) + float(rated.max())) / 2
-    half = max(float(np.ptp(rated)), (high - low) / 10) / 2
-    return max(low, middle - half), min(high, middle + half)
+    _check_inside(means, (low, high), "are not on the scale")
+    return colour_limits(means, low=low, high=high)
 
 
 def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, reach: float | None = None) -> Figure:

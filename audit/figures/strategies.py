@@ -6,14 +6,13 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
+from audit.figures.forests import draw_estimates, dress_rows, fit_estimates
 from audit.figures.style import (
     BLUE,
-    FAINT,
     INK,
     LEADING,
     MUTED,
@@ -144,27 +143,8 @@ def _draw_estimates(axes: Axes, marks: pd.DataFrame, *, reference: pd.Series | N
         axes.vlines(
             known, known.index - 0.5, known.index + 0.5, color=ORANGE, linewidth=1.2, linestyle="--", gid="reference"
         )
-    bounded = marks.loc[marks[["low", "high"]].notna().all(axis="columns")]
-    axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
-    for filled, face in ((True, BLUE), (False, "white")):
-        sns.scatterplot(
-            data=marks.loc[(marks["filled"] == filled) & marks["estimate"].notna()],
-            x="estimate",
-            y="row",
-            facecolor=face,
-            edgecolor=BLUE,
-            linewidth=1.2,
-            s=20,
-            legend=False,
-            zorder=3,
-            gid="filled" if filled else "hollow",
-            ax=axes,
-        )
-    ends = marks[["estimate", "low", "high"]].to_numpy(dtype=float)
-    low, high = float(np.nanmin(ends, initial=0.0)), float(np.nanmax(ends, initial=0.0))
-    span = high - low if high - low > 1e-9 else 1.0
-    axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
-    write_ticks(axes.xaxis, signed=True)
+    draw_estimates(axes, marks)
+    fit_estimates(axes, marks)
 
 
 def _draw_cost(axes: Axes, cost: np.ndarray) -> None:
@@ -178,13 +158,8 @@ def _draw_cost(axes: Axes, cost: np.ndarray) -> None:
 
 
 def _finish(axes: Axes, title: str, column: list[str]) -> None:
-    axes.set_ylim(len(column) - 0.5, -0.5)
     axes.set_yticks([])
-    axes.tick_params(axis="x", labelsize=SMALL, length=2.5, pad=2)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=FAINT, linewidth=0.6, zorder=0)
-    axes.set_axisbelow(True)
-    sns.despine(ax=axes, left=True)
+    dress_rows(axes, len(column))
     for row, text in enumerate(column):
         axes.text(1.04, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
     axes.set_xlabel(title, loc="left", labelpad=3)

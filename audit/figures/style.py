@@ -96,6 +96,24 @@ def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"]) -> bytes:
     return buffer.getvalue()
 
 
+def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
+    """Return a figure's files in its three formats, by names that any file system takes.
+
+    Parameters
+    ----------
+    name
+        Of the figure; may hold the user's own words.
+    figure, svg
+        The figure, and what `figure_bytes` made of it, which a page needs before.
+    """
+    stem = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+    return {
+        f"figures/{stem}.svg": svg,
+        f"figures/{stem}.png": figure_bytes(figure, "png"),
+        f"figures/{stem}.pdf": figure_bytes(figure, "pdf"),
+    }
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw by this module's settings alone, whatever the user's matplotlibrc says."""

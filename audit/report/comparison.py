@@ -17,20 +17,20 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
-from audit.report.sentences import describe_gaps
+from audit.report.sentences import compared, describe_gaps
 from audit.report.tables import Table, comparisons_table
 from audit.schema import RUNS
 from audit.wording import (
-    MISSING,
+    bare_p,
     count,
     coverage,
     dimension_title,
     fixed,
     interval,
-    p_value,
     plural,
     points,
     rate,
+    unsigned,
 )
 
 _SHOWN: Final = 200
@@ -190,11 +190,7 @@ def _lead(row: Row, *, level: str) -> Markup:
     n = int(row["n_estimated"])
     if not n:
         return Markup("δ could not be estimated in any of the runs.")
-    inside, outside = (
-        ("experiencers who share every crossed dimension with the perceiver", "those who share none")
-        if "+" in str(row["dimension"])
-        else ("in-group experiencers", "out-group experiencers")
-    )
+    inside, outside = compared(str(row["dimension"]))
     said = [
         (_how_many(row, column), f"{_verb(row, column, verb)} {rest}")
         for column, verb, rest in (
@@ -298,7 +294,7 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
     else:
         verb = "holds" if low <= 0 <= high else "leaves out"
         found = Markup("the {} interval of the change, {}, {} 0 (corrected p {})").format(
-            level, show_interval(row, "change_low", "change_high"), verb, show(row, "p_adjusted", _p)
+            level, show_interval(row, "change_low", "change_high"), verb, show(row, "p_adjusted", bare_p)
         )
     unit = "" if row["unit"] == "points" else f", in {row['unit']}"
     sentence = Markup("<bdi>{}</bdi>: δ = {}, and {} under none; paired change {}{}; {}.").format(
@@ -311,7 +307,7 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
     )
     sentence += Markup(" Beside it, the mean rating changed by {} points, to {}; refused: {}, under none {}").format(
         show(row, "mean_change", points),
-        show(row, "mean_rating", _unsigned),
+        show(row, "mean_rating", unsigned),
         show(row, "refusal_rate", rate),
         show(reference, "refusal_rate", rate),
     )
@@ -343,11 +339,11 @@ def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str)
             (
                 names[str(row["run"])],
                 show(row, "delta", points),
-                _ends(row, "ci_low", "ci_high"),
+                show_interval(row, "ci_low", "ci_high"),
                 show(row, "delta_change", points),
-                _ends(row, "change_low", "change_high"),
-                show(row, "p_adjusted", _p),
-                show(row, "mean_rating", _unsigned),
+                show_interval(row, "change_low", "change_high"),
+                show(row, "p_adjusted", bare_p),
+                show(row, "mean_rating", unsigned),
                 show(row, "mean_change", points),
                 show(row, "refusal_rate", rate),
                 show(row, "missing_share", rate),
@@ -368,28 +364,16 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
             (
                 names[str(row["run"])],
                 *(show(row, name, _number) for name in ("n_calls", "n_prompt_tokens", "n_tokens")),
-                show(row, "seconds", _unsigned),
+                show(row, "seconds", unsigned),
             )
             for row in rows
         ),
     )
 
 
-def _ends(row: Row, low: str, high: str) -> str:
-    return show_interval(row, low, high) if math.isfinite(row.number(low)) else MISSING
-
-
-def _unsigned(value: float) -> str:
-    return points(value, signed=False)
-
-
 def _number(value: float) -> str:
     """Write a mean count: whole where it is, else with one decimal."""
     return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
-
-
-def _p(p: float) -> str:
-    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def _shared(runs: Sequence[Row]) -> Iterator[tuple[str, Markup]]:

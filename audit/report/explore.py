@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import MissingCellError
-from audit.grid import BASELINES, interaction, lay_out
+from audit.grid import BASELINES, colour_limits, interaction, lay_out, mean_decimals
 from audit.report.packing import (
     ALPHABET,
     KEYS,
@@ -225,7 +225,7 @@ def explore(
             cells.loc[(cells["dimension"] == dimension) & (cells["variant"] == variant)],
             (clusters or {}).get(dimension, {}),
             title=dimension_title(dimension) + (f" (variant {brief(variant)})" if several else ""),
-            decimals=_mean_decimals(low, high),
+            decimals=mean_decimals(low, high),
         )
         for dimension, variant in parts
     )
@@ -292,10 +292,7 @@ def _measured(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _colour_ends(cells: pd.DataFrame, *, low: float, high: float) -> dict[str, tuple[float, float]]:
     """Where the colours of each view end: the same for all dimensions."""
-    means = cells["mean"].dropna()
-    first, last = (float(means.min()), float(means.max())) if len(means) else (low, high)
-    widen = max((high - low) / 10 - (last - first), 0.0) / 2
-    ends = {"mean": (max(first - widen, low), min(last + widen, high))}
+    ends = {"mean": colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)}
     for name in ("z", "interaction"):
         reach = float(np.nanmax(np.abs([*cells[name], 0.0])))
         reach = reach if reach > 1e-9 else 1.0
@@ -306,10 +303,6 @@ def _colour_ends(cells: pd.DataFrame, *, low: float, high: float) -> dict[str, t
 
 def _hues(stops: tuple[Sequence[str], Sequence[str]]) -> list[list[str]]:
     return [palette(stops[0]), palette(stops[1])]
-
-
-def _mean_decimals(low: float, high: float) -> int:
-    return 1 if high - low > 20 else 2
 
 
 def _interaction_decimals(ends: Mapping[str, tuple[float, float]]) -> int:
@@ -337,12 +330,7 @@ def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View
 
 
 def _heatmap(cells: pd.DataFrame, clusters: Mapping[str, str], *, title: str, decimals: int) -> Heatmap:
-    if clusters:
-        place = {cluster: index for index, cluster in enumerate(dict.fromkeys(clusters.values()))}
-        sides = [cells[f"{side}_group"].map(lambda group: place.get(clusters.get(group, ""), len(place)))
-                 for side in ("perceiver", "experiencer")]  # fmt: skip
-        cells = cells.iloc[np.lexsort((sides[1], sides[0]))]
-    grid = lay_out(cells)
+    grid = lay_out(cells, clusters=clusters)
     means = grid.mean.to_numpy()
     row_of = dict(zip(zip(cells["perceiver"], cells["experiencer"], strict=True), cells.index, strict=True))
     step_of = cells["mean_step"].to_dict()

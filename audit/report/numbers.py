@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from audit.wording import interval, points
+from audit.wording import MISSING, points
 
 
 class Row(dict[str, Any]):
@@ -79,7 +79,7 @@ def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) ->
 
 
 def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    """Write an interval of a row as `audit.wording.interval` does."""
-    ends = (show(row, column, points) for column in (low, high))
-    between = interval(0.0, 0.0).replace(points(0.0), "")
-    return Markup(between).join(ends)
+    """Write an interval of a row as `audit.wording.interval` does; an en dash where there is none."""
+    if not math.isfinite(row.number(low)):
+        return Markup(MISSING)
+    return Markup("{} to {}").format(show(row, low, points), show(row, high, points))

@@ -17,7 +17,7 @@ from tabulate import tabulate
 
 from audit.report.numbers import Row, rows_of, show
 from audit.report.tables import Table
-from audit.wording import CROSS, MINUS, MISSING, count, coverage, dimension_title, p_value, points, rate
+from audit.wording import CROSS, MINUS, bare_p, count, coverage, dimension_title, points, rate
 
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
 """What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
@@ -92,7 +92,7 @@ def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, .
         *told,
         dimension_title(str(row["dimension"])),
         estimate,
-        show(row, "p", _p),
+        show(row, "p", bare_p),
         show(row, "d_z", points),
         show(row, "n_narratives", count),
         show(row, "n_ratings", count),
@@ -109,10 +109,6 @@ def _caption(gap: pd.DataFrame, level: str) -> str:
         f"scale, with its {level} interval over narratives, for these identities; p is two-sided and not corrected "
         f"for the number of rows; d_z is δ over the standard deviation of the narratives' contrasts.{against}"
     )
-
-
-def _p(p: float) -> str:
-    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def _plain(cell: str) -> str:

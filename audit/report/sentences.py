@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_interval, show_sum
-from audit.wording import MISSING, brief, count, coverage, interval, p_value, points, rate
+from audit.wording import MISSING, brief, count, coverage, interval, p_value, points, rate, unsigned
 
 _IDENTITIES_NAMED: Final = 8
 
@@ -176,13 +176,11 @@ def answer(
             wider=Markup(""),
         )
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
-    inside, outside = (
-        ("Experiencers who share every crossed dimension with the perceiver", "those who share none")
-        if "+" in dimension
-        else ("In-group experiencers", "out-group experiencers")
-    )
+    inside, outside = compared(dimension)
     size = show(gap, "delta_points", _size)
-    said = Markup("{} were rated {} points {} than {}").format(inside, size, direction(delta), outside)
+    said = Markup("{}{} were rated {} points {} than {}").format(
+        inside[0].upper(), inside[1:], size, direction(delta), outside
+    )
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap))
     if not (math.isfinite(low) and math.isfinite(high)):
         lead, spread = said + Markup("; how certain that is could not be computed."), Markup("no interval")
@@ -223,8 +221,15 @@ def answer(
     )
 
 
+def compared(dimension: str) -> tuple[str, str]:
+    """Name the two sides of a gap: in an intersection, out-group is sharing none of the crossed dimensions."""
+    if "+" in dimension:
+        return "experiencers who share every crossed dimension with the perceiver", "those who share none"
+    return "in-group experiencers", "out-group experiencers"
+
+
 def _size(value: float) -> str:
-    return points(abs(value), signed=False)
+    return unsigned(abs(value))
 
 
 def _noun(number: float, noun: str) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.sentences import direction
-from audit.wording import MISSING, SCOPES, brief, count, dimension_title, fixed, p_value, plural, points, rate
+from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 
 _PAIRS: Final = {
     "in_group": "in-group pairs",
@@ -114,23 +114,11 @@ def _with_notes(
 def _estimate(row: Row) -> tuple[str, str, str, str, str]:
     return (
         show(row, "delta_points", points),
-        _interval(row),
-        show(row, "se", _unsigned),
+        show_interval(row),
+        show(row, "se", unsigned),
         show(row, "df", lambda df: fixed(df, decimals=0 if df.is_integer() else 1)),
-        show(row, "p", _p),
+        show(row, "p", bare_p),
     )
-
-
-def _interval(row: Row) -> str:
-    return show_interval(row) if math.isfinite(row.number("ci_low")) else MISSING
-
-
-def _unsigned(value: float) -> str:
-    return points(value, signed=False)
-
-
-def _p(p: float) -> str:
-    return p_value(p).removeprefix("p ").removeprefix("= ") if math.isfinite(p) else MISSING
 
 
 def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
@@ -175,8 +163,8 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
                 show(row, "rate_in_group", rate),
                 show(row, "rate_out_group", rate),
                 show(row, "gap_pp", points),
-                _interval(row),
-                show(row, "p", _p),
+                show_interval(row),
+                show(row, "p", bare_p),
                 show(row, "n_narratives", count),
             )
             for row in rows
@@ -204,9 +192,9 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                     (
                         " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side]),
                         show(row, "delta_points", points),
-                        _interval(row),
-                        show(row, "p", _p),
-                        show(row, "p_adjusted", _p),
+                        show_interval(row),
+                        show(row, "p", bare_p),
+                        show(row, "p_adjusted", bare_p),
                         show(row, "n_narratives", count),
                     )
                     for row in rows
@@ -228,8 +216,8 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
         [
             (
                 *_check(row),
-                _interval(row),
-                show(row, "p", _p),
+                show_interval(row),
+                show(row, "p", bare_p),
                 show(row, "n_narratives", count),
                 show(row, "n_ratings", count),
                 Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]])
@@ -248,7 +236,7 @@ def _check(row: Row) -> tuple[str, str]:
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta_points", points)
-    size = show(row, "shift_points", lambda value: _unsigned(abs(value)))
+    size = show(row, "shift_points", lambda value: unsigned(abs(value)))
     said = Markup("every missing rating {} points {} than is expected of it").format(size, direction(shift))
     return said, points(0.0)
 
@@ -265,8 +253,8 @@ def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
                 str(row["term"]),
                 str(row["component"]),
                 show(row, "estimate", points),
-                _interval(row),
-                show(row, "p", _p),
+                show_interval(row),
+                show(row, "p", bare_p),
             )
             for row in rows
         ],
@@ -289,8 +277,8 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
                 str(row["first"]),
                 str(row["second"]),
                 *(show(row, name, points) for name in ("delta_first", "delta_second", "delta_change")),
-                _interval(row),
-                show(row, "p_adjusted", _p),
+                show_interval(row),
+                show(row, "p_adjusted", bare_p),
                 str(row["unit"]),
                 show(row, "n_narratives", count),
             )

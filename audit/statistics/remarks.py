@@ -12,9 +12,7 @@ import pandas as pd
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
-from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit
-from audit.statistics.published import PublishedGap
 from audit.statistics.rows import Estimates
 from audit.wording import brief, count, plural, points, rate
 
@@ -72,55 +70,22 @@ def remarks_of(
         The ratings with baselines, and the estimates.
     outcomes, missing
         Its rows of ``schema.OUTCOMES`` and of ``schema.MISSING``.
-    low, high, min_number_mass
-        As for :func:`remarks_on`.
-    """
-    for code, text in remarks_on(
-        cube,
-        headline=found.headline,
-        contrast=found.contrast,
-        fits=(found.mixed, found.crossed),
-        published=found.published,
-        outcomes={row["pairs"]: row for row in outcomes.to_dict("records")},
-        refusals=next(row for row in missing if row["outcome"] == "refused"),
-        low=low,
-        high=high,
-        min_number_mass=min_number_mass,
-    ):
-        yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
-
-
-def remarks_on(
-    cube: NarrativeCube,
-    *,
-    headline: Headline | NotEstimableError,
-    contrast: GapEstimate | NotEstimableError,
-    fits: Sequence[MixedFit | NotEstimableError],
-    published: PublishedGap | NotEstimableError,
-    outcomes: Mapping[str, Row],
-    refusals: Row,
-    low: float,
-    high: float,
-    min_number_mass: float,
-) -> Iterator[tuple[str, str]]:
-    """Yield code and text of what limits one dimension and variant.
-
-    Parameters
-    ----------
-    cube
-        The ratings.
-    headline, contrast, fits, published
-        The estimates, or why there is none.
-    outcomes
-        Rows of ``schema.OUTCOMES`` by ``pairs``.
-    refusals
-        The row of ``schema.MISSING`` for refusals.
     low, high
         The scale's two ends, in points.
     min_number_mass
         Number mass below which numbers are the lesser part of an answer.
     """
-    total = outcomes["all"]
+    of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
+    refusals = next(row for row in missing if row["outcome"] == "refused")
+    for code, text in (
+        *_on_ratings(cube, found, of_pairs["all"]),
+        *_on_missing(of_pairs),
+        *_on_answers(of_pairs["all"], refusals, low=low, high=high, min_number_mass=min_number_mass),
+    ):
+        yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
+
+
+def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
         yield (
             "nothing_rated",
@@ -129,7 +94,10 @@ def remarks_on(
         )
     else:
         yield from _on_identities(cube)
-        yield from _on_estimates(headline, contrast, fits, published)
+        yield from _on_estimates(found)
+
+
+def _on_missing(outcomes: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
     between = [row for pairs, row in outcomes.items() if pairs in ("in_group", "out_group")]
     n_prompts = sum(row["n_prompts"] for row in between)
     n_missing = n_prompts - sum(row["n_rated"] for row in between)
@@ -139,6 +107,11 @@ def remarks_on(
             f"{count(n_missing)} of {plural(n_prompts, 'prompt')} between identities ({rate(n_missing / n_prompts)}) "
             "gave no rating: see what δ would be under other assumptions about them.",
         )
+
+
+def _on_answers(
+    total: Row, refusals: Row, *, low: float, high: float, min_number_mass: float
+) -> Iterator[tuple[str, str]]:
     for share, end in ((total["floor_share"], low), (total["ceiling_share"], high)):
         if share > END_SHARE:
             yield (
@@ -176,12 +149,8 @@ def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
             )
 
 
-def _on_estimates(
-    headline: Headline | NotEstimableError,
-    contrast: GapEstimate | NotEstimableError,
-    fits: Sequence[MixedFit | NotEstimableError],
-    published: PublishedGap | NotEstimableError,
-) -> Iterator[tuple[str, str]]:
+def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
+    headline, contrast, published = found.headline, found.contrast, found.published
     if isinstance(headline, NotEstimableError):
         yield "not_estimable", f"δ can not be estimated: {headline}."
     else:
@@ -208,7 +177,7 @@ def _on_estimates(
                 f"rating for every pair of identities.{alone} δ uses all {plural(estimate.n_ratings, 'rating')}, and "
                 "may still be biased if what is missing depends on what it would have been.",
             )
-    if any(isinstance(fit, MixedFit) and not fit.converged for fit in fits):
+    if any(isinstance(fit, MixedFit) and not fit.converged for fit in (found.mixed, found.crossed)):
         yield (
             "not_converged",
             "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
