@@ -5,9 +5,7 @@ Every source becomes the same thing: a tuple of :class:`Narrative`, each in up t
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +17,8 @@ from typing import Final
 import numpy as np
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.yaml_files import read_text, read_yaml
+from stimuli.tables import check_unique, read_cells
+from stimuli.yaml_files import read_yaml
 
 WORDINGS: Final = ("neutral", "first_person", "third_person")
 """The wordings a narrative may have. For crowd-enVENT ``neutral`` is the writer's own text (``generated_text``)."""
@@ -160,7 +159,7 @@ def load_narratives(
                 raise StimulusError(
                     f"stimuli.path={path}: the geneva narratives are packaged; stimuli=csv reads a file"
                 )
-            rows = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS)}, delimiter=",")
+            rows = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS)})
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
@@ -239,42 +238,17 @@ def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> list[Narr
             raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
     if not any(wording in named for wording in WORDINGS):
         raise StimulusError(f"stimuli.columns must name a column for at least one of {', '.join(WORDINGS)}")
-    return _read_table(path, named, delimiter="\t" if path.suffix == ".tsv" else ",")
+    return _read_table(path, named)
 
 
-def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str) -> list[Narrative]:
-    """Read a delimited file with a header; ``columns`` maps our names to the file's."""
-    if not path.is_file():
-        raise StimulusError(f"{path} is not a file")
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
-    try:
-        header = list(reader.fieldnames or ())
-        for ours, theirs in columns.items():
-            if theirs not in header:
-                raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, header)}")
-            if header.count(theirs) > 1:
-                raise StimulusError(
-                    f"{path}: {header.count(theirs)} columns are called {theirs!r} (for {ours}); keep one"
-                )
-        rows = [_narrative(row, columns, place=f"{path}: line {reader.line_num}") for row in reader]
-    except csv.Error as error:
-        # The reader counts the rows that it has finished.
-        raise StimulusError(f"{path}: the row that begins on line {reader.line_num + 1}: {error}") from error
-    if not rows:
-        raise StimulusError(f"{path}: has a header but no narratives")
+def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str | None = None) -> list[Narrative]:
+    """Read a delimited file; ``columns`` maps our names to the file's."""
+    rows = [_narrative(cells) for _, cells in read_cells(path, columns, of="narratives", delimiter=delimiter)]
     _check_unique(rows, str(path))
     return rows
 
 
-def _narrative(row: Mapping[str, str | None], columns: Mapping[str, str], *, place: str) -> Narrative:
-    if None in row:
-        raise StimulusError(f"{place}: has more cells than the header has columns")
-    cells: dict[str, str] = {}
-    for ours, theirs in columns.items():
-        cell = (row[theirs] or "").strip()
-        if not cell:
-            raise StimulusError(f"{place}: the cell in column {theirs!r} is empty; fill it or leave the row out")
-        cells[ours] = cell
+def _narrative(cells: Mapping[str, str]) -> Narrative:
     packaged = emotion_words().get(cells["emotion"], EmotionWords("", ""))
     return Narrative(
         narrative_id=cells["narrative_id"],
@@ -289,8 +263,4 @@ def _narrative(row: Mapping[str, str | None], columns: Mapping[str, str], *, pla
 
 
 def _check_unique(rows: Iterable[Narrative], place: str) -> None:
-    seen: set[str] = set()
-    for row in rows:
-        if row.narrative_id in seen:
-            raise StimulusError(f"{place}: the narrative identifier {row.narrative_id!r} stands twice")
-        seen.add(row.narrative_id)
+    check_unique((row.narrative_id for row in rows), of="narrative", place=place)

@@ -1,0 +1,262 @@
+"""Few-shot examples: pairs of a situation and an empathic answer, of which a strategy shows some before it asks.
+
+Which examples a narrative gets depends on the narrative alone. So the prompts with an in-group and those with an
+out-group experiencer show the same ones, for every perceiver, and δ compares like with like. arXiv:2310.05140 shows
+none, one or five examples, random ones or the most similar by the cosine of sentence embeddings, from the training pool
+only; the order in which they stand and the random stream are ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from stimuli.errors import StimulusError
+from stimuli.narratives import WORDINGS, Narratives
+from stimuli.tables import check_unique, read_cells
+
+PACKAGED: Final = "packaged"
+"""The source of the pool that comes with the package."""
+EXAMPLES_FILE: Final = Path(__file__).parent / "data" / "examples.csv"
+
+_COLUMNS: Final = ("example_id", "text", "answer", "emotion")
+_MIN_WORDS: Final = 5
+"""A text of fewer words inside another is a coincidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A situation as somebody tells it, and a reply to it; the emotion is empty where the pool gives none."""
+
+    example_id: str
+    text: str
+    answer: str
+    emotion: str = ""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The examples there are to choose from.
+
+    Attributes
+    ----------
+    source
+        ``packaged``, or the path of the user's file as it was given.
+    examples
+        In the order of their file; a choice of examples names their places in it.
+    sha256
+        Of the identifiers, texts, answers and emotions of ``examples``, in their order.
+    """
+
+    source: str
+    examples: tuple[Example, ...]
+    sha256: str
+
+    @property
+    def where(self) -> str:
+        """What a message calls the pool."""
+        return "the packaged pool" if self.source == PACKAGED else self.source
+
+
+def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> Pool:
+    """Return the packaged examples, or those of a user's file.
+
+    Parameters
+    ----------
+    path
+        A CSV file, or TSV if it ends in ``.tsv``; None is the packaged pool.
+    columns
+        For a file: its column for each of ``example_id text answer emotion``; None for an emotion that it lacks.
+
+    Raises
+    ------
+    StimulusError
+        If the file or a column is missing, a cell is empty, an identifier stands twice, or two texts are the same but
+        for case, white space and punctuation.
+    """
+    if path is None:
+        columns = {ours: ours for ours in _COLUMNS}
+    named = {ours: theirs for ours in _COLUMNS if (theirs := columns.get(ours)) is not None}
+    for ours in ("example_id", "text", "answer"):
+        if ours not in named:
+            raise StimulusError(f"strategy.examples.columns.{ours} must name a column of {path}")
+    file = EXAMPLES_FILE if path is None else path
+    rows = read_cells(file, named, of="examples")
+    examples = tuple(Example(**cells) for _, cells in rows)
+    check_unique((example.example_id for example in examples), of="example", place=str(file))
+    first: dict[str, str] = {}
+    for (place, _), example in zip(rows, examples, strict=True):
+        twin = first.setdefault(_normalised(example.text) or example.text, example.example_id)
+        if twin != example.example_id:
+            raise StimulusError(f"{place}: example {example.example_id!r} has the text of {twin!r}; keep one of them")
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(json.dumps(astuple(example)).encode() + b"\n")
+    return Pool(PACKAGED if path is None else str(path), examples, digest.hexdigest())
+
+
+def check_unseen(pool: Pool, narratives: Narratives) -> None:
+    """Refuse a pool that holds a narrative of the run.
+
+    Texts are compared by their words: case and compatibility forms (NFKC) are folded, and whatever is no letter, mark
+    or digit parts words. An example is a narrative if the two are equal in any wording, or if one of them holds the
+    other as a whole and that has five words or more. In a script without spaces a clause counts as one word, so that a
+    narrative inside a longer clause goes unnoticed there.
+
+    Parameters
+    ----------
+    pool
+        The examples.
+    narratives
+        Those that the run asks about; all their wordings are compared, whichever the prompt shows.
+
+    Raises
+    ------
+    StimulusError
+        If any example is, holds or is part of a narrative: names the first, and how many there are.
+    """
+    wordings: dict[str, str] = {}
+    for narrative in narratives.narratives:
+        for wording in WORDINGS:
+            wordings.setdefault(_normalised(narrative.wording(wording)), narrative.narrative_id)
+    wordings.pop("", None)
+    texts = [_normalised(example.text) for example in pool.examples]
+    different = dict.fromkeys(texts)
+    seen: dict[str, tuple[str, str]] = {text: ("is", wordings[text]) for text in different if text in wordings}
+    for text, wording in _held(different, wordings):
+        seen.setdefault(text, ("is part of", wordings[wording]))
+    for wording, text in _held(wordings, different):
+        seen.setdefault(text, ("holds", wordings[wording]))
+    found = [place for place, text in enumerate(texts) if text in seen]
+    if found:
+        how, narrative_id = seen[texts[found[0]]]
+        raise StimulusError(
+            f"{pool.where}: {len(found)} of {len(texts)} examples have the text of narratives of this run (first: "
+            f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); leave them out of the "
+            "pool (strategy.examples.pool): an example must never be a narrative that is asked about"
+        )
+
+
+class _ToWords(dict[int, int]):
+    """For ``str.translate``: letters, marks and digits stay, all else is a space; learnt as characters come."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = code if unicodedata.category(chr(code))[0] in "LMN" else ord(" ")
+        return self[code]
+
+
+_TO_WORDS: Final = _ToWords()
+
+
+def _normalised(text: str) -> str:
+    """Return the words of a text with one space between them."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.translate(_TO_WORDS).split())
+
+
+def _held(needles: Collection[str], haystacks: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each needle of enough words with each haystack that holds it; all are normalised."""
+    # By their first words, the lengths of the needles: a look-up for each, however many begin alike.
+    lengths: dict[tuple[str, ...], set[int]] = {}
+    for needle in needles:
+        words = needle.split()
+        if len(words) >= _MIN_WORDS:
+            lengths.setdefault(tuple(words[:_MIN_WORDS]), set()).add(len(words))
+    for haystack in haystacks:
+        words = haystack.split()
+        for start, opening in enumerate(zip(*(words[k:] for k in range(_MIN_WORDS)), strict=False)):
+            for length in sorted(lengths.get(opening, ())):
+                held = " ".join(words[start : start + length])
+                if held in needles:
+                    yield held, haystack
+
+
+def choose_random(pool: Pool, narratives: Narratives, *, n: int, seed: int) -> dict[str, tuple[int, ...]]:
+    """Draw examples for each narrative, without replacement.
+
+    Each narrative has its own random stream, made of the seed and its identifier: its examples are the same for every
+    pair of identities, and whatever else is asked.
+
+    Parameters
+    ----------
+    pool
+        What is drawn from.
+    narratives
+        Those that the run asks about.
+    n
+        Examples for each narrative; 0 or more.
+    seed
+        Of the draws.
+
+    Returns
+    -------
+    dict
+        For each narrative's identifier, places in ``pool.examples`` in the order in which they are shown.
+
+    Raises
+    ------
+    StimulusError
+        If the pool has fewer than ``n`` examples.
+    """
+    _check_enough(n, len(pool.examples), pool.where)
+    chosen = {}
+    for narrative in narratives.narratives:
+        rng = np.random.default_rng([seed, zlib.crc32(narrative.narrative_id.encode())])
+        places = rng.choice(len(pool.examples), size=n, replace=False)
+        chosen[narrative.narrative_id] = tuple(places.tolist())
+    return chosen
+
+
+def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list[tuple[int, ...]]:
+    """Choose for each narrative the examples that are most similar to it.
+
+    Parameters
+    ----------
+    similarity
+        Shape (n_narratives, n_examples), of any scale: more is more similar.
+    n
+        Examples for each narrative; 0 or more.
+
+    Returns
+    -------
+    list
+        For each row the columns of its ``n`` greatest values, the least of them first, so that the most similar example
+        stands next to the question. Among equals the earlier column counts as more similar.
+
+    Raises
+    ------
+    StimulusError
+        If there are fewer than ``n`` examples.
+    ValueError
+        If a similarity is NaN.
+    """
+    n_examples = similarity.shape[1]
+    _check_enough(n, n_examples, "the pool")
+    if np.isnan(similarity).any():
+        raise ValueError("a similarity is NaN; no example can be ranked by it")
+    if n == 0:
+        return [()] * len(similarity)
+    chosen = []
+    for row in similarity:
+        least = np.partition(row, n_examples - n)[n_examples - n]
+        (near,) = np.nonzero(row >= least)  # more than n where there are ties
+        best = near[np.argsort(-row[near], kind="stable")][:n]
+        chosen.append(tuple(best[::-1].tolist()))
+    return chosen
+
+
+def _check_enough(n: int, n_examples: int, where: str) -> None:
+    if n > n_examples:
+        raise StimulusError(
+            f"strategy.examples.n={n}, but {where} has {n_examples} examples; ask for at most {n_examples}, "
+            "or name a larger pool in strategy.examples.pool"
+        )
