@@ -154,6 +154,11 @@ def parse_response_hou2025(response: str) -> Reading:
     return Reading(Status.UNPARSEABLE, math.nan)
 
 
+def holds_refusal(text: str) -> bool:
+    """Tell whether a text holds a phrase that declines the task, wherever it stands outside the model's thinking."""
+    return _is_refusal(plain(answer_of(text)), ())
+
+
 def _choose(statements: Sequence[Statement]) -> float:
     """Take the plainest statement, or NaN where another one contradicts it."""
     points = {s.quantity.value for s in statements if s.strength and not s.quantity.ends}

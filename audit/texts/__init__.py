@@ -1,0 +1,1 @@
+"""What was written, as numbers: words, tone and refusals of texts."""
