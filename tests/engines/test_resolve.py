@@ -8,7 +8,7 @@ import pytest
 
 from audit.engines import resolve
 from audit.engines.open import choose_engine, open_model
-from audit.engines.resolve import cache_folder, file_hashes, resolve_model
+from audit.engines.resolve import cache_folder, file_hashes, find_folder, package_folders, resolve_model
 from audit.errors import ModelError
 
 
@@ -97,6 +97,46 @@ def test_a_download_takes_weights_once_and_code_only_where_it_is_trusted(trusted
         "a.bin",
     ]
     assert sorted(filter_repo_objects(repository, **asked)) == sorted(needed + code)
+
+
+@pytest.mark.parametrize(
+    ("repository", "had"),
+    [
+        (["model.safetensors", "pytorch_model.bin", "onnx/model.onnx"], ["model.safetensors"]),
+        (["pytorch_model.bin", "rust_model.ot"], ["pytorch_model.bin"]),
+        (["model.safetensors", "2_Dense/pytorch_model.bin"], ["2_Dense/pytorch_model.bin", "model.safetensors"]),
+    ],
+)
+def test_pickled_weights_are_had_only_where_there_are_no_others(repository, had, tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.utils import filter_repo_objects
+
+    def download(name, *, revision, **patterns):
+        for file in filter_repo_objects(repository, **patterns):
+            (tmp_path / file).parent.mkdir(exist_ok=True)
+            (tmp_path / file).touch()
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    checked = []
+    files = find_folder("a/b", asked="embedder a/b", revision=None, check=checked.append, pickled=True)
+    assert files == resolve.ModelFiles(tmp_path, tmp_path.name)
+    assert checked == [tmp_path]
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")) == had
+
+
+def test_messages_call_a_model_as_it_was_asked_for(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match=r"^COMET model .*/file is a file; a model is a folder"):
+        find_folder(str(tmp_path / "file"), asked=f"COMET model {tmp_path / 'file'}", revision=None, check=print)
+
+
+def test_a_package_is_found_without_being_imported(tmp_path, monkeypatch):
+    (tmp_path / "loud_package").mkdir()
+    (tmp_path / "loud_package" / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert package_folders("loud_package") == [tmp_path / "loud_package"]
+    assert package_folders("no_such_package") == []
 
 
 def test_an_unknown_embedded_model_names_the_known_one(tiny_config):

@@ -1,0 +1,241 @@
+"""Commonsense inferences by a COMET model on this machine: what a person wants, needs, feels where something happens.
+
+COMET-ATOMIC-2020 [1]_ is a BART that was trained to write an inference after a head and the mark of a relation. Its
+weights could not be had here: this module was tested with a tiny model of random weights alone.
+
+References
+----------
+.. [1] Hwang, Bhagavatula, Le Bras, Da, Sakaguchi, Bosselut and Choi (2021), arXiv:2010.05953.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush
+from audit.errors import ModelError
+from stimuli.narratives import Narrative
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What a COMET model inferred of n heads.
+
+    Attributes
+    ----------
+    texts
+        For each head, by relation, its inferences, the likeliest first, joined by ``"; "``; empty if it wrote none.
+    facts
+        What tells two models apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; and
+        ``max_tokens``, what it reads of head and mark together (None: no limit), with ``n_cut``, the heads that were
+        shortened for it.
+    """
+
+    texts: list[dict[str, str]]
+    facts: dict[str, Any]
+
+
+def head_of(narrative: Narrative) -> str:
+    """Return a narrative as the head of an inference.
+
+    ATOMIC calls who acts PersonX: it stands for a leading "The person" of the third-person wording. Without that
+    wording the neutral one is taken, else the first person's, as it is.
+    """
+    third_person = re.sub(r"^The person\b", "PersonX", narrative.third_person)
+    return third_person or narrative.neutral or narrative.first_person
+
+
+def infer(
+    heads: Sequence[str],
+    *,
+    relations: Sequence[str],
+    model: str,
+    revision: str | None = None,
+    n: int = 5,
+    max_tokens: int = 24,
+    batch_size: int = 16,
+    device: str = "cpu",
+) -> Inferred:
+    """Return what a COMET model infers of each head by each relation.
+
+    The model reads ``"{head} {relation} [GEN]"``, the form in which the published one is asked, and a beam search of n
+    beams writes n inferences. Of these, empty ones, repeated ones and "none", the model's word for nothing, are left
+    out; "none" stays where it is all there is. A head that is too long loses its end, never its mark. Of the model's
+    own generation settings only its special tokens are kept, as the engines do. Nothing is sampled, and no code of the
+    model's own is run. A bar on stderr shows how far it is.
+
+    Parameters
+    ----------
+    heads
+        What happened, see :func:`head_of`.
+    relations
+        Marks that the model was trained with, such as ``xIntent``.
+    model
+        A folder, or a hub id.
+    revision
+        The hub's branch, tag or commit.
+    n
+        Beams, and inferences of a relation.
+    max_tokens
+        Length of an inference, in tokens.
+    batch_size
+        Heads with a relation that are asked at once; it alters nothing but rounding.
+    device
+        Of torch.
+
+    Raises
+    ------
+    ModelError
+        If the model is not there, can not be loaded, is no COMET model that knows the relations, or can not write as
+        much as ``max_tokens``.
+    ValueError
+        If ``n``, ``max_tokens`` or ``batch_size`` is less than 1.
+    """
+    for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name}={value}: must be 1 or more")
+    hush()
+    import torch
+    import transformers
+    from tqdm import tqdm
+
+    files = find_folder(
+        model,
+        asked=f"COMET model {model}",
+        revision=revision,
+        check=partial(check_model_folder, name=model),
+        pickled=True,  # as COMET-ATOMIC-2020 was published
+    )
+    network, tokenizer = _load(files, model, device)
+    marks = {relation: _mark(tokenizer, relation, model) for relation in relations}
+    _keep_special_tokens_alone(network, tokenizer)
+    settings = {"num_beams": n, "num_return_sequences": n, "max_new_tokens": max_tokens, "do_sample": False}
+
+    limit = _limit(network, tokenizer)
+    positions = getattr(network.config, "max_position_embeddings", None)
+    if positions is not None and max_tokens >= positions:
+        raise ModelError(
+            f"COMET model {model} writes fewer than {positions} tokens; strategy.knowledge.max_tokens={max_tokens} is "
+            "too many"
+        )
+    cut: set[int] = set()
+    asked: list[tuple[int, str, list[int]]] = []
+    for place, head in enumerate(heads):
+        for relation in relations:
+            ids = tokenizer(f"{head} {relation} [GEN]", verbose=False)["input_ids"]
+            surplus = 0 if limit is None else len(ids) - limit
+            if surplus > 0:
+                cut.add(place)
+                mark = len(ids) - 1 - ids[::-1].index(marks[relation])
+                ids = ids[: max(mark - surplus, 1)] + ids[mark:]
+            asked.append((place, relation, ids))
+    asked.sort(key=lambda each: len(each[2]))
+
+    texts: list[dict[str, str]] = [dict.fromkeys(relations, "") for _ in heads]
+    with tqdm(total=len(asked), unit="inference", file=sys.stderr) as bar, torch.inference_mode():
+        for batch in _batches(asked, batch_size):
+            width = max(len(ids) for _, _, ids in batch)
+            padded = [ids + [tokenizer.pad_token_id] * (width - len(ids)) for _, _, ids in batch]
+            mask = [[1] * len(ids) + [0] * (width - len(ids)) for _, _, ids in batch]
+            written = network.generate(
+                input_ids=torch.tensor(padded, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                **settings,
+            )
+            tails = tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            for row, (place, relation, _) in enumerate(batch):
+                texts[place][relation] = _joined(tails[row * n : (row + 1) * n])
+            bar.update(len(batch))
+    facts = {
+        "name": model,
+        "revision": files.revision,
+        "files": file_hashes(files.folder),
+        "library": f"transformers {transformers.__version__}",
+        "device": str(network.device),
+        "max_tokens": limit,
+        "n_cut": len(cut),
+    }
+    return Inferred(texts, facts)
+
+
+def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
+    """Return network and tokenizer of an encoder-decoder."""
+    import transformers
+
+    folder = str(files.folder)
+    remedy = "a COMET model is an encoder-decoder such as COMET-ATOMIC-2020's BART; download or copy it again"
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder)
+        if not config.is_encoder_decoder:
+            raise ModelError(
+                f"COMET model {model}: the {config.model_type} in {folder} is no encoder-decoder (it may be a causal "
+                "model); choose COMET-ATOMIC-2020's BART, or one like it"
+            )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        network, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            folder, dtype="float32", output_loading_info=True
+        )
+        network = network.to(device).eval()
+    except ModelError:
+        raise
+    except Exception as error:
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ModelError(f"COMET model {model} can not be loaded from {folder} ({reason}); {remedy}") from error
+    # transformers makes up what a file lacks, at random, and only warns.
+    lacking = sorted(map(str, loading["missing_keys"]))
+    if lacking:
+        raise ModelError(
+            f"COMET model {model}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); {remedy}"
+        )
+    n_rows = network.get_input_embeddings().num_embeddings
+    if len(tokenizer) > n_rows or tokenizer.pad_token_id is None:
+        what = (
+            "has no padding token" if tokenizer.pad_token_id is None else f"has more tokens than the {n_rows} embedded"
+        )
+        raise ModelError(f"COMET model {model}: its tokenizer in {folder} {what}; {remedy}")
+    return network, tokenizer
+
+
+def _mark(tokenizer: Any, relation: str, model: str) -> int:
+    """Return the token of a relation, which only a model that was trained on relations has.
+
+    [GEN] is not asked for: the code that trained the published model adds the relations, and leaves [GEN] in pieces.
+    """
+    token = tokenizer.get_vocab().get(relation)
+    if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
+        raise ModelError(
+            f"COMET model {model}: its tokenizer has no token {relation!r}, so it was not trained on that relation; "
+            "choose a COMET-ATOMIC-2020 model, or relations that it knows"
+        )
+    return int(token)
+
+
+def _keep_special_tokens_alone(network: Any, tokenizer: Any) -> None:
+    from transformers import GenerationConfig
+
+    own = network.generation_config
+    names = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id")
+    special = {name: getattr(own, name, None) for name in names}
+    network.generation_config = GenerationConfig(**special, pad_token_id=tokenizer.pad_token_id)
+
+
+def _limit(network: Any, tokenizer: Any) -> int | None:
+    """Return how many tokens the model reads; tokenizers without a limit name a number that no text reaches."""
+    limits = [tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None)]
+    return min((int(limit) for limit in limits if limit is not None and limit < 10**9), default=None)
+
+
+def _batches(asked: Sequence[tuple[int, str, list[int]]], size: int) -> Iterator[Sequence[tuple[int, str, list[int]]]]:
+    for start in range(0, len(asked), size):
+        yield asked[start : start + size]
+
+
+def _joined(tails: Sequence[str]) -> str:
+    distinct = [tail for tail in dict.fromkeys(" ".join(tail.split()) for tail in tails) if tail]
+    said = [tail for tail in distinct if tail.casefold() != "none"]
+    return "; ".join(said or distinct[:1])
