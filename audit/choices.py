@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
@@ -18,6 +19,8 @@ _OWN: Final = "own"
 """Name of the card of a model of the user's."""
 _OUTSIDE: Final = "outside"
 """What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
+_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
+"""Keys of a strategy that do not change what the model is asked."""
 
 MAIN: Final = ("model", "prompt", "strategy", "narratives", "elicitation")
 """Choices that every label names where they differ: what a reader asks first."""
@@ -62,7 +65,10 @@ def identity_of(manifest: Mapping[str, Any]) -> str:
 
 
 def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
-    """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded."""
+    """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded.
+
+    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs.
+    """
 
     def find(*path: str) -> str:
         found: Any = manifest
@@ -72,6 +78,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
 
     scale = manifest["scale"]
     name, path = find("model", "name"), find("model", "path")
+    leading, settings = _led(manifest)
     return {
         "model": (PurePath(path).name or name) if name == _OWN else name,
         "prompt": variant,
@@ -92,6 +99,8 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "wording": find("prompt", "sha256"),
         "texts": find("stimuli", "sha256"),
         "identities": find("identity", "identities"),
+        "leading": leading,
+        "settings": settings,
     }
 
 
@@ -108,6 +117,7 @@ def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
     list of str
         May not tell all runs apart.
     """
+    choices = _told(choices)
     chosen = [name for name in MAIN if len({_part(name, each) for each in choices} - {""}) > 1]
     for name in OTHERS:
         if _n_different([*chosen, name], choices) > _n_different(chosen, choices):
@@ -123,6 +133,7 @@ def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
     choices
         As in :func:`telling_choices`.
     """
+    choices = _told(choices)
     kept: dict[tuple[int, ...], str] = {}
     for name in (*MAIN, *OTHERS):
         values = [_part(name, each) for each in choices]
@@ -140,7 +151,7 @@ def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> 
     folders
         The name of each run's folder, which stands for what the choices do not tell apart.
     """
-    names = telling_choices(choices)
+    names, choices = telling_choices(choices), _told(choices)
     labels = [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in choices]
     if len(set(labels)) < len(labels) or not all(labels):
         labels = [short(folder) for folder in folders]
@@ -159,8 +170,9 @@ def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str])
     names
         Which to take. Where they do not tell the runs apart, the labels are a column of their own, "run".
     """
+    each_run = _told(list(choices.values()))
     told = pd.DataFrame(
-        {_HEADS.get(name, name): [_part(name, each) or MISSING for each in choices.values()] for name in names},
+        {_HEADS.get(name, name): [_part(name, run) or MISSING for run in each_run] for name in names},
         index=list(choices),
     )
     if told.empty or told.duplicated().any():
@@ -182,7 +194,7 @@ def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         An empty label where there is no such run; of several, the one that shares most of the other choices. Nothing
         at all where the runs do not differ in their strategy.
     """
-    if len({each["strategy"] for each in choices.values()}) < 2:
+    if len({(each["strategy"], each["leading"]) for each in choices.values()}) < 2:
         return {}
     plain = {label: each for label, each in choices.items() if each["strategy"] == NO_STRATEGY}
     found = {}
@@ -199,6 +211,75 @@ def short(text: str) -> str:
     line = " ".join(text.split())
     half = _LONGEST // 2 - 1
     return line if len(line) <= _LONGEST else f"{line[:half]} \N{HORIZONTAL ELLIPSIS} {line[-half:]}"
+
+
+def _led(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the SHA-256 of all that a run's strategy asks, and its settings as JSON; empty where not recorded."""
+    strategy = manifest.get("strategy") or {}
+    if strategy.get("name", NO_STRATEGY) == NO_STRATEGY:
+        return "", ""
+    leading = str(strategy.get("sha256") or "")
+    named = (manifest.get("identity") or {}).get("strategy") or {}
+    brought = {key: named[key] for key in ("examples", "knowledge") if key in named}
+    if brought:
+        leading = fingerprint({"strategy": leading, **brought})
+    recorded = (manifest.get("config") or {}).get("strategy")
+    if not recorded:
+        return leading, ""
+    settings = {key: value for key, value in recorded.items() if key not in _NOT_ASKED}
+    settings["stages"] = {stage["name"]: stage for stage in settings.get("stages") or ()}
+    # What a file holds counts, not where it lies.
+    if "examples" in brought:
+        settings["examples"] = {**(settings.get("examples") or {}), "pool": brought["examples"]["pool"][:8]}
+    if isinstance(brought.get("knowledge"), str):
+        settings["knowledge"] = {**(settings.get("knowledge") or {}), "path": brought["knowledge"][:8]}
+    return leading, json.dumps(settings)
+
+
+def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the choices; of runs that lead by one strategy with different settings, its name says what differs."""
+    told: dict[tuple[str, str], str] = {}
+    for name in {each["strategy"] for each in choices}:
+        settings = {each["leading"]: each["settings"] for each in choices if each["strategy"] == name}
+        if len(settings) > 1:
+            told |= {(name, leading): words for leading, words in _name_settings(name, settings).items()}
+    return [{**each, "strategy": told.get((each["strategy"], each["leading"]), each["strategy"])} for each in choices]
+
+
+def _name_settings(name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return by SHA-256 the strategy's name with what sets its settings apart, or else with that SHA-256."""
+    departures = _departures([json.loads(each or "{}") for each in settings.values()])
+    named = [", ".join([name, *own]) for own in departures]
+    unclear = not all(settings.values()) or len(set(named)) < len(named)
+    return {
+        leading: f"{name}, strategy {leading[:8]}" if leading and (unclear or len(words) > _LONGEST) else words
+        for leading, words in zip(settings, named, strict=True)
+    }
+
+
+def _departures(settings: Sequence[Mapping[str, Any]], place: str = "") -> list[list[str]]:
+    """Name of each settings the leaves that differ, but for a value that more than half of them have."""
+    named: list[list[str]] = [[] for _ in settings]
+    lacking: list[list[str]] = [[] for _ in settings]
+    for name in sorted({name for each in settings for name in each}):
+        values = [each.get(name) for each in settings]
+        inside = {number: value for number, value in enumerate(values) if isinstance(value, Mapping)}
+        deeper = dict(zip(inside, _departures([*inside.values()], f"{place}{name}."), strict=True)) if inside else {}
+        for number, value in enumerate(values):
+            if number in deeper:
+                named[number] += deeper[number]
+            elif inside:
+                lacking[number].append(name)
+            elif 2 * values.count(value) <= len(values):
+                named[number].append(f"{place}{name} {_plain(value)}")
+    for own, names in zip(named, lacking, strict=True):
+        if names:
+            own.insert(0, f"{place.rstrip('.')} without {', '.join(names)}".strip())
+    return named
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
 
 
 def _part(name: str, choices: Mapping[str, str]) -> str:

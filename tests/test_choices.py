@@ -1,6 +1,15 @@
 import pytest
 
-from audit.choices import choice_table, choices_of, differing_choices, identity_of, label_runs, short
+from audit.choices import (
+    choice_table,
+    choices_of,
+    differing_choices,
+    identity_of,
+    label_runs,
+    reference_runs,
+    short,
+    telling_choices,
+)
 
 BASE = {
     "seed": 0,
@@ -34,6 +43,27 @@ def manifest(**changes):
 
 def choices(variant="origin", **changes):
     return choices_of(manifest(**changes), variant=variant)
+
+
+def stage(name, **changes):
+    return {"name": name, "prompt": f"Say {name}.", "temperature": 0.7, **changes}
+
+
+A, B, C, D = map(stage, "abcd")
+
+
+def led(sha, *stages, name="ecn", brought=None, recorded=True, **settings):
+    """Return the choices of a run that leads the model by a strategy with that hash and those settings."""
+    settings = {"name": name, "source": f"source {sha}", "history": "all", "examples": None, **settings}
+    return choices(
+        strategy={"name": name, "sha256": sha},
+        identity={"strategy": {"name": name, "sha256": sha, **(brought or {})}},
+        config={"strategy": {**settings, "stages": list(stages)}} if recorded else {},
+    )
+
+
+def shots(sha, n, pool="p" * 64, path=None):
+    return led(sha, name="few", examples={"n": n, "pool": path}, brought={"examples": {"pool": pool}})
 
 
 def labels(*chosen):
@@ -74,6 +104,69 @@ def test_a_label_is_one_short_line_and_different_from_all_others():
     assert all(len(label) < 60 and label.isprintable() for label in found)
     assert label_runs([choices(), choices()], ["same", "same"]) == ["run 1", "run 2"]
     assert short("a\tb\n c") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([led("1", A, B), led("2", A)], ["ecn", "ecn, stages without b"]),
+        ([led("1", A, B, C), led("2", A)], ["ecn", "ecn, stages without b, c"]),
+        ([shots("1", 5), shots("2", 3)], ["few, examples.n 5", "few, examples.n 3"]),
+        ([shots("1", 5), led("2", name="few")], ["few", "few, without examples"]),
+        # The file's place does not count, what it holds does, and the strategy's own hash does not know of it.
+        (
+            [shots("1", 5), shots("1", 5, "q" * 64, "x.csv")],
+            ["few, examples.pool pppppppp", "few, examples.pool qqqqqqqq"],
+        ),
+        (
+            [led("1", A), led("2", stage("a", temperature=0.0))],
+            ["ecn, stages.a.temperature 0.7", "ecn, stages.a.temperature 0"],
+        ),
+        # What more than half of them have is not named.
+        (
+            [led("1", A, B), led("2", A), led("3", stage("a", temperature=0.0), B), led("4", A, B, history="last")],
+            ["ecn", "ecn, stages without b", "ecn, stages.a.temperature 0", "ecn, history last"],
+        ),
+        ([choices(), led("1", A), led("2", B, name="coe")], ["none", "ecn", "coe"]),
+        ([led("1", A), led("2", A, B, name="coe"), led("3", B, name="coe")], ["ecn", "coe", "coe, stages without a"]),
+    ],
+)  # fmt: skip
+def test_runs_of_one_strategy_are_told_apart_by_the_settings_that_differ(runs, expected):
+    assert labels(*runs) == expected
+
+
+LONG = "How strongly did the person feel that emotion there?"
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param([led("123456789", A, question="{question}"), led("abcdefghi", A, question=LONG)], id="too long"),
+        pytest.param([led("123456789", A, B), led("abcdefghi", B, A)], id="order of stages"),
+        pytest.param([led("123456789", A), led("abcdefghi", A, recorded=False)], id="an older manifest"),
+    ],
+)
+def test_settings_that_can_not_be_named_in_short_are_told_by_their_hash(runs):
+    found = labels(*runs)
+    assert found[1] == "ecn, strategy abcdefgh"
+    assert found[0] in ("ecn, strategy 12345678", "ecn, question {question}")
+
+
+def test_a_strategy_s_settings_stand_where_its_name_does():
+    runs = [choices(), led("1", A, B), led("2", A), led("2", A) | {"model": "llama3"}]
+    assert telling_choices(runs) == ["model", "strategy"]
+    assert labels(*runs)[1:] == ["smollm2, ecn", "smollm2, ecn, stages without b", "llama3, ecn, stages without b"]
+    # Of one strategy with the same settings, where it comes from is no difference.
+    assert labels(led("1", A, source="a paper"), led("1", A, source="none")) == ["folder 0", "folder 1"]
+    told = choice_table(dict(zip("NABC", runs, strict=True)), differing_choices(runs))
+    assert told["strategy"].tolist() == ["none", "ecn", "ecn, stages without b", "ecn, stages without b"]
+
+
+def test_each_setting_of_a_strategy_has_the_run_without_one_for_its_reference():
+    runs = {"whole": led("1", A, B), "ablated": led("2", A)}
+    assert reference_runs(runs | {"none": choices(identity={})}) == {"whole": "none", "ablated": "none"}
+    assert reference_runs(runs) == {"whole": "", "ablated": ""}
+    assert reference_runs({"one": led("1", A), "same": led("1", A)}) == {}
 
 
 def test_choices_that_tell_the_same_runs_apart_stand_once():
