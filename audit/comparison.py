@@ -192,7 +192,7 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any])
     stored = RunFolder(folder)
     ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
     digest = stored.ratings_sha256()
-    cost = _cost(stored, manifest)
+    cost = _cost(ratings, stored, manifest)
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
     for measured in measure_run(ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used)):
@@ -207,17 +207,26 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any])
         )
 
 
-def _cost(stored: RunFolder, manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a prompt of the run took: calls, the stages' tokens, and seconds of its last session."""
+def _cost(ratings: pd.DataFrame, stored: RunFolder, manifest: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a prompt of the run took: calls, tokens, room, and seconds of its last session."""
     timings = manifest.get("timings", {})
     asked = timings.get("n_prompts") or float("nan")
-    cost = {"n_calls": 1.0, "n_prompt_tokens": 0.0, "n_tokens": 0.0}
+    read = ratings["n_prompt_tokens"].dropna()
+    shortened = ratings["n_dropped"].fillna(0) > 0
+    cost = {
+        "n_calls": 1.0,
+        "n_prompt_tokens": 0.0,
+        "n_tokens": 0.0,
+        "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
+    }
     if manifest.get("strategy", {}).get("stages"):
         stages = stored.read_stages()
         n_prompts = manifest["n_prompts"]
         # A stage after one that failed was not asked: it has read nothing.
         cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
         cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
+        shortened |= ratings["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
+    cost["shortened_share"] = float(shortened.mean())
     return cost | {"seconds": timings.get("elicit_s", float("nan")) / asked}
 
 

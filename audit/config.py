@@ -20,8 +20,9 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from stimuli.errors import suggest
+from stimuli.knowledge import RELATIONS
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
-from stimuli.strategies import NO_STRATEGY, Stage, Strategy
+from stimuli.strategies import NO_STRATEGY, Examples, Stage, Strategy
 from stimuli.yaml_files import explain
 
 
@@ -112,6 +113,7 @@ class StatisticsConfig(_Strict):
     fit: Literal["mixed", "ols"]
     random: str | None
     cluster: str
+    stereotypes: Path | None = None
 
 
 class ScaleConfig(_Strict):
@@ -152,6 +154,39 @@ class StageConfig(_Strict):
     top_p: float = Field(default=1.0, gt=0, le=1)
 
 
+class ExampleColumnsConfig(_Strict):
+    """The columns of a user's own pool of examples."""
+
+    example_id: str = "example_id"
+    text: str = "text"
+    answer: str = "answer"
+    emotion: str | None = None
+
+
+class ExamplesConfig(_Strict):
+    """Examples that are shown before the first call; ``pool`` None is the packaged one."""
+
+    n: int
+    choice: Literal["random", "similar"]
+    user: str
+    assistant: str
+    pool: Path | None = None
+    columns: ExampleColumnsConfig = ExampleColumnsConfig()
+    embedder: str = Field(default="embedded:minilm", min_length=1)
+    revision: str | None = None
+
+
+class KnowledgeConfig(_Strict):
+    """What is known of each narrative: read from a user's file, or inferred by a local COMET model."""
+
+    source: Literal["file", "comet"]
+    path: str | None = None
+    relations: Words = RELATIONS
+    revision: str | None = None
+    n: int = Field(default=5, ge=1)
+    max_tokens: int = Field(default=24, ge=1)
+
+
 class StrategyConfig(_Strict):
     """How the model is led to its answer; the default is not at all.
 
@@ -168,6 +203,8 @@ class StrategyConfig(_Strict):
     question: str = "{question}"
     history: Literal["all", "last", "none"] = "all"
     overrun: Literal["oldest", "fail"] = "oldest"
+    examples: ExamplesConfig | None = None
+    knowledge: KnowledgeConfig | None = None
 
     @field_validator("stages", mode="before")
     @classmethod
@@ -196,13 +233,19 @@ class StrategyConfig(_Strict):
             If a template can not be filled, or nothing would be asked.
         """
         # As of prompts: a YAML block's last newline is not meant.
-        fields = {key: value.strip() for key, value in self.model_dump(exclude={"stages"}).items()}
+        kept_apart = {"stages", "examples", "knowledge"}
+        fields = {key: value.strip() for key, value in self.model_dump(exclude=kept_apart).items()}
         stages = (
             Stage(name, **{**stage.model_dump(), "prompt": stage.prompt.strip()})
             for name, stage in self.stages.items()
             if stage is not None
         )
-        return Strategy(**fields, stages=tuple(stages))
+        examples = None
+        if self.examples is not None:
+            shown = {key: getattr(self.examples, key).strip() for key in ("user", "assistant")}
+            examples = Examples(n=self.examples.n, choice=self.examples.choice, **shown)
+        relations = self.knowledge.relations if self.knowledge is not None else ()
+        return Strategy(**fields, stages=tuple(stages), examples=examples, relations=relations)
 
 
 class AuditConfig(_Strict):

@@ -42,6 +42,8 @@ _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
+_NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped")
+"""Columns of numbers that another tool has no need for."""
 _CHUNK: Final = 1 << 20
 """Bytes that are searched at a time."""
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
@@ -56,7 +58,7 @@ class OutsideRatings:
     ----------
     ratings
         Columns of :data:`audit.schema.RATINGS` in the file's order, typed as a run folder gives them; what another
-        tool does not tell (``number_mass``, ``mode``, ``spread``) is missing and ``response`` empty.
+        tool does not tell (``number_mass``, ``mode``, ``spread``, tokens) is missing and ``response`` empty.
     low, high
         Ends of the rating scale, in points.
     ratings_path, groups_path
@@ -137,7 +139,7 @@ def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> Out
         "status": _categorical(status, _STATUSES),
         "intensity": intensity,
         "response": pd.Series("", index=range(n_rows)),
-        **{name: np.full(n_rows, np.nan) for name in ("number_mass", "mode", "spread")},
+        **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
     }
     return OutsideRatings(
         ratings=pd.DataFrame(columns, columns=list(RATINGS), copy=False),

@@ -11,30 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, load_config, load_statistics
-from audit.errors import AuditError, ConfigError, StoreError
+from audit.config import AuditConfig, StatisticsConfig, load_statistics
+from audit.conversations import explorer_of, prompt_records
+from audit.errors import ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
-from audit.provenance import (
-    check_same_run,
-    default_run_dir,
-    describe_run,
-    first_difference,
-    model_identity,
-    now,
-    run_identity,
-)
+from audit.plan import Plan, labels, make_plan
+from audit.provenance import check_same_run, default_run_dir, describe_run, model_identity, now, run_identity
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
-from stimuli.errors import StimulusError
-from stimuli.identities import load_dimensions
-from stimuli.narratives import emotion_valence, load_narratives
+from stimuli.narratives import emotion_valence
 from stimuli.prompts import Prompt, PromptCell, PromptGrid
-from stimuli.strategies import NO_STRATEGY, Strategy, check_strategy, strategy_values
+from stimuli.stereotypes import Lexicon, load_stereotypes
+from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
     from audit.engines.open import OpenModel
-    from audit.report.explore import Explorer
     from audit.statistics.remarks import Remark
 
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
@@ -71,44 +63,6 @@ class Outcome:
     remarks: tuple[Any, ...]
 
 
-def build_grid(config: AuditConfig) -> PromptGrid:
-    """Cross the identities, narratives and prompt variant of a configuration.
-
-    Raises
-    ------
-    StimulusError
-        If any of them can not be used, or they do not fit together.
-    ConfigError
-        If the configuration lacks what one of them needs.
-    """
-    variant = config.prompt_variant()
-    stimuli = config.stimuli
-    dimensions = load_dimensions(
-        stimuli.identities,
-        own=stimuli.own_identities,
-        names=config.dimensions,
-        unspecified=stimuli.unspecified,
-        no_persona=stimuli.no_persona,
-    )
-    per_emotion = stimuli.situations_per_emotion
-    narratives = load_narratives(
-        stimuli.source,
-        path=stimuli.path,
-        columns=stimuli.columns.model_dump(),
-        emotions=stimuli.emotions,
-        situations_per_emotion=None if per_emotion == "all" else per_emotion,
-        seed=config.seed,
-    )
-    return PromptGrid(dimensions, narratives, variant)
-
-
-def prompt_records(grid: PromptGrid) -> Iterator[dict[str, str]]:
-    """Yield every prompt of a run as plain values, in the grid's order."""
-    for cell in grid:
-        prompt = grid.prompt(cell)
-        yield {**_labels(cell, grid.variant.name), "system": prompt.system, "user": prompt.user}
-
-
 def run_audit(
     config: AuditConfig, *, command: str, preset: str = "defaults", job: int | None = None, say: Say
 ) -> Outcome:
@@ -132,11 +86,10 @@ def run_audit(
     AuditError, StimulusError
         Whatever the user can mend; what was collected before is kept.
     """
-    _check_formula(config.statistics)
-    grid = build_grid(config)
-    strategy = config.strategy.strategy()
-    check_strategy(strategy, grid)
-    path = default_run_dir(config, grid)
+    _check_statistics(config.statistics)
+    plan = make_plan(config)
+    grid, strategy = plan.grid, plan.strategy
+    path = default_run_dir(plan)
     if config.run_dir is not None:
         path = config.run_dir if job is None else config.run_dir / path.name
     narratives = grid.narratives
@@ -148,11 +101,11 @@ def run_audit(
     )
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
-        manifest = _earlier_manifest(config, grid, folder)
+        manifest = _earlier_manifest(plan, folder)
         if manifest is not None and _missing_shards(manifest, folder) == []:
             say(f"all {len(grid):,} prompts are there already; analysing")
         else:
-            manifest = _elicit(config, grid, folder, manifest, command=command, say=say)
+            manifest = _elicit(plan, folder, manifest, command=command, say=say)
         # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
         manifest["config"]["statistics"] = config.statistics.model_dump(mode="json")
         manifest |= {"command": command, "preset": preset}
@@ -187,7 +140,7 @@ def report_run(
     manifest = read_manifest(path)
     earlier = manifest["config"]["statistics"]
     statistics = load_statistics({**defaults, **earlier, **(settings or {})})
-    _check_formula(statistics)
+    _check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = read_manifest(path)
         manifest["config"]["statistics"] = statistics.model_dump(mode="json")
@@ -238,7 +191,7 @@ def report_outside(
         If the tables or a setting can not be used.
     """
     settings = load_statistics(statistics)
-    _check_formula(settings)
+    _check_statistics(settings)
     outside = read_outside(ratings, groups, low=low, high=high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest["config"]["statistics"] = settings.model_dump(mode="json")
@@ -308,8 +261,9 @@ def calibrate_run(
         return folder.write_file("calibration.csv", table.to_csv(index=False).encode()), table
 
 
-def _check_formula(statistics: StatisticsConfig) -> None:
-    """Refuse a formula that can not be used, before anything long begins."""
+def _check_statistics(statistics: StatisticsConfig) -> None:
+    """Refuse a formula or a lexicon that can not be used, before anything long begins."""
+    load_stereotypes(statistics.stereotypes)
     if statistics.formula is None:
         if statistics.random is not None:
             raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")
@@ -319,10 +273,10 @@ def _check_formula(statistics: StatisticsConfig) -> None:
     check_own_model(statistics.formula, fit=statistics.fit, random=statistics.random, cluster=statistics.cluster)
 
 
-def _earlier_manifest(config: AuditConfig, grid: PromptGrid, folder: RunFolder) -> dict[str, Any] | None:
+def _earlier_manifest(plan: Plan, folder: RunFolder) -> dict[str, Any] | None:
     manifest = folder.read_manifest()
     if manifest is not None:
-        check_same_run(manifest["identity"], run_identity(config, grid), folder.path)
+        check_same_run(manifest["identity"], run_identity(plan), folder.path)
     elif folder.shards():
         raise StoreError(f"{folder.path} has ratings but no manifest.json; name another run_dir")
     return manifest
@@ -333,22 +287,20 @@ def _missing_shards(manifest: dict[str, Any], folder: RunFolder) -> list[int]:
     return sorted(set(range(n_shards)) - folder.shards())
 
 
-def _elicit(
-    config: AuditConfig,
-    grid: PromptGrid,
-    folder: RunFolder,
-    earlier: dict[str, Any] | None,
-    *,
-    command: str,
-    say: Say,
-) -> dict[str, Any]:
+def _elicit(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, command: str, say: Say) -> dict[str, Any]:
     """Load the model, do the shards that are missing, and return the run's manifest."""
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from audit.engines.open import choose_engine, open_model
+    from audit.strategies.given import give, values_of
 
+    config = plan.config
     engine_name = choose_engine(config.engine)
     if config.engine.name == "auto" and engine_name == "transformers":
         say("vLLM is not installed, so the transformers engine takes over (slower)")
+    brought: dict[str, Any] = {}
+    if earlier is None:
+        given, brought = give(plan, say=say)
+        folder.write_given(given)
     say(f"loading {config.model.path} by {engine_name}, which reports to {folder.path / ENGINE_LOG} ...")
     clock = time.perf_counter()
     with folder.output_in(ENGINE_LOG):
@@ -357,7 +309,9 @@ def _elicit(
     facts = model.engine.facts
     say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; elicitation: {config.elicitation_method}")
     if earlier is None:
-        manifest = describe_run(config, grid, model, command=command)
+        first = next(prompt_records(plan))
+        example = {role: first[role] for role in ("system", "user")}
+        manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
         check_same_run(earlier["identity"], model_identity(model), folder.path)
         manifest = earlier
@@ -365,7 +319,9 @@ def _elicit(
     folder.write_manifest(manifest)
 
     clock = time.perf_counter()
-    n_prompts = _elicit_shards(_elicitation(config, grid), grid, config.strategy.strategy(), model, folder, manifest)
+    n_prompts = _elicit_shards(
+        _elicitation(config, plan.grid), plan, values_of(folder.read_given()), model, folder, manifest
+    )
     elicit_s = time.perf_counter() - clock
     manifest["timings"] = {
         "load_s": load_s,
@@ -387,8 +343,8 @@ def _elicitation(config: AuditConfig, grid: PromptGrid) -> Elicitation:
 
 def _elicit_shards(
     elicitation: Elicitation,
-    grid: PromptGrid,
-    strategy: Strategy,
+    plan: Plan,
+    given: Mapping[str, Mapping[str, str]],
     model: OpenModel,
     folder: RunFolder,
     manifest: dict[str, Any],
@@ -398,7 +354,7 @@ def _elicit_shards(
 
     from audit.elicitation.base import Elicited
 
-    size = manifest["shard_size"]
+    grid, size = plan.grid, manifest["shard_size"]
     missing = {
         number: range(number * size, min((number + 1) * size, len(grid)))
         for number in _missing_shards(manifest, folder)
@@ -407,34 +363,37 @@ def _elicit_shards(
     with tqdm(total=len(grid), initial=len(grid) - n_missing, unit="prompt", file=sys.stderr, smoothing=0.1) as bar:
         for number, places in missing.items():
             cells = grid[places.start : places.stop]
-            prompts = _lead(
-                strategy, grid, cells, elicitation.room, model, folder, number, manifest["seed"], bar.set_postfix_str
-            )
-            whole = [prompt for prompt in prompts if prompt is not None]
+            asked = [strategy_values(grid, cell, given) for cell in cells]
+            prompts = _lead(plan, cells, asked, elicitation.room, model, folder, number, bar.set_postfix_str)
+            whole = [prompt for prompt, _ in filter(None, prompts)]
             answers = iter(elicitation.elicit(model.engine, whole) if whole else [])
-            outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
-            folder.write_shard(
-                number, [_row(cell, asdict(o), grid.variant.name) for cell, o in zip(cells, outcomes, strict=True)]
-            )
+            rows = []
+            for cell, prompt in zip(cells, prompts, strict=True):
+                outcome = Elicited(Status.FAILED) if prompt is None else next(answers)
+                n_dropped = None if prompt is None else prompt[1]
+                rows.append(_row(cell, asdict(outcome) | {"n_dropped": n_dropped}, grid.variant.name))
+            folder.write_shard(number, rows)
             bar.update(len(cells))
     return n_missing
 
 
 def _lead(
-    strategy: Strategy,
-    grid: PromptGrid,
+    plan: Plan,
     cells: Sequence[PromptCell],
+    asked: Sequence[Mapping[str, str]],
     room: int,
     model: OpenModel,
     folder: RunFolder,
     shard: int,
-    seed: int,
     show: Say,
-) -> list[Prompt | None]:
-    """Ask the stages of one shard that have not been asked, and return the prompts that ask for its ratings."""
+) -> list[tuple[Prompt, int] | None]:
+    """Ask the stages of one shard that have not been asked, and return the prompts that ask for its ratings.
+
+    Beside each prompt stands how many examples and earlier calls it had to leave out.
+    """
     from audit.strategies.run import Written, final_prompts, run_stage
 
-    asked = [strategy_values(grid, cell) for cell in cells]
+    strategy, seed = plan.strategy, plan.config.seed
     places = [cell.index for cell in cells]
     earlier: list[list[Written]] = []
     for number, stage in enumerate(strategy.stages):
@@ -453,22 +412,11 @@ def _lead(
     return final_prompts(strategy, model.engine, asked=asked, earlier=earlier, room=room)
 
 
-def _labels(cell: PromptCell, variant: str) -> dict[str, str]:
-    return {
-        "dimension": cell.dimension.name,
-        "variant": variant,
-        "narrative_id": cell.narrative.narrative_id,
-        "emotion": cell.narrative.emotion,
-        "perceiver": cell.perceiver.term,
-        "experiencer": cell.experiencer.term,
-    }
-
-
 def _row(cell: PromptCell, outcome: dict[str, Any], variant: str) -> dict[str, object]:
     dimension = cell.dimension
     return {
         "prompt_index": cell.index,
-        **_labels(cell, variant),
+        **labels(cell, variant),
         "perceiver_group": cell.perceiver.group,
         "experiencer_group": cell.experiencer.group,
         "in_group": dimension.in_group(cell.perceiver, cell.experiencer),
@@ -486,7 +434,9 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.report.render import render_report
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
+    from audit.statistics.calls import call_table
     from audit.statistics.rows import Settings
+    from audit.statistics.texts import text_tables, texts_remarks
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -500,13 +450,23 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
         seed=manifest["seed"],
-        settings=Settings(**settings),
+        settings=Settings(**{name: value for name, value in settings.items() if name != "stereotypes"}),
         valence=emotion_valence(),
         clusters=clusters,
     )
-    remarks = (*_remarks_on_run(manifest, ratings), *analysis.remarks)
+    stages = folder.read_stages()
+    lexicon = load_stereotypes(settings.get("stereotypes") and Path(settings["stereotypes"]))
+    if not stages.empty:
+        manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
+    on_texts = text_tables(_scored(stages, ratings, lexicon), confidence=settings["confidence"])
+    tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts}
+    remarks = (
+        *_remarks_on_run(manifest, ratings),
+        *analysis.remarks,
+        *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
+    )
     drawn = draw_figures(
-        analysis.tables,
+        tables,
         low=low,
         high=high,
         confidence=settings["confidence"],
@@ -516,86 +476,31 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_report(
         manifest=manifest,
-        tables=analysis.tables,
+        tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=_explorer(manifest, ratings, analysis.tables, folder.read_stages()),
+        explorer=explorer_of(manifest, ratings, tables, folder),
     )
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
         folder.clear(name)
-    for name, table in analysis.tables.items():
+    for name, table in tables.items():
         folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
     folder.write_file("tables/dictionary.csv", pd.DataFrame(data_dictionary()).to_csv(index=False).encode())
     for name, figure in drawn.items():
         for file, content in figure_files(name, figure, figures[name]).items():
             folder.write_file(file, content)
     report = folder.write_file("report.html", html.encode())
-    return Outcome(folder.path, report, analysis.tables["gap"], settings["confidence"], remarks)
+    return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
 
 
-def _explorer(
-    manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame], stages: pd.DataFrame
-) -> Explorer:
-    """Pack what the report's reader can look into, with the prompts where they can be told."""
-    from audit.report.explore import Asked, explore
+def _scored(stages: pd.DataFrame, ratings: pd.DataFrame, lexicon: Lexicon) -> pd.DataFrame:
+    """Put beside what stages wrote whom it is about, and its scores; stages of prompts without a row are left out."""
+    from audit.texts.scores import score_texts
 
-    grid, strategy, why_not = _grid_of(manifest)
-    texts = _texts_of(stages)
-
-    def asked(place: int) -> Asked:
-        assert grid is not None
-        cell = grid[place]
-        system, user = _conversation(strategy_values(grid, cell), strategy, texts.get(place, ()))
-        return Asked(system=system, user=user, narrative=cell.narrative.wording(grid.variant.narrative))
-
-    return explore(
-        ratings,
-        tables,
-        low=manifest["scale"]["low"],
-        high=manifest["scale"]["high"],
-        seed=manifest["seed"],
-        asked=None if grid is None else asked,
-        clusters=manifest.get("clusters", {}),
-        confidence=manifest["config"]["statistics"]["confidence"],
-        no_prompts=why_not,
-    )
-
-
-def _texts_of(stages: pd.DataFrame) -> dict[int, list[str]]:
-    """Return what the stages of each prompt wrote, in their order."""
-    texts: dict[int, list[str]] = {}
-    for place, text in zip(stages["prompt_index"].tolist(), stages["text"].tolist(), strict=True):
-        texts.setdefault(place, []).append(text)
-    return texts
-
-
-def _conversation(values: Mapping[str, str], strategy: Strategy, texts: Sequence[str]) -> tuple[str, str]:
-    """Return the system message, and all that was asked and written up to the question, as it is shown."""
-    if len(texts) < len(strategy.stages):
-        texts = [*texts, *[""] * (len(strategy.stages) - len(texts))]
-    last = strategy.prompt_of(None, values, texts)
-    said = [
-        f"[{stage.name}]\n{strategy.prompt_of(place, values, texts[:place]).user}\n\n[the model wrote]\n{texts[place]}"
-        for place, stage in enumerate(strategy.stages)
-    ]
-    return last.system, "\n\n".join([*said, f"[the question]\n{last.user}"]) if said else last.user
-
-
-def _grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, Strategy, str]:
-    """Build the grid and the strategy of a run again, or say why that can not be: prompts are in no file of the run."""
-    strategy = Strategy(name=NO_STRATEGY)
-    if manifest["elicitation"]["method"] == "outside":
-        return None, strategy, "another tool collected the ratings"
-    try:
-        config = load_config(manifest["config"])
-        grid, strategy = build_grid(config), config.strategy.strategy()
-        reason = first_difference(manifest["identity"], run_identity(config, grid))
-    except (AuditError, StimulusError) as error:
-        reason = " ".join(str(error).split())
-    if reason:
-        return None, strategy, f"they could not be built again ({reason})"
-    return grid, strategy, ""
+    whom = ["dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group"]
+    about = stages.merge(ratings[["prompt_index", *whom]], on="prompt_index", how="inner", validate="many_to_one")
+    return about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
 
 
 def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:

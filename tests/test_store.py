@@ -41,6 +41,8 @@ def row(index, **changes):
         "number_mass": 0.25,
         "mode": 50.0,
         "spread": 1.5,
+        "n_prompt_tokens": 120,
+        "n_dropped": 0,
     } | changes
 
 

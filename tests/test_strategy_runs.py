@@ -31,6 +31,11 @@ def manifest_of(run):
     return json.loads((run / "manifest.json").read_text())
 
 
+def shown_in(run):
+    page = (run / "report.html").read_text()
+    return json.loads(page.split('id="explore-data">')[1].split("</script>")[0])
+
+
 @pytest.fixture(autouse=True)
 def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -55,11 +60,75 @@ def test_every_call_of_every_prompt_is_kept_and_shown(led):
     assert (ratings["status"] == "rated").all()
     strategy = manifest_of(led)["strategy"]
     assert (strategy["name"], strategy["stages"]) == ("coe-cbt", ["emotion", "factors"])
-    page = (led / "report.html").read_text()
-    held = json.loads(page.split('id="explore-data">')[1].split("</script>")[0])
-    frames = json.dumps(held["ratings"]["columns"]["frame"]["of"])
-    assert "[emotion]" in frames
-    assert "Now reason as cognitive behavioural therapy does." in frames
+    shown = shown_in(led)["calls"]["columns"]
+    assert shown["name"]["of"] == ["emotion", "factors"]
+    assert set(shown["written"]["of"]) == set(stages["text"])
+    assert "Now reason as cognitive behavioural therapy does." in json.dumps(shown["frame"]["of"])
+    assert {"cut at 3 tokens", "cut at 4 tokens"} <= set(shown["note"]["of"])
+
+
+def test_examples_are_shown_as_what_the_model_did_not_write(tiny_model, tmp_path):
+    assert main(["run", *overrides(tiny_model, "run", "strategy=few-shot-1-random", "model.max_model_len=1024")]) == 0
+    with RunFolder(tmp_path / "run") as folder:
+        [given] = folder.read_given()
+    shown = shown_in(tmp_path / "run")["calls"]["columns"]
+    assert {name: column["of"] for name, column in shown.items() if name != "frame"} == {
+        "name": ["example 1"], "system": [None], "written": [given["answer"]], "note": ["shown beforehand"],
+        "example": [1],
+    }  # fmt: skip
+    [[user, _, _]] = shown["frame"]["of"]
+    assert given["text"] in user
+
+
+def lacks_a_stage(stages, ratings):
+    return stages.loc[stages["stage"] != "factors"], ratings
+
+
+def failed_at_once(stages, ratings):
+    return stages.assign(text="", status="failed", n_prompt_tokens=0), ratings
+
+
+def failed_at_the_second(stages, ratings):
+    second = stages["stage"] == "factors"
+    status = stages["status"].astype(object).mask(second, "failed")
+    return stages.assign(text=stages["text"].mask(second, ""), status=status), ratings
+
+
+def had_to_leave_out(stages, ratings):
+    return stages.assign(status="empty", text=" ", n_dropped=1), ratings.assign(n_dropped=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "notes", "of_the_question"),
+    [
+        (lacks_a_stage, {"cut at 3 tokens", "not in the run folder"}, None),
+        (
+            failed_at_once,
+            {"failed: it does not fit into the model's context", "not asked, since an earlier call failed"},
+            ["the question was not asked, since an earlier call failed"],
+        ),
+        (
+            failed_at_the_second,
+            {"cut at 3 tokens", "failed: no answer"},
+            ["the question was not asked, since an earlier call failed"],
+        ),
+        (
+            had_to_leave_out,
+            {"nothing but white space was written; 1 example or earlier call did not fit and was left out"},
+            ["2 examples or earlier calls did not fit and were left out"],
+        ),
+    ],
+)
+def test_what_became_of_each_call_is_shown(change, notes, of_the_question, led, monkeypatch):
+    with RunFolder(led) as folder:
+        stages, ratings = change(folder.read_stages(), folder.read_ratings(n_prompts=N_PROMPTS))
+    monkeypatch.setattr(RunFolder, "read_stages", lambda self: stages)
+    monkeypatch.setattr(RunFolder, "read_ratings", lambda self, **_: ratings)
+    assert main(["report", str(led)]) == 0
+    shown = shown_in(led)
+    assert notes <= set(shown["calls"]["columns"]["note"]["of"])
+    assert set(shown["calls"]["columns"]["name"]["of"]) == {"emotion", "factors"}
+    assert shown["ratings"]["columns"].get("note", {}).get("of") == of_the_question
 
 
 def test_a_strategy_changes_the_ratings_and_none_is_what_it_was_before(led, tiny_model, tmp_path):

@@ -22,6 +22,7 @@ class Elicited:
     number_mass: float = math.nan
     mode: float = math.nan
     spread: float = math.nan
+    n_prompt_tokens: int | None = None
 
 
 class Elicitation(Protocol):

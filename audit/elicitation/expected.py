@@ -17,7 +17,7 @@ one that ends at 100 as 72; with a token for each number they do not count at al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -151,11 +151,11 @@ class ExpectedElicitation:
             self._tree = number_tree(engine.tokenizer, self.scale, before=before)
         tree = self._tree
         encoded = encode_prompts(engine, prompts, room=tree.depth + 1)
-        places = [place for place, ids in enumerate(encoded) if ids is not None]
-        distributions = self._distributions(engine, [ids for ids in encoded if ids is not None], tree)
+        fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
+        distributions = self._distributions(engine, list(fitting.values()), tree)
         outcomes = [Elicited(Status.FAILED) for _ in prompts]
-        for place, distribution in zip(places, distributions, strict=True):
-            outcomes[place] = summarise(distribution, low=self.scale.low)
+        for (place, ids), distribution in zip(fitting.items(), distributions, strict=True):
+            outcomes[place] = replace(summarise(distribution, low=self.scale.low), n_prompt_tokens=len(ids))
         return outcomes
 
     def _distributions(self, engine: Engine, prompts: list[list[int]], tree: NumberTree) -> npt.NDArray[np.float64]:

@@ -42,12 +42,15 @@ class GenerateElicitation:
         answers = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=self.max_tokens))
         outcomes = []
         for prompt, ids in zip(prompts, encoded, strict=True):
-            text = next(answers).text if ids is not None else None
-            if text is None:
+            if ids is None:
                 outcomes.append(Elicited(Status.FAILED))
                 continue
+            text = next(answers).text
+            if text is None:
+                outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=len(ids)))
+                continue
             reading = self._read(text, prompt)
-            outcomes.append(Elicited(reading.status, reading.intensity, response=text))
+            outcomes.append(Elicited(reading.status, reading.intensity, response=text, n_prompt_tokens=len(ids)))
         return outcomes
 
     def _read(self, text: str, prompt: Prompt) -> Reading:

@@ -35,12 +35,14 @@ from audit.wording import (
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
-_HASHES: Final = ("identity", "ratings", "texts", "wording", "identities", "revision")
+_HASHES: Final = ("identity", "ratings", "texts", "wording", "leading", "identities", "revision")
+_COSTS: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
 _COUNTS: Final = ("n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")
 _HEADS: Final = {
     "path": "model's place",
     "texts": "narratives (SHA-256)",
     "wording": "prompt's wording (SHA-256)",
+    "leading": "strategy (SHA-256)",
     "identities": "identities (SHA-256)",
     "identity": "run (SHA-256)",
     "ratings": "ratings (SHA-256)",
@@ -359,11 +361,20 @@ def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str)
 def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
     """Show what a rating takes under each strategy."""
     return Table(
-        ("strategy", "calls", "tokens read by stages", "tokens written by stages", "seconds"),
+        (
+            "strategy",
+            "calls",
+            "tokens read by stages",
+            "written by stages",
+            "read by the question",
+            "shortened",
+            "seconds",
+        ),
         tuple(
             (
                 names[str(row["run"])],
-                *(show(row, name, _number) for name in ("n_calls", "n_prompt_tokens", "n_tokens")),
+                *(show(row, name, _number) for name in _COSTS),
+                show(row, "shortened_share", rate),
                 show(row, "seconds", unsigned),
             )
             for row in rows

@@ -46,7 +46,7 @@
   const read = (raw) => {
     const digits = { base: raw.alphabet.length, of: new Uint8Array(128) };
     [...raw.alphabet].forEach((letter, value) => { digits.of[letter.charCodeAt(0)] = value; });
-    for (const name of ["cells", "emotions", "ratings", "contrasts"]) raw[name] &&= unpack(raw[name], digits);
+    for (const name of ["cells", "emotions", "ratings", "calls", "contrasts"]) raw[name] &&= unpack(raw[name], digits);
     return raw;
   };
 
@@ -73,8 +73,36 @@
   };
   const fact = (name, value) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
 
+  // A message without what it shares with others: the narrative, and what calls before it wrote.
+  const putFrame = (pre, frame, narrative, written) => {
+    put(pre, frame[0]);
+    for (let at = 1; at < frame.length; at += 2) {
+      const what = frame[at + 1];
+      if (what < -1) put(pre, written(-2 - what));
+      else if (what >= 0) put(pre, Array.isArray(narrative) ? [narrative[0].slice(what), narrative[1]] : narrative.slice(what));
+      put(pre, frame[at]);
+    }
+  };
+  const noted = (note) => (note ? [" ", make("em", {}, `(${note})`)] : []);
+
+  const stepsOf = (from, to, narrative, written) => {
+    const { calls } = store;
+    const steps = make("ol", { class: "calls" });
+    for (let at = from; at < to; at++) {
+      const system = calls.system.get(at);
+      const text = calls.written.get(at);
+      steps.append(make("li", {}, make("details", {},
+        make("summary", {}, make("bdi", {}, calls.name.get(at)), ...noted(calls.note.get(at)),
+          make("bdi", { class: "gist" }, whole(text).slice(0, 200))),
+        ...(system === null ? [] : message("system", (pre) => put(pre, system), "no system message")),
+        ...message("user", (pre) => putFrame(pre, calls.frame.get(at), narrative, written), "not asked"),
+        ...message(calls.example.get(at) ? "shown as the model's answer" : "the model wrote", (pre) => put(pre, text), "no text"))));
+    }
+    return steps;
+  };
+
   const inFull = (row) => {
-    const { ratings, narratives, first, missing } = store;
+    const { ratings, narratives, calls, first, missing } = store;
     const narrative = narratives[ratings.narrative.get(row)];
     const facts = make("dl", {}, fact("status", ratings.status.get(row)), fact("intensity", ratings.intensity.get(row)));
     if (ratings.number_mass.get(row) !== missing) {
@@ -83,18 +111,17 @@
     facts.append(fact("prompt_index", String(first[ratings.group[row]] + ratings.offset.get(row))));
     const shown = make("div", { class: "rating" }, facts);
     if (ratings.frame) {
-      const [before, after, cut] = ratings.frame.get(row);
+      const text = narrative[2];
+      const talk = calls ? ratings.calls.get(row) : 0;
+      const [from, to] = calls ? calls.start.subarray(talk, talk + 2) : [0, 0];
+      const written = (place) => calls.written.get(from + place);
+      const of = to > from ? "the question: " : "";
+      const note = noted(ratings.note?.get(row));
+      shown.append(...message("narrative", (pre) => put(pre, text), "empty"));
+      if (of) shown.append(make("p", { class: "role" }, "before the question", ...note), stepsOf(from, to, text, written));
       shown.append(
-        ...message("narrative", (pre) => put(pre, narrative[2]), "empty"),
-        ...message("system", (pre) => put(pre, ratings.system.get(row)), "no system message"),
-        ...message("user", (pre) => {
-          put(pre, before);
-          if (cut >= 0) {
-            const text = narrative[2];
-            put(pre, Array.isArray(text) ? [text[0].slice(cut), text[1]] : text.slice(cut));
-          }
-          put(pre, after);
-        }, "no user message"),
+        ...message(`${of}system`, (pre) => put(pre, ratings.system.get(row)), "no system message"),
+        ...message(`${of}user`, (pre) => putFrame(pre, ratings.frame.get(row), text, written), "no user message"),
       );
     }
     shown.append(...message("response", (pre) => put(pre, ratings.response.get(row)), "no text was recorded"));

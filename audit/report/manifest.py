@@ -78,6 +78,9 @@ class ManifestView:
         Where the narratives come from.
     variant
         The prompt variants.
+    strategy, strategy_source, strategy_deviates
+        How the model was led to its answer, where that comes from, and what of it is not the source's; empty if not
+        recorded.
     date
         Day on which the run started, ISO 8601.
     revision, version
@@ -106,6 +109,9 @@ class ManifestView:
     high_label: str
     stimuli: str
     variant: str
+    strategy: str
+    strategy_source: str
+    strategy_deviates: str
     date: str
     revision: str
     version: str
@@ -149,6 +155,9 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         high_label=_text(manifest, "scale", "high_label", absent=""),
         stimuli=_text(manifest, "stimuli", "source"),
         variant=_text(manifest, "prompt", "variant"),
+        strategy=_text(manifest, "strategy", "name", absent=""),
+        strategy_source=_text(manifest, "strategy", "source", absent=""),
+        strategy_deviates=_text(manifest, "strategy", "deviates", absent=""),
         date=_day(_text(manifest, "started")),
         revision=_text(manifest, "model", "revision"),
         version=_text(manifest, "versions", "empathy-audit"),

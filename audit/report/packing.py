@@ -1,17 +1,12 @@
 """What the explorer's script reads, as one JSON text: cells, emotions, and as many ratings as one file can hold.
 
-Every number in it is already written by `audit.wording`, so that the script never rounds. Tables are packed by column:
-a list of the values that occur, in ascending order, and for each row the place in it, in as few characters as do.
+How a table becomes text is in `audit.report.columns`, and what a prompt holds in `audit.report.prompts`.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -19,89 +14,29 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.grid import BASELINES
+from audit.report.columns import (
+    LONGEST_TEXT,
+    IntArray,
+    as_json,
+    code_names,
+    natural_order,
+    pack,
+    shorten,
+    write_numbers,
+)
+from audit.report.prompts import SHORTEST_CUT, Asked, Prompts, packed_calls, shown_frame
 from audit.schema import Status
-from audit.wording import MISSING as NOTHING
 from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 
-ALPHABET: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\<>&')
-"""What a place is written in: printable, one byte each, and never escaped."""
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
 STEPS: Final = 40
 """Steps between a palette's ends; a cell's step is its place in it, -1 for none."""
-_LONGEST_TEXT: Final = 20_000
-
-IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one prompt was: its system and user message, and the narrative's text in it."""
-
-    system: str
-    user: str
-    narrative: str
 
 
 def steps(values: pd.Series[Any], low: float, high: float) -> IntArray:
     """Return each value's step between the palette's ends, from 0 to `STEPS`; -1 for a missing one."""
     share = np.clip((values.to_numpy(dtype=float) - low) / (high - low), 0, 1)
     return np.where(np.isnan(share), -1, np.round(np.nan_to_num(share) * STEPS)).astype(np.int64)
-
-
-def _pack(n_rows: Sequence[int], **columns: tuple[npt.ArrayLike, Sequence[object] | None]) -> dict[str, object]:
-    """Pack columns of rows that come in groups; equal stretches of groups, of which there are many, are kept once."""
-    ends = np.cumsum([0, *n_rows])
-    return {"n": list(map(int, n_rows)), "columns": {name: _column(*column, ends) for name, column in columns.items()}}
-
-
-def _column(places: npt.ArrayLike, values: Sequence[object] | None, ends: IntArray) -> dict[str, object]:
-    """Pack one column: places in the values, of which those that occur are kept, or numbers from 0 themselves."""
-    codes = np.asarray(places, dtype=np.int64)
-    kept = None
-    if values is not None:
-        used, codes = np.unique(codes, return_inverse=True)
-        kept = [values[place] for place in used]
-    width, base, largest = 0, len(ALPHABET), int(codes.max(initial=0))
-    while largest >= base**width:
-        width += 1
-    letters = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
-    digits = [letters[codes // base**power % base] for power in reversed(range(width))]
-    text = np.stack(digits, axis=1).tobytes().decode() if width else ""
-    stretches: dict[str, int] = {}
-    at = [stretches.setdefault(text[a * width : b * width], len(stretches)) for a, b in pairwise(ends.tolist())]
-    return {"of": kept, "w": width, "s": list(stretches), "at": at}
-
-
-def _written(values: pd.Series[Any], write: Callable[[float], str]) -> tuple[IntArray, list[object]]:
-    """Write numbers; the texts are in the numbers' order, what is missing comes last."""
-    numbers = values.to_numpy(dtype=float, na_value=math.nan)
-    unique, places = np.unique(numbers, return_inverse=True)
-    texts: list[object] = [NOTHING if math.isnan(value) else write(value) for value in unique.tolist()]
-    new = np.array([at == 0 or text != texts[at - 1] for at, text in enumerate(texts)], dtype=np.int64)
-    return (np.cumsum(new) - 1)[places].astype(np.int64), [
-        text for text, is_new in zip(texts, new, strict=True) if is_new
-    ]
-
-
-def _named(values: pd.Series[Any]) -> tuple[IntArray, list[object]]:
-    """Code names, in the order that people look them up in."""
-    codes, names = pd.factorize(values.astype(object))
-    return _sorted_codes(codes, list(map(str, names)))
-
-
-def _sorted_codes(codes: npt.NDArray[Any], names: list[str]) -> tuple[IntArray, list[object]]:
-    order = sorted(range(len(names)), key=lambda place: _natural(names[place]))
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[order] = np.arange(len(names))
-    return rank[codes], [brief(names[place]) for place in order]
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Sort t2 before t10."""
-    pieces = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]", name)
-    return [(True, int(p), p) if p[0] in "0123456789" else (False, 0, p.casefold()) for p in pieces] + [
-        (False, 0, name)
-    ]
 
 
 def packed_cells(
@@ -136,24 +71,24 @@ def packed_cells(
         *(cells[name] for name in ("dimension", "variant", "perceiver_group", "experiencer_group")), strict=True
     )
     counts = ("n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")
-    return _pack(
+    return pack(
         [len(cells)],
         part=([place[part] for part in zip(cells["dimension"], cells["variant"], strict=True)], None),
         kind=(np.where(baseline, 2, np.where(in_group.fillna(False), 0, 1)), None),
-        perceiver=_named(cells["perceiver"]),
-        experiencer=_named(cells["experiencer"]),
-        perceiver_group=_named(cells["perceiver_group"]),
-        experiencer_group=_named(cells["experiencer_group"]),
-        mean=_written(cells["mean"], lambda value: fixed(value, decimals=2)),
-        sd=_written(cells["sd"], lambda value: fixed(value, decimals=2)),
-        **{name: _written(cells[name], count) for name in counts},
-        refused=_written(cells["refusal_rate"], rate),
-        z=_written(cells["z"], lambda value: fixed(value, decimals=2, signed=True)),
-        p_perceiver=_written(cells["p_perceiver"], p_value),
-        p_experiencer=_written(cells["p_experiencer"], p_value),
+        perceiver=code_names(cells["perceiver"]),
+        experiencer=code_names(cells["experiencer"]),
+        perceiver_group=code_names(cells["perceiver_group"]),
+        experiencer_group=code_names(cells["experiencer_group"]),
+        mean=write_numbers(cells["mean"], lambda value: fixed(value, decimals=2)),
+        sd=write_numbers(cells["sd"], lambda value: fixed(value, decimals=2)),
+        **{name: write_numbers(cells[name], count) for name in counts},
+        refused=write_numbers(cells["refusal_rate"], rate),
+        z=write_numbers(cells["z"], lambda value: fixed(value, decimals=2, signed=True)),
+        p_perceiver=write_numbers(cells["p_perceiver"], p_value),
+        p_experiencer=write_numbers(cells["p_experiencer"], p_value),
         shown=(cells["shown"].fillna(False).astype(int), None),
-        interaction=_written(cells["interaction"], lambda value: fixed(value, decimals=decimals, signed=True)),
-        missing=_written(cells["missing"], rate),
+        interaction=write_numbers(cells["interaction"], lambda value: fixed(value, decimals=decimals, signed=True)),
+        missing=write_numbers(cells["missing"], rate),
         **{
             f"{name}_step": (cells[f"{name}_step"] + 1, range(-1, STEPS + 1))
             for name in ("mean", "z", "interaction", "missing")
@@ -206,14 +141,14 @@ def packed_emotions(emotions: pd.DataFrame, cells: pd.DataFrame, *, low: float, 
         If a row's pair is not among the cells.
     """
     places = _places(emotions, cells)
-    rows = emotions.iloc[np.lexsort((_named(emotions["emotion"])[0], places))]
-    return _pack(
+    rows = emotions.iloc[np.lexsort((code_names(emotions["emotion"])[0], places))]
+    return pack(
         np.bincount(places, minlength=len(cells)).tolist(),
-        emotion=_named(rows["emotion"]),
-        mean=_written(rows["mean"], lambda value: fixed(value, decimals=2)),
+        emotion=code_names(rows["emotion"]),
+        mean=write_numbers(rows["mean"], lambda value: fixed(value, decimals=2)),
         length=(steps(rows["mean"], low, high) + 1, [round(100 * step / STEPS) for step in range(-1, STEPS + 1)]),
-        n_rated=_written(rows["n_rated"], count),
-        n_prompts=_written(rows["n_prompts"], count),
+        n_rated=write_numbers(rows["n_rated"], count),
+        n_prompts=write_numbers(rows["n_prompts"], count),
     )
 
 
@@ -266,18 +201,37 @@ def fit_ratings(
     held = held.assign(cell=_places(held, cells), rank=rank[codes[taken]])
     response, texts = pd.factorize(held["response"].fillna("").astype(object))
     # A text that several ratings share is kept once, and counts a share to each.
-    length = np.array([len(str(text)) for text in texts], dtype=float).clip(max=_LONGEST_TEXT)
+    length = np.array([len(str(text)) for text in texts], dtype=float).clip(max=LONGEST_TEXT)
     share = (length / np.bincount(response, minlength=len(texts)).clip(min=1))[response]
     size = np.cumsum(np.bincount(held["rank"], weights=5 + share, minlength=n_taken))
-    n_taken = int(np.searchsorted(size, max_bytes, side="right"))
-    codes_of = _Prompts(asked)
+    codes_of = Prompts(asked)
+    n_taken = _n_that_fit(held, codes_of, size, max_bytes=max_bytes)
     while True:
         held = held.loc[held["rank"] < n_taken].sort_values(["cell", "prompt_index"])
-        text = _json({**fixed_part, **_packed_ratings(held, cells, parts, narratives, codes_of)})
+        text = as_json({**fixed_part, **_packed_ratings(held, cells, parts, narratives, codes_of)})
         n_bytes = len(text.encode())
         if n_bytes <= max_bytes or n_taken == 0:
             return held, text
         n_taken = min(int(n_taken * max_bytes / n_bytes * 0.97), n_taken - 1)
+
+
+def _n_that_fit(held: pd.DataFrame, prompts: Prompts, size: npt.NDArray[Any], *, max_bytes: int) -> int:
+    """Estimate how many narratives fit by the ``size`` of their ratings and, counted no further, their calls' texts."""
+    n_taken = int(np.searchsorted(size, max_bytes, side="right"))
+    if prompts.asked is None:
+        return n_taken
+    # Calls of very many pairs take more than there is room for in one narrative: better their beginnings than nothing.
+    first = held.loc[held["rank"] == 0, "prompt_index"].tolist()
+    while prompts.longest > SHORTEST_CUT and prompts.bytes_of_calls(first, anew=True) > max_bytes / 2:
+        prompts.longest //= 2
+    n_bytes = 0
+    for rank, (_, index) in enumerate(held.groupby("rank")["prompt_index"]):
+        n_bytes += prompts.bytes_of_calls(index.tolist(), anew=rank == 0)
+        if n_bytes == 0 or rank == n_taken:  # no strategy led the model, or all fit
+            break
+        if size[rank] + n_bytes > max_bytes:
+            return rank
+    return n_taken
 
 
 def _draw(ids: Sequence[object], codes: npt.NDArray[Any], emotion: pd.Series[Any], *, seed: int) -> IntArray:
@@ -289,53 +243,12 @@ def _draw(ids: Sequence[object], codes: npt.NDArray[Any], emotion: pd.Series[Any
     return np.asarray(turn.sort_values(kind="stable").index, dtype=np.int64)
 
 
-class _Prompts:
-    """Systems, frames of the user message about the narrative, and narratives' texts: each kept once."""
-
-    def __init__(self, asked: Callable[[int], Asked] | None) -> None:
-        self.asked = asked
-        self.systems: dict[str, int] = {}
-        self.frames: dict[tuple[str, str, int], int] = {}
-        self.texts: dict[str, int] = {}
-        self._seen: dict[int, tuple[int, int, int]] = {}
-
-    def codes(self, prompts: Sequence[int]) -> IntArray:
-        """Return shape (n, 3): system, frame and narrative's text of each prompt."""
-        return np.array([self._code(prompt) for prompt in prompts], dtype=np.int64).reshape(-1, 3)
-
-    def _code(self, prompt: int) -> tuple[int, int, int]:
-        if prompt not in self._seen:
-            assert self.asked is not None
-            was = self.asked(prompt)
-            frame = _frame(was.user, was.narrative)
-            self._seen[prompt] = (
-                self.systems.setdefault(was.system, len(self.systems)),
-                self.frames.setdefault(frame, len(self.frames)),
-                self.texts.setdefault(was.narrative, len(self.texts)),
-            )
-        return self._seen[prompt]
-
-
-def _frame(user: str, narrative: str) -> tuple[str, str, int]:
-    """Cut the narrative out of a message: what precedes and follows it, and how much of its beginning is not there.
-
-    Counted in UTF-16 units, as a script does; -1 where the narrative is not in the message, which is then kept whole.
-    A template may put other words ("a Muslim") in place of the narrative's first ones ("The person").
-    """
-    starts = [0, *(found.end() - 1 for found, _ in zip(re.finditer(r"\S\s", narrative), range(3), strict=False))]
-    for start in starts if narrative else ():
-        before, found, after = user.partition(narrative[start:])
-        if found:
-            return before, after, len(narrative[:start].encode("utf-16-le", "surrogatepass")) // 2
-    return user, "", -1
-
-
 def _packed_ratings(
     held: pd.DataFrame,
     cells: pd.DataFrame,
     parts: Sequence[tuple[str, str]],
     narratives: pd.DataFrame | None,
-    prompts: _Prompts,
+    prompts: Prompts,
 ) -> dict[str, object]:
     index = held["prompt_index"].to_numpy(dtype=np.int64)
     n_rows = np.bincount(held["cell"], minlength=len(cells))
@@ -347,32 +260,42 @@ def _packed_ratings(
             held["status"].astype(pd.CategoricalDtype(list(map(str, Status)))).cat.codes,
             list(map(str, Status)),
         ),
-        "intensity": _written(held["intensity"], lambda value: fixed(value, decimals=2)),
-        "number_mass": _written(held["number_mass"], rate),
-        "mode": _written(held["mode"], scale_end),
+        "intensity": write_numbers(held["intensity"], lambda value: fixed(value, decimals=2)),
+        "number_mass": write_numbers(held["number_mass"], rate),
+        "mode": write_numbers(held["mode"], scale_end),
     }
     response, texts = pd.factorize(held["response"].fillna("").astype(object))
-    columns["response"] = (response, [_cut(str(text)) for text in texts])
+    columns["response"] = (response, [shorten(str(text)) for text in texts])
     written = np.zeros(len(held), dtype=np.int64)
+    calls: dict[str, object] = {}
     if prompts.asked is not None:
-        system, frame, written = prompts.codes(index.tolist()).T
-        columns["system"] = (system, [_cut(text) for text in prompts.systems])
-        columns["frame"] = (frame, [[_cut(before), _cut(after), start] for before, after, start in prompts.frames])
+        system, frame, written, conversation, note = prompts.codes(index.tolist()).T
+        columns["system"] = (system, [shorten(text) for text in prompts.systems])
+        columns["frame"] = (frame, [shown_frame(frame) for frame in prompts.frames])
+        if any(prompts.notes):
+            columns["note"] = (note, list(prompts.notes))
+        used, places = np.unique(conversation, return_inverse=True)
+        known = list(prompts.conversations)
+        conversations = [known[place] for place in used]
+        if any(conversations):
+            columns["calls"] = (places, None)
+            calls = {"calls": packed_calls(conversations, prompts.longest)}
     texts_of = list(prompts.texts)
     shown = held.assign(text=written)[["narrative_id", "emotion", "text"]].astype(
         {"narrative_id": object, "emotion": object}
     )
     unique = shown.drop_duplicates()
-    order = sorted(range(len(unique)), key=lambda at: _natural(str(unique["narrative_id"].iloc[at])))
+    order = sorted(range(len(unique)), key=lambda at: natural_order(str(unique["narrative_id"].iloc[at])))
     unique = unique.iloc[order]
     narrative = pd.MultiIndex.from_frame(unique).get_indexer(pd.MultiIndex.from_frame(shown))
-    listed = [[brief(str(i)), brief(str(e)), _cut(texts_of[t]) if texts_of else None]
+    listed = [[brief(str(i)), brief(str(e)), shorten(texts_of[t]) if texts_of else None]
               for i, e, t in unique.itertuples(index=False)]  # fmt: skip
     columns["narrative"] = (narrative, None)
     return {
         "narratives": listed,
         "first": first.tolist(),
-        "ratings": _pack(n_rows.tolist(), **columns),
+        "ratings": pack(n_rows.tolist(), **columns),
+        **calls,
         "contrasts": None if narratives is None else _packed_contrasts(narratives, unique, parts),
     }
 
@@ -388,27 +311,14 @@ def _packed_contrasts(
         part=[part[key] for key in zip(rows["dimension"], rows["variant"], strict=True)],
         place=rows["narrative_id"].astype(str).map(place).astype(np.int64),
     ).sort_values(["part", "place"])
-    return _pack(
+    return pack(
         np.bincount(rows["part"], minlength=len(parts)).tolist(),
         narrative=(rows["place"], None),
-        contrast=_written(rows["contrast_points"], points),
-        mean=_written(rows["mean"], lambda value: fixed(value, decimals=2)),
-        n_rated=_written(rows["n_rated"], count),
-        n_prompts=_written(rows["n_prompts"], count),
+        contrast=write_numbers(rows["contrast_points"], points),
+        mean=write_numbers(rows["mean"], lambda value: fixed(value, decimals=2)),
+        n_rated=write_numbers(rows["n_rated"], count),
+        n_prompts=write_numbers(rows["n_prompts"], count),
     )
-
-
-def _cut(text: str) -> object:
-    """Return a text, or of a long one its beginning and its length."""
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    return [text[:_LONGEST_TEXT], f"cut here: {plural(len(text), 'character')}"]
-
-
-def _json(content: Mapping[str, object]) -> str:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
-    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> str:

@@ -26,6 +26,7 @@ from audit.report.sentences import ELICITATION, LIMITS, Answer, answer, describe
 from audit.report.tables import (
     Table,
     beneath_tables,
+    calls_table,
     comparisons_table,
     gaps_table,
     missing_table,
@@ -33,6 +34,7 @@ from audit.report.tables import (
     own_model_table,
     sensitivity_table,
 )
+from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.schema import OVERALL, TABLES
 from audit.wording import brief, coverage, dimension_title
 
@@ -46,6 +48,7 @@ _FIGURES: Final = {
     "contrasts": ("Each narrative's own gap; δ is their mean.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
+    "texts": (FIGURE_CAPTION, "stage_texts"),
     "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
     "cells": ("Mean intensity of each pair. Framed: in-group. Baselines stand apart, and are no part of δ.", "cells"),
     "interaction": ("What δ is made of: the same means with row and column effects removed.", "cells"),
@@ -53,6 +56,8 @@ _FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
+_APART: Final = ("texts",)
+"""Kinds that have a place of their own on the page."""
 _HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
 
 
@@ -99,6 +104,8 @@ class Section:
     figures: tuple[tuple[Picture, str], ...]
     heatmaps: tuple[tuple[Picture, str], ...]
     not_drawn: tuple[str, ...]
+    texts: TextSection | None
+    calls: Table | None
     outcomes: Table | None
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
@@ -240,9 +247,17 @@ def _section(
         title=title,
         answer=_answer(own, dimension, _identities(own["cells"]), view=view),
         remarks=tuple(remark for remark in remarks if (remark.dimension, remark.variant) == key),
-        figures=pictures([kind for kind in _FIGURES if kind not in _HEATMAPS]),
+        texts=text_section(
+            own["stage_texts"],
+            own["marked_words"],
+            title=title,
+            confidence=view.confidence,
+            figure=next(iter(pictures(_APART)), None),
+        ),
+        figures=pictures([kind for kind in _FIGURES if kind not in (*_HEATMAPS, *_APART)]),
         heatmaps=pictures(_HEATMAPS),
         not_drawn=tuple(kind for kind in _HEATMAPS if f"{kind}-{dimension}-{variant}" not in drawn),
+        calls=calls_table(own["calls"]),
         outcomes=outcomes_table(own["outcomes"]),
         missing=missing_table(own["missing"], level=level),
         beneath=tuple(beneath_tables(own["families"], level=level)),

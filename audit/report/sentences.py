@@ -54,6 +54,11 @@ LIMITS: Final = {
         "Refusals that differ between in-group and out-group",
         "what is missing is not missing at random, and the refusals are a finding of their own",
     ),
+    "texts_differ": (
+        "Texts that differ between groups",
+        "the strategy wrote otherwise about some groups than about others, and a smaller δ that comes with stereotypes "
+        "is no remedy",
+    ),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
     "few_narratives": (
         "Few narratives",

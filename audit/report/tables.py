@@ -146,6 +146,25 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
     )
 
 
+def calls_table(calls: pd.DataFrame) -> Table | None:
+    """Show what became of each call of a strategy; None where the question is all there is."""
+    if calls["place"].max() == 0 and not calls["n_shortened"].any():
+        return None
+    statuses = ("n_prompts", "n_written", "n_cut", "n_empty", "n_failed", "n_shortened")
+    tokens = ("mean_prompt_tokens", "mean_tokens")
+    return Table(
+        ("call", "prompts", "written", "cut", "empty", "failed", "shortened", "tokens read", "tokens written"),
+        tuple(
+            (
+                brief(str(row["call"])),
+                *(show(row, name, count) for name in statuses),
+                *(show(row, name, lambda value: fixed(value, decimals=1)) for name in tokens),
+            )
+            for row in rows_of(calls, "calls")
+        ),
+    )
+
+
 def _counted(row: Row, number: str, share: str) -> str:
     return Markup("{} ({})").format(show(row, number, count), show(row, share, rate))
 

@@ -382,7 +382,8 @@ def strategy_rows(
         By the label of a run with a strategy, the label of the run that it is compared with, of the same texts and
         scale; empty if there is none. Runs that are in neither place have no row.
     costs
-        By label: ``n_calls``, ``n_prompt_tokens``, ``n_tokens`` and ``seconds``.
+        By label, what a prompt took, by the names of ``schema.STRATEGIES``: calls, tokens, ``shortened_share`` and
+        ``seconds``.
     confidence
         Coverage of the t intervals, between 0 and 1.
 

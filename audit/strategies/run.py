@@ -33,7 +33,7 @@ class Written:
     n_tokens
         Tokens that it wrote. A text that several prompts share counts in each.
     n_dropped
-        Earlier calls (what was asked, with what was written) left out of the history for want of room.
+        Examples and earlier calls (what was asked, with what was written) left out for want of room.
     """
 
     text: str
@@ -114,12 +114,12 @@ def final_prompts(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     room: int,
-) -> list[Prompt | None]:
+) -> list[tuple[Prompt, int] | None]:
     """Return the prompts that ask the audit's question after all stages; None where it can not be asked.
 
-    It can not where a stage failed, or where the conversation does not fit and can not be shortened. How many earlier
-    calls were left out is ``len(strategy.seen(None)) - len(prompt.turns) // 2``. Without stages every prompt is
-    returned: the elicitation itself fails what is too long.
+    It can not where a stage failed, or where the conversation does not fit and can not be shortened. Beside each stands
+    how many examples and earlier calls were left out. Where nothing comes before the question every prompt is returned:
+    the elicitation itself fails what is too long.
 
     Parameters
     ----------
@@ -128,10 +128,10 @@ def final_prompts(
     room
         Tokens that the answer may take.
     """
-    if not strategy.stages:
-        return [strategy.prompt_of(None, values, ()) for values in asked]
+    if not strategy.stages and strategy.examples is None:
+        return [(strategy.prompt_of(None, values, ()), 0) for values in asked]
     return [
-        None if call is None else call.prompt
+        None if call is None else (call.prompt, call.n_dropped)
         for call in _fit(strategy, None, engine, asked=asked, earlier=earlier, room=room)
     ]
 

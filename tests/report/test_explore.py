@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from audit.report.explore import INK, Asked, explore
+from audit.report.explore import INK, Asked, CallShown, explore
 from audit.schema import CELL_EMOTIONS, CELLS, FAMILIES, NARRATIVES, PUBLISHED_CELLS, RATINGS
 from audit.wording import fixed, rate
 
@@ -56,6 +56,8 @@ def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimen
         number_mass=rng.uniform(0, 1, n),
         mode=rng.integers(0, 101, n).astype(float),
         spread=1.0,
+        n_prompt_tokens=90,
+        n_dropped=0,
     ).assign(**columns)
     return ratings[list(RATINGS)]
 
@@ -106,6 +108,25 @@ def make_asked(ratings, text=lambda name: f"Story of {name}: the road was closed
     return asked
 
 
+def make_led(ratings, *, asked=None, examples=1, text=lambda index: f"Thought {index} of it. " * 9):
+    """Lead every prompt by examples, two calls, and a question that shows again what the second one wrote."""
+    asked = asked or make_asked(ratings)
+
+    def led(index):
+        was = asked(index)
+        shown = [CallShown(f"example {n}", f"Somebody says {n}.", "Oh dear.", example=True) for n in range(examples)]
+        thought = text(index)
+        calls = [
+            *shown,
+            CallShown("imagine", "Imagine a day of theirs.", "They rise early.", "cut at 9 tokens", system="Be kind."),
+            CallShown("think", f"They rise early.\nThink about: {was.narrative}", thought),
+        ]
+        user = f"As you thought: {thought}\n{was.user}"
+        return Asked(was.system, user, was.narrative, tuple(calls), "1 example left out" if index % 2 else "")
+
+    return led
+
+
 def make_explorer(ratings, *, asked=None, **options):
     tables = options.pop("tables", None) or make_tables(ratings)
     return explore(ratings, tables, **({"low": 0, "high": 100, "seed": 0, "asked": asked} | options))
@@ -135,10 +156,20 @@ def unpack(payload, name):
     return groups
 
 
+def joined(frame, narrative, written):
+    """Put a message together again, as the script does."""
+    said = frame[0]
+    for text, what in zip(frame[1::2], frame[2::2], strict=True):
+        said += narrative.encode("utf-16-le")[2 * what :].decode("utf-16-le") if what >= 0 else ""
+        said += (written[-2 - what] if what < -1 else "") + text
+    return said
+
+
 def held_ratings(explorer):
     """Yield what the file says of each rating: (prompt_index, everything it was, its prompt or None)."""
     payload = json.loads(explorer.payload)
     (cells,) = unpack(payload, "cells")
+    conversations = unpack(payload, "calls") if "calls" in payload else []
     for place, rows in enumerate(unpack(payload, "ratings")):
         for row in rows:
             narrative_id, emotion, text = payload["narratives"][row["narrative"]]
@@ -147,9 +178,16 @@ def held_ratings(explorer):
             says = [dimension, variant, narrative_id, emotion, cell["perceiver"], cell["experiencer"], row["status"]]
             prompt = None
             if "frame" in row:
-                before, after, cut = row["frame"]
-                rest = text.encode("utf-16-le")[2 * cut :].decode("utf-16-le") if cut >= 0 else ""
-                prompt = Asked(row["system"], before + rest + after, text)
+                calls = conversations[row["calls"]] if "calls" in row else []
+                texts = [call["written"] for call in calls]
+                shown = tuple(
+                    CallShown(
+                        call["name"], joined(call["frame"], text, texts), call["written"], call["note"], call["system"],
+                        bool(call["example"]),
+                    )
+                    for call in calls
+                )  # fmt: skip
+                prompt = Asked(row["system"], joined(row["frame"], text, texts), text, shown, row.get("note", ""))
             numbers = [row["intensity"], row["number_mass"], row["mode"], row["response"]]
             yield payload["first"][place] + row["offset"], [*says, *numbers], prompt
 
@@ -376,11 +414,77 @@ def test_the_draw_is_the_seed_s_whatever_the_order_of_the_rows():
     assert drawn(ratings, 0) != drawn(ratings, 1)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda index: f"Thought {index} of it. " * 9,
+        lambda index: "",
+        lambda index: "many many many many many many",
+        lambda index: f"Story of t{index % 30}: the road was closed.",
+    ],
+    ids=["its own", "nothing", "one of all", "the narrative"],
+)
+def test_what_led_to_a_question_is_rebuilt_to_the_letter(text):
+    ratings = make_ratings(30)
+    led = make_led(ratings, examples=2, text=text)
+    explorer = make_explorer(ratings, asked=led)
+    assert {index: prompt for index, _, prompt in held_ratings(explorer)} == {
+        index: led(index) for index in ratings["prompt_index"]
+    }
+
+
+def test_each_text_of_a_call_is_there_once():
+    ratings = make_ratings(4)
+    explorer = make_explorer(ratings, asked=make_led(ratings, examples=3))
+    words = [
+        "Thought 7 of it. ",
+        "Story of t3",
+        "They rise early.",
+        "Imagine a day",
+        "Be kind.",
+        "Somebody says 2.",
+        "Oh d",
+    ]
+    # A thought is nine times the same; the narrative and the thought are asked about again, in the question.
+    assert [explorer.payload.count(word) for word in words] == [9, 1, 2, 1, 1, 1, 1]
+
+
+def test_a_run_that_nothing_led_says_nothing_of_calls():
+    ratings = make_ratings(4)
+    payload = json.loads(make_explorer(ratings, asked=make_asked(ratings)).payload)
+    assert "calls" not in payload
+    assert not {"calls", "note"} & set(payload["ratings"]["columns"])
+
+
+def test_few_more_prompts_are_put_together_than_fit():
+    ratings = make_ratings(2_000)
+    led = make_led(ratings)
+    looked_up = set()
+    explorer = make_explorer(ratings, asked=lambda index: looked_up.add(index) or led(index), max_bytes=300_000)
+    held = {index for index, _, _ in held_ratings(explorer)}
+    assert len(explorer.payload.encode()) > 0.8 * 300_000
+    assert held < looked_up
+    assert len(looked_up) < 1.5 * len(held)
+
+
+def test_of_calls_too_long_for_one_narrative_the_beginnings_are_shown():
+    ratings = make_ratings(10)
+    explorer = make_explorer(
+        ratings, asked=make_led(ratings, text=lambda index: f"{index}:" + "x" * 9_000), max_bytes=60_000
+    )
+    payload = json.loads(explorer.payload)
+    thoughts = [text for text in payload["calls"]["columns"]["written"]["of"] if isinstance(text, list)]
+    assert len(thoughts) == sum(payload["ratings"]["n"]) >= 16
+    assert {note for _, note in thoughts} <= {f"cut here: {n:,} characters" for n in (9_002, 9_003, 9_004)}
+    assert min(len(text) for text, _ in thoughts) > 500
+
+
+@pytest.mark.parametrize("asked", [make_asked, make_led], ids=["asked", "led"])
 @pytest.mark.parametrize("max_bytes", [60_000, 30_000, 1])
-def test_the_text_stays_within_its_bytes(max_bytes):
+def test_the_text_stays_within_its_bytes(max_bytes, asked):
     ratings = make_ratings(60)
     ratings = ratings.assign(response=[f"{index} \N{PILE OF POO}" * 9 for index in ratings["prompt_index"]])
-    explorer = make_explorer(ratings, asked=make_asked(ratings, text=lambda name: name * 99), max_bytes=max_bytes)
+    explorer = make_explorer(ratings, asked=asked(ratings, text=lambda name: f"{name}" * 99), max_bytes=max_bytes)
     n_held = len(list(held_ratings(explorer)))
     assert n_held % 16 == 0
     assert n_held < len(ratings)
@@ -408,11 +512,17 @@ def test_a_long_text_is_cut_and_says_so():
 @pytest.mark.parametrize("text", [ATTACK, "\ud800 alone", "\x00\x1b[31m"])
 def test_no_text_can_end_the_script_element(text):
     ratings = make_ratings(2)
-    page = render(make_explorer(ratings, asked=make_asked(ratings, text=lambda name: text)))
+    was = Asked(text, text, text, (CallShown("think", text, f"{text}.", text, text),), text)
+    page = render(make_explorer(ratings, asked=lambda index: was))
     payload = re.search(r'<script type="application/json" id="explore-data">(.*?)</script>', page, re.DOTALL)[1]
     assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", payload)
     shown = text.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
-    assert [narrative[2] for narrative in json.loads(payload)["narratives"]] == [shown, shown]
+    held = json.loads(payload)
+    assert [narrative[2] for narrative in held["narratives"]] == [shown, shown]
+    assert [held["calls"]["columns"][name]["of"] for name in ("written", "note", "system")] == [
+        [f"{shown}."],
+        *[[shown]] * 2,
+    ]
 
 
 def test_without_prompts_the_page_says_why():
@@ -437,7 +547,7 @@ def test_a_rating_of_an_unknown_pair_is_refused():
 
 def test_the_script_is_small_and_makes_no_markup_from_text():
     script = text_of("explore.js")
-    assert len(script.encode()) < 20_000
+    assert len(script.encode()) < 22_000
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|fetch\(|localStorage", script
     )

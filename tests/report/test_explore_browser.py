@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 from browser import MARKS, launched, opened, sideways, violations
-from test_explore import ATTACK, make_asked, make_explorer, make_ratings, render, text_of
+from test_explore import ATTACK, make_asked, make_explorer, make_led, make_ratings, render, text_of
 
 pytestmark = MARKS
 LONG_TASKS = (
@@ -189,10 +189,49 @@ def test_a_narrative_sets_the_search(open_page, explorer):
     assert page.input_value("[data-filter=search] input") == "t0"
 
 
+def test_what_led_to_a_question_unfolds_by_key_call_by_call(open_page):
+    ratings = make_ratings(2)
+    page = open_page(make_explorer(ratings, asked=make_led(ratings)))
+    page.click("[data-cell='1']")
+    page.click("#explore-panel summary >> nth=1")  # the prompt 3, of t1: the first summary is of 2, of t0
+    calls = page.locator("#explore-panel .calls > li")
+    calls.first.wait_for()
+    summaries = calls.locator("summary")
+    thought = "Thought 3 of it. " * 9
+    assert [" ".join(each.split()) for each in summaries.all_inner_texts()] == [
+        "example 0 Oh dear.",
+        "imagine (cut at 9 tokens) They rise early.",
+        f"think {thought}".strip(),
+    ]
+    assert "before the question (1 example left out)" in page.inner_text("#explore-panel")
+    # But for the question, all is folded away.
+    visible = page.locator("#explore-panel pre:visible")
+    story, question = "Story of t1: the road was closed.", "As you thought: "
+    asked = f'{question}{thought}\na Muslim says: "{story}" How much fear?'
+    assert [each.text_content() for each in visible.all()] == [story, "You are a Hindu.", asked]
+    summaries.nth(1).focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    roles = calls.nth(1).locator(".role").all_inner_texts()
+    assert roles == ["system", "user", "the model wrote"]
+    assert calls.nth(1).locator("pre").all_inner_texts() == ["Be kind.", "Imagine a day of theirs.", "They rise early."]
+    assert calls.nth(2).locator("pre:visible").evaluate_all("(all) => all.map((one) => one.textContent)") == [
+        f"They rise early.\nThink about: {story}",
+        thought,
+    ]
+    assert calls.nth(0).locator(".role").evaluate_all("(all) => all.map((one) => one.textContent)") == [
+        "user",
+        "shown as the model's answer",
+    ]
+    assert not calls.nth(0).locator("pre").first.is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, explorer, width, scheme):
-    page = open_page(explorer, width=width, color_scheme=scheme)
+def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, width, scheme):
+    ratings = make_ratings(60, dimensions=("religion", "nationality"))
+    page = open_page(make_explorer(ratings, asked=make_led(ratings)), width=width, color_scheme=scheme)
     assert violations(page) == []
     assert sideways(page) == 0
     page.check("[value=interaction]")
@@ -200,6 +239,7 @@ def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, explor
     assert violations(page) == []
     page.click("[data-cell='1']")
     page.click("#explore-panel summary >> nth=0")
+    page.click("#explore-panel .calls summary >> nth=1")
     assert violations(page) == []
     assert sideways(page) == 0
 
@@ -207,14 +247,19 @@ def test_axe_finds_nothing_and_the_page_never_scrolls_sideways(open_page, explor
 def test_hostile_text_is_shown_as_text(open_page):
     terms = {f"{ATTACK} one": f"{ATTACK} A", f"{ATTACK} two": f"{ATTACK} B"}
     ratings = make_ratings(2, terms=terms, emotions=(ATTACK,), response=ATTACK + "x" * 100_000)
-    page = open_page(make_explorer(ratings, asked=make_asked(ratings, text=lambda name: f"{ATTACK} {name}")), width=390)
+    asked = make_asked(ratings, text=lambda name: f"{ATTACK} {name}")
+    led = make_led(ratings, asked=asked, text=lambda index: f"{ATTACK} {index}")
+    page = open_page(make_explorer(ratings, asked=led), width=390)
     page.click("[data-cell='1']")
     page.click("#explore-panel summary >> nth=0")
     page.wait_for_selector("#explore-panel pre")
+    page.click("#explore-panel .calls summary >> nth=2")
     texts = page.locator("#explore-panel pre").evaluate_all("(all) => all.map((one) => one.textContent)")
     assert texts[0] == f"{ATTACK} t0"
-    assert texts[3].startswith(f"{ATTACK}xxx")
-    assert texts[3].endswith(f"x [cut here: {100_000 + len(ATTACK):,} characters]")
+    assert texts.count(f"{ATTACK} 2") == 1
+    assert f"As you thought: {ATTACK} 2\n{ATTACK} two says: " in "".join(texts)
+    assert texts[-1].startswith(f"{ATTACK}xxx")
+    assert texts[-1].endswith(f"x [cut here: {100_000 + len(ATTACK):,} characters]")
     assert page.title() == "Report"
     assert page.locator("main img").count() == 0
     assert sideways(page) == 0

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from audit.composition import conf_folder
 from audit.config import load_config
 from audit.engines.base import Generated
-from audit.pipeline import build_grid
+from audit.plan import build_grid
 from audit.strategies.run import Written, final_prompts, run_stage
 from stimuli.strategies import Stage, Strategy, strategy_values
 
@@ -84,7 +84,8 @@ def run_all(strategy, engine, asked, *, places=None, seed=0, room=10):
                 strategy, place, engine, asked=asked, earlier=earlier, places=places or range(len(asked)), seed=seed
             )
         )
-    return earlier, final_prompts(strategy, engine, asked=asked, earlier=earlier, room=room)
+    asked_last = final_prompts(strategy, engine, asked=asked, earlier=earlier, room=room)
+    return earlier, [last and last[0] for last in asked_last]
 
 
 # --- ECN, call by call -----------------------------------------------------------------------------------------------
@@ -260,11 +261,11 @@ def test_the_question_s_conversation_is_shortened_too_and_what_was_left_out_can_
     earlier = [[wrote()]] * 3
     whole = strategy.prompt_of(None, values(), ["Yes."] * 3)
     engine = Scripted(max_model_len=len(Scripted().render(whole)) + 9)
-    (final,) = final_prompts(strategy, engine, asked=[values()], earlier=earlier, room=10)
+    ((final, n_dropped),) = final_prompts(strategy, engine, asked=[values()], earlier=earlier, room=10)
     assert (final.system, final.user, final.turns) == (whole.system, whole.user, whole.turns[2:])
-    assert len(strategy.seen(None)) - len(final.turns) // 2 == 1
+    assert n_dropped == 1
     engine.max_model_len += 1
-    assert final_prompts(strategy, engine, asked=[values()], earlier=earlier, room=10) == [whole]
+    assert final_prompts(strategy, engine, asked=[values()], earlier=earlier, room=10) == [(whole, 0)]
     engine.max_model_len = len("system: Me.\nRate.\nuser: How much?") + 9
     assert final_prompts(strategy, engine, asked=[values()], earlier=earlier, room=10) == [None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from dataclasses import replace
@@ -15,9 +16,18 @@ from omegaconf import OmegaConf
 from audit import composition
 from audit.config import StrategyConfig, load_config
 from audit.errors import ConfigError
-from audit.pipeline import build_grid
+from audit.plan import build_grid
 from stimuli.errors import StimulusError
-from stimuli.strategies import MAX_STAGES, Stage, Strategy, check_strategy, strategy_values
+from stimuli.strategies import (
+    EXAMPLE_PARTS,
+    KNOWLEDGE,
+    MAX_STAGES,
+    Stage,
+    Strategy,
+    check_strategy,
+    example_name,
+    strategy_values,
+)
 
 CONF = composition.conf_folder()
 NAMES = sorted(path.stem for path in (CONF / "strategy").glob("*.yaml") if path.stem != "base")
@@ -63,8 +73,16 @@ def test_the_packaged_strategies_are_those_of_the_guide():
     first_cells = [
         line.split("|")[1] for line in table.splitlines() if line.startswith("| `") and "strategy=" not in line
     ]
-    assert sorted(re.findall(r"`([a-z-]+)`", " ".join(first_cells))) == NAMES
-    assert len(NAMES) == 18
+    assert sorted(re.findall(r"`([a-z0-9-]+)`", " ".join(first_cells))) == NAMES
+    assert len(NAMES) == 25
+
+
+def brought_by(strategy):
+    """Return knowledge and examples as a run would bring them, each known by its text."""
+    n_examples = strategy.examples.n if strategy.examples is not None else 0
+    places = itertools.product(EXAMPLE_PARTS, range(n_examples))
+    examples = {example_name(part, place): f"<{part} {place}>" for part, place in places}
+    return examples | {KNOWLEDGE + relation: f"<{relation}>" for relation in strategy.relations}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -75,7 +93,7 @@ def test_a_packaged_strategy_composes_and_fills_with_the_packaged_stimuli(name):
     assert name == "none" or (strategy.source and strategy.deviates)
     for index in range(0, len(grid), 997):
         cell = grid[index]
-        values = strategy_values(grid, cell)
+        values = strategy_values(grid, cell, {cell.narrative.narrative_id: brought_by(strategy)})
         asked = calls(strategy, values)
         for prompt in asked:
             assert values["persona"] in prompt.system  # who the model is, in every call
@@ -87,7 +105,10 @@ def test_a_packaged_strategy_composes_and_fills_with_the_packaged_stimuli(name):
         assert asked[-1].system.startswith(values["system"])
         assert asked[-1].user.endswith(values["question"])  # nothing stands between the question and the answer
         everything = " ".join([asked[-1].user, *(text for _, text in asked[-1].turns)])
-        assert all(f"<{s.name}>" in everything for s in strategy.stages)  # every stage reaches the question
+        reaching = [*(s.name for s in strategy.stages), *strategy.relations]  # all reach the question
+        if strategy.examples is not None:
+            reaching += [f"{part} {place}" for place in range(strategy.examples.n) for part in ("text", "answer")]
+        assert all(f"<{name}>" in everything for name in reaching)
 
 
 @pytest.mark.parametrize(

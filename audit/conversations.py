@@ -1,0 +1,173 @@
+"""What a run asks and what was written on the way, put together: before it is asked, and again for the report.
+
+Prompts are in no file of a run: they are built again from its configuration, as long as that gives the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from audit.config import load_config
+from audit.errors import AuditError
+from audit.plan import Plan, labels, make_plan
+from audit.provenance import first_difference, run_identity
+from audit.store import RunFolder
+from audit.strategies.given import preview, values_of
+from audit.wording import plural
+from stimuli.errors import StimulusError
+from stimuli.strategies import Strategy, strategy_values
+
+if TYPE_CHECKING:
+    from audit.report.explore import Asked, Explorer
+
+
+def prompt_records(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield every prompt of a run as plain values, in the grid's order: which it is, and the messages of its last call.
+
+    Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
+    user message, where there is anything. What only a model can tell stands in brackets: the texts of stages, similar
+    examples, inferred knowledge.
+    """
+    given = values_of(preview(plan))
+    strategy = plan.strategy
+    texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
+    for cell in plan.grid:
+        values = strategy_values(plan.grid, cell, given)
+        record: dict[str, Any] = labels(cell, plan.grid.variant.name)
+        for place, stage in enumerate(strategy.stages):
+            prompt = strategy.prompt_of(place, values, texts[:place])
+            call = {"stage": stage.name, "system": prompt.system, "turns": prompt.turns, "user": prompt.user}
+            record.setdefault("stages", []).append(call)
+        last = strategy.prompt_of(None, values, texts)
+        yield record | {"system": last.system} | ({"turns": last.turns} if last.turns else {}) | {"user": last.user}
+
+
+def explorer_of(
+    manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame], folder: RunFolder
+) -> Explorer:
+    """Pack what the report's reader can look into, with the prompts where they can be told.
+
+    Parameters
+    ----------
+    manifest, ratings, tables
+        The run's manifest, ratings and statistics.
+    folder
+        The run's, which has the texts of its stages, and the examples and knowledge that its strategy brought.
+
+    Raises
+    ------
+    StoreError
+        If one of these can not be read.
+    """
+    from audit.report.explore import explore
+
+    plan, why_not = _plan_of(manifest)
+    written = _texts_of(folder.read_stages())
+    given = values_of(folder.read_given())
+    dropped = ratings.loc[ratings["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
+
+    def asked(place: int) -> Asked:
+        assert plan is not None
+        cell = plan.grid[place]
+        values = strategy_values(plan.grid, cell, given)
+        narrative = cell.narrative.wording(plan.grid.variant.narrative)
+        return _conversation(values, plan.strategy, written(place), narrative, int(dropped.get(place, 0)))
+
+    return explore(
+        ratings,
+        tables,
+        low=manifest["scale"]["low"],
+        high=manifest["scale"]["high"],
+        seed=manifest["seed"],
+        asked=None if plan is None else asked,
+        clusters=manifest.get("clusters", {}),
+        confidence=manifest["config"]["statistics"]["confidence"],
+        no_prompts=why_not,
+    )
+
+
+def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:
+    """Return what tells of a prompt the stages that it has; those of prompts that nobody looks at stay in the table."""
+    ordered = stages.sort_values("prompt_index", kind="stable")
+    places = ordered["prompt_index"].to_numpy()
+    names, texts, statuses = (ordered[name].to_numpy(dtype=object) for name in ("stage", "text", "status"))
+    n_read, n_dropped = (ordered[name].to_numpy() for name in ("n_prompt_tokens", "n_dropped"))
+
+    def written(place: int) -> dict[str, _Stage]:
+        rows = range(*np.searchsorted(places, [place, place + 1]).tolist())
+        return {names[k]: _Stage(texts[k], statuses[k], bool(n_read[k]), int(n_dropped[k])) for k in rows}
+
+    return written
+
+
+class _Stage(NamedTuple):
+    """What the run folder has of one stage of one prompt."""
+
+    text: str
+    status: str
+    was_asked: bool
+    n_dropped: int
+
+
+def _conversation(
+    values: Mapping[str, str], strategy: Strategy, written: Mapping[str, _Stage], narrative: str, n_dropped: int
+) -> Asked:
+    """Return one prompt with all that was asked and written before it; ``n_dropped`` is of the question."""
+    from audit.report.explore import Asked, CallShown
+
+    # What a template shows of a stage without a row is not known.
+    texts = [
+        written[stage.name].text if stage.name in written else f"[what stage {stage.name} wrote]"
+        for stage in strategy.stages
+    ]
+    last = strategy.prompt_of(None, values, texts)
+    turns = [text for _, text in strategy.examples.turns(values)] if strategy.examples is not None else []
+    calls = [
+        CallShown(f"example {place}", user, answer, note="shown beforehand", example=True)
+        for place, (user, answer) in enumerate(zip(turns[::2], turns[1::2], strict=True), start=1)
+    ]
+    failed = False
+    for place, stage in enumerate(strategy.stages):
+        if failed:
+            calls.append(CallShown(stage.name, "", "", note="not asked, since an earlier call failed"))
+            continue
+        asked = strategy.prompt_of(place, values, texts[:place])
+        system = None if asked.system == last.system else asked.system
+        if (row := written.get(stage.name)) is None:
+            calls.append(CallShown(stage.name, asked.user, "", note="not in the run folder", system=system))
+            continue
+        failed = row.status == "failed"
+        note = {
+            "written": "",
+            "empty": "nothing but white space was written",
+            "cut": f"cut at {plural(stage.max_tokens, 'token')}",
+            "failed": "failed: no answer" if row.was_asked else "failed: it does not fit into the model's context",
+        }[row.status]
+        said = "; ".join(filter(None, [note, _left_out(row.n_dropped)]))
+        calls.append(CallShown(stage.name, asked.user, row.text, note=said, system=system))
+    note = "the question was not asked, since an earlier call failed" if failed else _left_out(n_dropped)
+    return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
+
+
+def _left_out(n_dropped: int) -> str:
+    if n_dropped == 0:
+        return ""
+    if n_dropped == 1:
+        return "1 example or earlier call did not fit and was left out"
+    return f"{n_dropped} examples or earlier calls did not fit and were left out"
+
+
+def _plan_of(manifest: Mapping[str, Any]) -> tuple[Plan | None, str]:
+    """Build a run's plan again, or say why that can not be."""
+    if manifest["elicitation"]["method"] == "outside":
+        return None, "another tool collected the ratings"
+    try:
+        plan = make_plan(load_config(manifest["config"]))
+        reason = first_difference(manifest["identity"], run_identity(plan))
+    except (AuditError, StimulusError) as error:
+        reason = " ".join(str(error).split())
+    return (None, f"they could not be built again ({reason})") if reason else (plan, "")

@@ -1,0 +1,116 @@
+"""What a run is going to ask, as far as it is known before a model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.config import AuditConfig
+from audit.errors import ConfigError
+from stimuli.examples import Pool, check_unseen, load_pool
+from stimuli.identities import load_dimensions
+from stimuli.knowledge import Knowledge, read_knowledge
+from stimuli.narratives import load_narratives
+from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.strategies import Strategy, check_strategy
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The prompts of a run, and how the model is led to them.
+
+    Attributes
+    ----------
+    config
+        What it was made of.
+    grid
+        Who is asked about whom, in which narrative and wording.
+    strategy
+        The calls of each prompt.
+    pool
+        What its examples are chosen from; None where it shows none.
+    knowledge
+        What a user's file says of the narratives; None where there is none, or a model is to infer it.
+    """
+
+    config: AuditConfig
+    grid: PromptGrid
+    strategy: Strategy
+    pool: Pool | None = None
+    knowledge: Knowledge | None = None
+
+
+def make_plan(config: AuditConfig) -> Plan:
+    """Read all that a configuration's prompts are made of, and check that it fits together.
+
+    Raises
+    ------
+    StimulusError
+        If any of it can not be used, an example is among the narratives that are asked about, or a narrative lacks
+        knowledge.
+    ConfigError
+        If the configuration lacks what one of them needs.
+    """
+    grid = build_grid(config)
+    strategy = config.strategy.strategy()
+    check_strategy(strategy, grid)
+    pool = knowledge = None
+    if (examples := config.strategy.examples) is not None:
+        pool = load_pool(examples.pool, examples.columns.model_dump())
+        check_unseen(pool, grid.narratives)
+        shown = f"{examples.user}{examples.assistant}"
+        if "{example_emotion}" in shown and not all(each.emotion for each in pool.examples):
+            raise ConfigError(
+                f"strategy.examples shows {{example_emotion}}, which {pool.where} does not tell; set "
+                "strategy.examples.columns.emotion"
+            )
+    if (known := config.strategy.knowledge) is not None:
+        if known.path is None:
+            what = "a CSV file with narrative_id and the relations" if known.source == "file" else "a folder or hub id"
+            raise ConfigError(f"strategy.knowledge.source={known.source} needs strategy.knowledge.path: {what}")
+        if known.source == "file":
+            knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
+    return Plan(config, grid, strategy, pool, knowledge)
+
+
+def build_grid(config: AuditConfig) -> PromptGrid:
+    """Cross the identities, narratives and prompt variant of a configuration.
+
+    Raises
+    ------
+    StimulusError
+        If any of them can not be used, or they do not fit together.
+    ConfigError
+        If the configuration lacks what one of them needs.
+    """
+    variant = config.prompt_variant()
+    stimuli = config.stimuli
+    dimensions = load_dimensions(
+        stimuli.identities,
+        own=stimuli.own_identities,
+        names=config.dimensions,
+        unspecified=stimuli.unspecified,
+        no_persona=stimuli.no_persona,
+    )
+    per_emotion = stimuli.situations_per_emotion
+    narratives = load_narratives(
+        stimuli.source,
+        path=stimuli.path,
+        columns=stimuli.columns.model_dump(),
+        emotions=stimuli.emotions,
+        situations_per_emotion=None if per_emotion == "all" else per_emotion,
+        seed=config.seed,
+    )
+    return PromptGrid(dimensions, narratives, variant)
+
+
+def labels(cell: PromptCell, variant: str) -> dict[str, str]:
+    """Return the columns of the ratings table that say which prompt a row is of."""
+    return {
+        "dimension": cell.dimension.name,
+        "variant": variant,
+        "narrative_id": cell.narrative.narrative_id,
+        "emotion": cell.narrative.emotion,
+        "perceiver": cell.perceiver.term,
+        "experiencer": cell.experiencer.term,
+    }

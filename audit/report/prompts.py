@@ -1,0 +1,180 @@
+"""The conversations of prompts as the explorer shows them: what each holds, and each text packed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from audit.report.columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
+from audit.wording import brief
+
+_SHORTEST_CUT_OUT: Final = 20
+"""A text that was written, as long as this, is kept once even where it is asked about again."""
+SHORTEST_CUT: Final = 100
+_BYTES_OF_CALL: Final = 30
+"""Of a call, but for its texts."""
+_Frame = tuple[str | int, ...]
+_Call = tuple[str, str | None, _Frame, str, str, bool]
+"""What `CallShown` has, in its order but for the system message, and with the message's frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallShown:
+    """A turn that came before a prompt's question: a call of its strategy, or an example.
+
+    Attributes
+    ----------
+    name
+        The stage, or which example.
+    user
+        What was asked; empty where it was not.
+    written
+        What the model wrote, or is shown to have written.
+    note
+        What else there is to say of it; may be empty.
+    system
+        The call's system message, where it is not the question's own; else None.
+    example
+        Whether the model did not write this, but is shown it.
+    """
+
+    name: str
+    user: str
+    written: str
+    note: str = ""
+    system: str | None = None
+    example: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one prompt was.
+
+    Attributes
+    ----------
+    system, user
+        The messages that ask for the rating.
+    narrative
+        The narrative's text in them.
+    calls
+        What came before, in order.
+    note
+        What else there is to say of these; may be empty.
+    """
+
+    system: str
+    user: str
+    narrative: str
+    calls: tuple[CallShown, ...] = ()
+    note: str = ""
+
+
+class Prompts:
+    """Systems, frames of the question about the narrative, narratives' texts and what came before: each kept once."""
+
+    def __init__(self, asked: Callable[[int], Asked] | None) -> None:
+        self.asked = asked
+        self.longest = LONGEST_TEXT
+        self.systems: dict[str, int] = {}
+        self.frames: dict[_Frame, int] = {}
+        self.texts: dict[str, int] = {}
+        self.conversations: dict[tuple[_Call, ...], int] = {}
+        self.notes: dict[str, int] = {}
+        self._asked: dict[int, Asked] = {}
+        self._seen: dict[int, tuple[int, int, int, int, int]] = {}
+        self._counted: set[str | _Frame | tuple[_Call, ...]] = set()
+
+    def codes(self, prompts: Sequence[int]) -> IntArray:
+        """Return shape (n, 5): system, frame, narrative's text, conversation before and note of each prompt."""
+        return np.array([self._code(prompt) for prompt in prompts], dtype=np.int64).reshape(-1, 5)
+
+    def bytes_of_calls(self, prompts: Sequence[int], *, anew: bool) -> int:
+        """Return about how many bytes the calls of these prompts take, or add to those that were counted before."""
+        if anew:
+            self._counted.clear()
+        n_bytes = 0
+        for conversation in {_calls(self._prompt(prompt)) for prompt in prompts} - self._counted:
+            self._counted.add(conversation)
+            n_bytes += _BYTES_OF_CALL * len(conversation)
+            for _, _, frame, written, _, _ in conversation:
+                for text, shown in (frame, shown_frame(frame, self.longest)), (written, shorten(written, self.longest)):
+                    if text not in self._counted:
+                        self._counted.add(text)
+                        n_bytes += len(as_json(shown).encode())
+        return n_bytes
+
+    def _prompt(self, prompt: int) -> Asked:
+        assert self.asked is not None
+        if prompt not in self._asked:
+            self._asked[prompt] = self.asked(prompt)
+        return self._asked[prompt]
+
+    def _code(self, prompt: int) -> tuple[int, int, int, int, int]:
+        if prompt not in self._seen:
+            was = self._prompt(prompt)
+            frame = _frame(was.user, was.narrative, [call.written for call in was.calls])
+            self._seen[prompt] = (
+                self.systems.setdefault(was.system, len(self.systems)),
+                self.frames.setdefault(frame, len(self.frames)),
+                self.texts.setdefault(was.narrative, len(self.texts)),
+                self.conversations.setdefault(_calls(was), len(self.conversations)),
+                self.notes.setdefault(was.note, len(self.notes)),
+            )
+        return self._seen[prompt]
+
+
+def _calls(was: Asked) -> tuple[_Call, ...]:
+    """Return what came before a question, each with the narrative and earlier texts cut out of what was asked."""
+    written = [call.written for call in was.calls]
+    return tuple(
+        (call.name, call.system, _frame(call.user, was.narrative, written[:at]), call.written, call.note, call.example)
+        for at, call in enumerate(was.calls)
+    )
+
+
+def _frame(user: str, narrative: str, written: Sequence[str] = ()) -> _Frame:
+    """Cut the narrative, and what was written before, out of a message.
+
+    What is left stands in its first place, and then in every second one; after each of these is what goes before it.
+    That is 0 or more for the narrative, namely how much of its beginning is not there: a template may put other words
+    ("a Muslim") in place of its first ones ("The person"). It is counted in UTF-16 units, as a script does. -1 is for
+    nothing, where the narrative is not in the message, and -2 or less for what call 0, 1, … wrote.
+    """
+    starts = [0, *(found.end() - 1 for found, _ in zip(re.finditer(r"\S\s", narrative), range(3), strict=False))]
+    pieces = [(0, user), (-1, "")]
+    for start in starts if narrative else ():
+        before, found, after = user.partition(narrative[start:])
+        if found:
+            pieces = [(0, before), (len(narrative[:start].encode("utf-16-le", "surrogatepass")) // 2, after)]
+            break
+    for call, text in enumerate(written):
+        if len(text) > _SHORTEST_CUT_OUT:
+            split = [(what, piece.split(text)) for what, piece in pieces]
+            pieces = [
+                each for what, (first, *others) in split for each in [(what, first), *((-2 - call, o) for o in others)]
+            ]
+    return pieces[0][1], *(each for what, piece in pieces[1:] for each in (piece, what))
+
+
+def shown_frame(frame: _Frame, longest: int = LONGEST_TEXT) -> object:
+    """Return a frame as the script reads it."""
+    return [shorten(piece, longest) if isinstance(piece, str) else piece for piece in frame]
+
+
+def packed_calls(conversations: Sequence[Sequence[_Call]], longest: int) -> dict[str, object]:
+    """Pack what came before the questions, the calls of each conversation together."""
+    calls = [call for conversation in conversations for call in conversation]
+    names, systems, frames, written, notes, examples = zip(*calls, strict=True)
+    return pack(
+        [len(conversation) for conversation in conversations],
+        name=code_values(names, brief),
+        system=code_values(systems, lambda text: None if text is None else shorten(text)),
+        frame=code_values(frames, lambda frame: shown_frame(frame, longest)),
+        written=code_values(written, lambda text: shorten(text, longest)),
+        note=code_values(notes, str),
+        example=code_values(examples, int),
+    )

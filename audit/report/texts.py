@@ -1,0 +1,247 @@
+"""The page's section on what a strategy's stages wrote about each group: a sentence, tables, marked words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.page import Picture
+from audit.report.tables import Table
+from audit.wording import bare_p, brief, count, coverage, fixed, p_value, points, unsigned
+
+FIGURE_CAPTION: Final = (
+    "What the stages wrote about each group, minus what they wrote about the others. Filled marks: the corrected p is "
+    "below the level."
+)
+_MEASURES: Final = {
+    "stereotype_words": "stereotype words per 100",
+    "sentiment": "sentiment, −1 to 1",
+    "n_words": "length in words",
+    "refused": "refused, % of texts",
+}
+_SAID: Final = {
+    "stereotype_words": ("{} more stereotype words per 100 words", "{} fewer stereotype words per 100 words"),
+    "sentiment": ("a sentiment higher by {}", "a sentiment lower by {}"),
+    "n_words": ("{} more words", "{} fewer words"),
+    "refused": ("{} percentage points more refusals", "{} percentage points fewer refusals"),
+}
+"""What texts about a group have, where they have more and where they have less."""
+_SPEAKS: Final = {
+    "narratives": "Intervals and p are over narratives: they speak of these identities and any such narratives.",
+    "perceivers": "Stages that write the same whatever the narrative have one text for each pair of identities: there "
+    "intervals and p are over perceivers, who are few.",
+}
+_MARKED: Final = (
+    "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
+)
+_THEME: Final = "theme_"
+_NAMED: Final = 6
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class TextSection:
+    """What the page shows of the texts about the groups of one dimension and variant.
+
+    Attributes
+    ----------
+    lead
+        What differs at the level, in a sentence.
+    speaks
+        What the intervals are about, a sentence for each kind of unit.
+    refusals
+        Whether any text holds a refusing phrase.
+    figure
+        The forest with its caption, if it is embedded.
+    scores, themes, marked
+        Tables with their captions, a stage each; stages without themes or marked words have none.
+    """
+
+    lead: Markup
+    speaks: tuple[str, ...]
+    refusals: bool
+    figure: tuple[Picture, str] | None
+    scores: tuple[tuple[str, Table], ...]
+    themes: tuple[tuple[str, Table], ...]
+    marked: tuple[tuple[str, Table], ...]
+
+
+def text_section(
+    stage_texts: pd.DataFrame,
+    marked_words: pd.DataFrame,
+    *,
+    title: str,
+    confidence: float,
+    figure: tuple[Picture, str] | None = None,
+) -> TextSection | None:
+    """Make the section of one dimension and variant; None where no stage wrote anything.
+
+    Parameters
+    ----------
+    stage_texts, marked_words
+        Rows of these tables, of one dimension and variant, with the index that they have in the file.
+    title
+        The dimension's name for people.
+    confidence
+        Coverage of the intervals; differences are named whose corrected p is below 1 less this.
+    figure
+        The embedded forest, with its caption.
+    """
+    rows = rows_of(stage_texts, "stage_texts")
+    if not rows:
+        return None
+    refusals = any(row["measure"] == "refused" and row.number("mean") > 0 for row in rows)
+    stages = list(dict.fromkeys(str(row["stage"]) for row in rows))
+    own = {stage: [row for row in rows if row["stage"] == stage] for stage in stages}
+    words = rows_of(marked_words, "marked_words")
+    level = coverage(confidence)
+    return TextSection(
+        lead=_lead(rows, confidence=confidence, several=len(stages) > 1),
+        speaks=tuple(said for units, said in _SPEAKS.items() if any(row["units"] == units for row in rows)),
+        refusals=refusals,
+        figure=figure,
+        scores=tuple(
+            _scores(of_stage, f"{title}, stage {stage}", level=level, refusals=refusals)
+            for stage, of_stage in own.items()
+        ),
+        themes=tuple(
+            (f"{title}, stage {stage}: stereotype words by theme, per 100 words (not tested)", table)
+            for stage, of_stage in own.items()
+            if (table := _themes(of_stage)) is not None
+        ),
+        marked=tuple(
+            (f"{title}, stage {stage}: {_MARKED}", table)
+            for stage, of_stage in own.items()
+            if (table := _marked(of_stage, words, stage=stage, alpha=1 - confidence)) is not None
+        ),
+    )
+
+
+def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
+    """Say what differs after correction."""
+    tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+    level = f"{1 - confidence:.6g}".removeprefix("0")
+    if not tested:
+        return Markup("Whether the texts differ between groups could not be tested; the table says why.")
+    size = show(tested[0], "family_size", count)
+    found = sorted(
+        (row for row in tested if row.number("p_adjusted") < 1 - confidence),
+        key=lambda row: (list(_SAID).index(row["measure"]), row.number("p_adjusted")),
+    )
+    if not found:
+        return Markup(
+            "No difference between groups was found in these scores (p below {} after correction for {} tests), which "
+            "is not the same as none."
+        ).format(level, size)
+    named = Markup("; ").join(_difference(row, several=several) for row in found[:_NAMED])
+    more = f"; and {len(found) - _NAMED} more, in the table" if len(found) > _NAMED else ""
+    return Markup("Compared with the other groups, and corrected for {} tests, texts about {}{}.").format(
+        size, named, more
+    )
+
+
+def _difference(row: Row, *, several: bool) -> Markup:
+    """Write "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
+    said = _SAID[row["measure"]][int(row.number("difference") < 0)]
+    what = Markup(said).format(show(row, "difference", lambda value: unsigned(abs(value))))
+    where = f" in stage {row['stage']}" if several else ""
+    return Markup("<bdi>{}</bdi> had {}{} ({})").format(
+        brief(str(row["group"])), what, where, show(row, "p_adjusted", p_value)
+    )
+
+
+def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> tuple[str, Table]:
+    """Show the tested scores of one stage."""
+    measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
+    shown = [row for measure in measures for row in rows if row["measure"] == measure]
+    caption = f"{title}: scores of the texts about each group, and of those about the other groups"
+    if len(shown) > _SHOWN:
+        chosen = sorted(shown, key=lambda row: (math.isnan(row.number("p")), row.number("p")))[:_SHOWN]
+        lines = {row.line for row in chosen}
+        caption += f"; the {_SHOWN} of {len(shown)} with the smallest p, all are in tables/stage_texts.csv"
+        shown = [row for row in shown if row.line in lines]
+    head = ("group", "score", "about the group", "about the others", "difference", f"{level} interval", "p, corrected")
+    notes = {str(row["note"]) for row in shown}
+    noted = len(notes) > 1
+    if not noted:  # the same in every row, and so said once
+        caption += "".join(f"; {note}" for note in notes if note)
+    body = tuple(
+        (
+            Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
+            _MEASURES[row["measure"]],
+            show(row, "mean", unsigned),
+            show(row, "mean_others", unsigned),
+            show(row, "difference", points),
+            show_interval(row),
+            show(row, "p_adjusted", bare_p),
+            Markup("{} {}").format(show(row, "n_units", count), row["units"]),
+            _counted(row),
+            *((row["note"],) if noted else ()),
+        )
+        for row in shown
+    )
+    table = Table((*head, "over", "distinct texts", *(("note",) if noted else ())), body, words=frozenset((1, 9)))
+    return caption, table
+
+
+def _counted(row: Row) -> Markup:
+    """Write how many texts there are, and how many prompts have none."""
+    lacking = [kind for kind in ("empty", "failed") if row[f"n_{kind}"]]
+    return Markup(", ").join(
+        [
+            show(row, "n_texts", count),
+            *(Markup("{} {}").format(show(row, f"n_{kind}", count), kind) for kind in lacking),
+        ]
+    )
+
+
+def _themes(rows: Sequence[Row]) -> Table | None:
+    """Show the themes that any text has words of, a column each."""
+    of_theme: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if str(row["measure"]).startswith(_THEME):
+            of_theme.setdefault(str(row["measure"]), {})[str(row["group"])] = row
+    used = [theme for theme, own in of_theme.items() if any(row.number("mean") > 0 for row in own.values())]
+    if not used:
+        return None
+    return Table(
+        ("group", *(theme.removeprefix(_THEME).replace("_", " ") for theme in used)),
+        tuple(
+            (
+                Markup("<bdi>{}</bdi>").format(brief(group)),
+                *(show(of_theme[theme][group], "mean", unsigned) for theme in used),
+            )
+            for group in of_theme[used[0]]
+        ),
+    )
+
+
+def _marked(rows: Sequence[Row], words: Sequence[Row], *, stage: str, alpha: float) -> Table | None:
+    """Show each group's marked words, of those whose corrected p is below the level; None where there is none."""
+    of_group: dict[str, list[Markup]] = {str(row["group"]): [] for row in rows}
+    for word in words:
+        if word["stage"] == stage and word.number("p_adjusted") < alpha:
+            of_group[str(word["group"])].append(
+                Markup("<bdi>{}</bdi> ({}; {}, {})").format(
+                    brief(str(word["word"]), at_most=40),
+                    show(word, "z", lambda z: fixed(z, decimals=1)),
+                    show(word, "n_group", count),
+                    show(word, "n_others", count),
+                )
+            )
+    if not any(of_group.values()):
+        return None
+    return Table(
+        ("group", "marked words"),
+        tuple(
+            (Markup("<bdi>{}</bdi>").format(brief(group)), Markup(" · ").join(found) or "none")
+            for group, found in of_group.items()
+        ),
+        words=frozenset((1,)),
+    )

@@ -1,0 +1,116 @@
+"""Runs with examples and knowledge, and with a strategy of a user's own, as the command line makes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_strategy_runs import N_PROMPTS, files_of, manifest_of, overrides
+
+from audit.__main__ import main
+from audit.schema import GIVEN
+from audit.store import RunFolder
+
+README = Path(__file__).parents[1] / "README.md"
+RANDOM = ("strategy=few-shot-1-random",)
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+
+
+def test_the_readme_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
+    [example] = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "mine" / "strategy").mkdir(parents=True)
+    (tmp_path / "mine" / "strategy" / "needs.yaml").write_text(example, encoding="utf-8")
+    short = "strategy.stages.need.max_tokens=4"
+    assert main(["run", "--config-dir=mine", *overrides(tiny_model, "run", "strategy=needs", short)]) == 0
+    assert manifest_of(tmp_path / "run")["strategy"]["stages"] == ["need"]
+    with RunFolder(tmp_path / "run") as folder:
+        assert set(folder.read_stages()["stage"]) == {"need"}
+        assert (folder.read_ratings(n_prompts=N_PROMPTS)["status"] == "rated").all()
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "What did they need most? Answer in one sentence." in page
+
+
+def test_examples_are_kept_with_the_run_and_shown_in_its_report(tiny_model, tmp_path):
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    with RunFolder(tmp_path / "run") as folder:
+        [given] = folder.read_given()  # one example of one narrative
+        ratings = folder.read_ratings(n_prompts=N_PROMPTS)
+    assert list(given) == list(GIVEN)
+    assert given["kind"] == "example"
+    assert (ratings["n_dropped"] == 0).all()
+    assert (ratings["n_prompt_tokens"] > 0).all()
+    assert manifest_of(tmp_path / "run")["strategy"]["examples"]["n_pool"] == 60
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    for part in ("text", "answer"):
+        assert given[part].replace("'", "\\u0027") in page or given[part] in page
+
+
+def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tmp_path, monkeypatch):
+    from audit.engines.transformers import TransformersEngine
+
+    assert main(["run", *overrides(tiny_model, "whole", *RANDOM)]) == 0
+    answer, calls = TransformersEngine.next_token_probabilities, []
+
+    def counting(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return answer(self, *arguments)
+
+    monkeypatch.setattr(TransformersEngine, "next_token_probabilities", counting)
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 130
+    # As if a newer version would choose others: what was shown to the first prompts is shown to the last.
+    monkeypatch.setattr("audit.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    assert files_of(tmp_path / "run", "ratings") == files_of(tmp_path / "whole", "ratings")
+    assert (tmp_path / "run" / "given.parquet").read_bytes() == (tmp_path / "whole" / "given.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("part", ["pool", "seed"])
+def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys):
+    pool = tmp_path / "pool.csv"
+    pool.write_text("example_id,text,answer\na,A long day at sea.,How good!\n", encoding="utf-8")
+    other = {"pool": f"strategy.examples.pool={pool}", "seed": "seed=1"}[part]
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM, other)]) == 2
+    assert f"run_dir=run holds another run: {'strategy.examples.pool' if part == 'pool' else 'seed'}" in (
+        capsys.readouterr().err
+    )
+
+
+def test_examples_that_do_not_fit_are_left_out_and_counted(tiny_model, tmp_path):
+    whole = ["strategy=few-shot-5-random", "model.max_model_len=2048"]
+    assert main(["run", *overrides(tiny_model, "whole", *whole)]) == 0
+    with RunFolder(tmp_path / "whole") as folder:
+        longest = int(folder.read_ratings(n_prompts=N_PROMPTS)["n_prompt_tokens"].max())
+    tight = ["strategy=few-shot-5-random", f"model.max_model_len={longest - 10}"]
+    assert main(["run", *overrides(tiny_model, "tight", *tight)]) == 0
+    with RunFolder(tmp_path / "tight") as folder:
+        ratings = folder.read_ratings(n_prompts=N_PROMPTS)
+    assert (ratings["status"] == "rated").all()
+    assert set(ratings["n_dropped"]) <= {0, 1}
+    assert ratings["n_dropped"].sum() > 0
+    assert "shortened" in (tmp_path / "tight" / "report.html").read_text(encoding="utf-8")
+
+
+def test_knowledge_of_a_file_reaches_every_prompt(tiny_model, tmp_path, capsys):
+    relations = ["xIntent", "xNeed", "xWant", "xEffect", "xReact"]
+    settings = ["strategy=knowledge-file", "strategy.knowledge.path=known.csv"]
+    known = tmp_path / "known.csv"
+    known.write_text(",".join(["narrative_id", *relations]) + "\n", encoding="utf-8")
+    assert main(["run", *overrides("no-such-model", "run", *settings)]) == 2
+    assert "known.csv" in capsys.readouterr().err
+    ids = [f"sad-{number:02}" for number in range(1, 35)]
+    known.write_text(
+        "\n".join([",".join(["narrative_id", *relations]), *(f"{i},1,2,3,4,to weep in {i}" for i in ids)]),
+        encoding="utf-8",
+    )
+    assert main(["run", *overrides(tiny_model, "run", *settings)]) == 0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "how they feel about it: to weep in sad-" in page
