@@ -25,6 +25,7 @@ from audit.provenance import versions
 from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
 from audit.store import ComparisonFolder, RunFolder, read_manifest
 from audit.wording import dimension_title
+from stimuli.stereotypes import Lexicon, load_stereotypes
 
 if TYPE_CHECKING:
     from audit.statistics.across_runs import Measured
@@ -74,6 +75,7 @@ class _Run:
     choices: Mapping[str, str]
     counts: Mapping[str, int]
     cost: Mapping[str, float]
+    text_differences: Mapping[tuple[str, str], tuple[int, int]]
     ratings_sha256: str
 
 
@@ -120,12 +122,13 @@ def compare_folders(
     manifests = {folder: read_manifest(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
     used = _settings(next(iter(manifests.values())), defaults, settings or {})
+    lexicon = _lexicon(next(iter(manifests.values())))
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
     runs: list[_Run] = []
     for folder, manifest in manifests.items():
-        runs += _measure(folder, manifest, used)
+        runs += _measure(folder, manifest, used, lexicon)
         say(f"{folder}: {manifest['n_prompts']:,} ratings read")
     labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
     command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
@@ -183,16 +186,27 @@ def _settings(first: Mapping[str, Any], defaults: Mapping[str, Any], settings: M
     return {name: getattr(validated, name) for name in SETTINGS}
 
 
-def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[_Run]:
+def _lexicon(first: Mapping[str, Any]) -> Lexicon:
+    """Return the stereotype words that all runs' texts are searched for: the first run's."""
+    path = first.get("config", {}).get("statistics", {}).get("stereotypes")
+    return load_stereotypes(path and Path(path))
+
+
+def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
     """Read a run, and keep what is small of each of its prompt variants."""
     from audit.statistics.across_runs import measure_run
     from audit.statistics.rows import Settings
+    from audit.statistics.texts import count_differences, text_tables
+    from audit.texts.scores import score_stages
 
     # Without its lock: a complete run does not change, and may lie where nothing can be written.
     stored = RunFolder(folder)
     ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
     digest = stored.ratings_sha256()
-    cost = _cost(ratings, stored, manifest)
+    stages = stored.read_stages()
+    cost = _cost(ratings, stages, manifest)
+    about = score_stages(stages, ratings, lexicon=lexicon)
+    written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
     for measured in measure_run(ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used)):
@@ -203,11 +217,12 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any])
             choices=choices_of(manifest, variant=measured.variant),
             counts={str(status): counts.get((measured.variant, str(status)), 0) for status in Status},
             cost=cost,
+            text_differences=count_differences(written, confidence=used["confidence"]),
             ratings_sha256=digest,
         )
 
 
-def _cost(ratings: pd.DataFrame, stored: RunFolder, manifest: Mapping[str, Any]) -> dict[str, float]:
+def _cost(ratings: pd.DataFrame, stages: pd.DataFrame, manifest: Mapping[str, Any]) -> dict[str, float]:
     """Return what a prompt of the run took: calls, tokens, room, and seconds of its last session."""
     timings = manifest.get("timings", {})
     asked = timings.get("n_prompts") or float("nan")
@@ -219,8 +234,7 @@ def _cost(ratings: pd.DataFrame, stored: RunFolder, manifest: Mapping[str, Any])
         "n_tokens": 0.0,
         "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
     }
-    if manifest.get("strategy", {}).get("stages"):
-        stages = stored.read_stages()
+    if not stages.empty:
         n_prompts = manifest["n_prompts"]
         # A stage after one that failed was not asked: it has read nothing.
         cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
@@ -279,6 +293,7 @@ def _contents(
     }
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)
+    tables["strategies"] = _with_texts(tables["strategies"], runs)
     remarks = (*remarks, *_remarks(runs, used))
     told = choice_table(choices, differing_choices(list(choices.values())))
     drawn = _draw(tables, measured, told, used)
@@ -300,6 +315,24 @@ def _contents(
         content |= figure_files(name, figure, figures[name])
     content |= {"table.md": paper.markdown().encode(), "table.tex": paper.latex().encode()}
     return content | {"comparison.html": page.encode()}, tables["gap"], remarks
+
+
+def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, _Run]) -> pd.DataFrame:
+    """Say how much of what each strategy wrote differs between groups; over all dimensions, in each of them."""
+    counts = [
+        [
+            sum(
+                found[place]
+                for (dimension, variant), found in runs[row["run"]].text_differences.items()
+                if variant == runs[row["run"]].measured.variant
+                and (dimension == row["dimension"] or (row["dimension"] == OVERALL and "+" not in dimension))
+            )
+            for place in (0, 1)
+        ]
+        for row in strategies.to_dict("records")
+    ]
+    n_tests, n_found = zip(*counts, strict=True) if counts else ((), ())
+    return strategies.assign(n_text_tests=n_tests, n_text_differences=n_found)
 
 
 def _draw(

@@ -21,7 +21,7 @@ from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Prompt, PromptCell, PromptGrid
-from stimuli.stereotypes import Lexicon, load_stereotypes
+from stimuli.stereotypes import load_stereotypes
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
@@ -437,6 +437,7 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.calls import call_table
     from audit.statistics.rows import Settings
     from audit.statistics.texts import text_tables, texts_remarks
+    from audit.texts.scores import score_stages
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -458,7 +459,7 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     lexicon = load_stereotypes(settings.get("stereotypes") and Path(settings["stereotypes"]))
     if not stages.empty:
         manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
-    on_texts = text_tables(_scored(stages, ratings, lexicon), confidence=settings["confidence"])
+    on_texts = text_tables(score_stages(stages, ratings, lexicon=lexicon), confidence=settings["confidence"])
     tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts}
     remarks = (
         *_remarks_on_run(manifest, ratings),
@@ -492,15 +493,6 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
             folder.write_file(file, content)
     report = folder.write_file("report.html", html.encode())
     return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
-
-
-def _scored(stages: pd.DataFrame, ratings: pd.DataFrame, lexicon: Lexicon) -> pd.DataFrame:
-    """Put beside what stages wrote whom it is about, and its scores; stages of prompts without a row are left out."""
-    from audit.texts.scores import score_texts
-
-    whom = ["dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group"]
-    about = stages.merge(ratings[["prompt_index", *whom]], on="prompt_index", how="inner", validate="many_to_one")
-    return about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
 
 
 def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:

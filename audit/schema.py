@@ -561,6 +561,9 @@ STRATEGIES: Final[dict[str, str]] = {
     "n_question_tokens": "tokens of the prompt that asks for the rating, mean over those asked; else missing",
     "shortened_share": "of the run's prompts in which examples or earlier calls were left out for want of room",
     "n_tokens": "tokens that the stages wrote for each prompt of the run, counted likewise; 0 without stages",
+    "n_text_tests": "tests whether stereotype words or sentiment of what the stages wrote about a group differ from "
+    "what they wrote about the others, in the dimension; 0 without stages",
+    "n_text_differences": "of these, those with a corrected p below the level; see stage_texts in the run's own tables",
     "seconds": "time of the run's last session, without loading the model, over the prompts that it asked; missing if "
     "not recorded",
     "note": "why a number is missing, in words; empty if none is",

@@ -12,8 +12,11 @@ from audit.store import RunFolder
 LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
 
 
-def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stages=(), n=30, seed=0, **more):
-    """Write a complete run with a gap of so many points, noise, a level of all ratings, refusals, and stages."""
+def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stages=(), text=None, n=30, seed=0, **more):
+    """Write a complete run with a gap of so many points, noise, a level of all ratings, refusals, and stages.
+
+    ``text`` gives what a stage writes in a row of the ratings; else all texts are one letter.
+    """
     # The narratives' own part is the same in all runs; the noise is not.
     named = {"strategy": strategy} if strategy else {}
     write_run(folder, n=n, seed=seed, identity={"folder": folder.name}, **named, **more)
@@ -32,9 +35,10 @@ def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stage
                 0,
                 place,
                 [
-                    {"prompt_index": index, "stage": f"stage {place}", "text": "x", "status": "written" if read else
-                     "failed", "n_prompt_tokens": read, "n_tokens": wrote, "n_dropped": 0}
-                    for index in rows["prompt_index"]
+                    {"prompt_index": row["prompt_index"], "stage": f"stage {place}",
+                     "text": "x" if text is None else text(row), "status": "written" if read else "failed",
+                     "n_prompt_tokens": read, "n_tokens": wrote, "n_dropped": 0}
+                    for row in rows.to_dict("records")
                 ],
             )  # fmt: skip
     return folder
@@ -97,6 +101,24 @@ def test_a_stage_that_was_not_asked_is_no_call(audit, two, tmp_path):
     plant(tmp_path / "half", gap=2, strategy=LED | {"name": "half"}, stages=[(40, 10), (0, 0)])
     assert audit("report", "none", "half", "run_dir=out") == 0
     assert rows_of(tmp_path / "out")["half"]["n_calls"] == 2
+
+
+@pytest.mark.parametrize(("about_first", "differ"), [("crime, poverty and slums", True), ("rain and stairs", False)])
+def test_what_stages_write_about_groups_stands_beside_what_they_change(audit, tmp_path, about_first, differ):
+    def text(row):
+        about = about_first if row["experiencer"] == "a Hindu" else "rain and stairs"
+        return f"They know {about}{' or bread' * (row['prompt_index'] % 7)}."
+
+    plant(tmp_path / "none", gap=6)
+    plant(tmp_path / "led", gap=2, strategy=LED, stages=[(40, 10)], text=text)
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    none, led = rows_of(tmp_path / "out").values()
+    assert (none["n_text_tests"], none["n_text_differences"]) == (0, 0)
+    # Of stereotype words, in each group; sentiment is the same in all narratives, so that there is nothing to test.
+    assert (led["n_text_tests"], led["n_text_differences"]) == ((2, 2) if differ else (0, 0))
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8").partition('<h2 id="worth">')[2]
+    assert ("differs from what it wrote about the others" in page) == differ
+    assert "no texts" in page
 
 
 def test_refusals_are_counted_and_shift_no_mean(audit, tmp_path):

@@ -317,9 +317,15 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
         sentence += Markup("; number mass: {}, under none {}").format(
             *(show(each, "mean_number_mass", rate) for each in (row, reference))
         )
-    return sentence + Markup(". It takes {} calls a rating in place of {}.").format(
+    sentence += Markup(". It takes {} calls a rating in place of {}.").format(
         *(show(each, "n_calls", _number) for each in (row, reference))
     )
+    if row["n_text_tests"]:
+        sentence += Markup(
+            " What it wrote on the way about one group differs from what it wrote about the others, in stereotype "
+            "words or sentiment, in {} of {} tests, corrected."
+        ).format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
+    return sentence
 
 
 def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
@@ -369,6 +375,7 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
             "read by the question",
             "shortened",
             "seconds",
+            "differences between groups in its texts",
         ),
         tuple(
             (
@@ -376,10 +383,18 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
                 *(show(row, name, _number) for name in _COSTS),
                 show(row, "shortened_share", rate),
                 show(row, "seconds", unsigned),
+                _texts(row),
             )
             for row in rows
         ),
     )
+
+
+def _texts(row: Row) -> Markup:
+    """Write how many tests of stereotype words and sentiment differ."""
+    if not row["n_text_tests"]:
+        return Markup("no texts")
+    return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
 
 
 def _number(value: float) -> str:

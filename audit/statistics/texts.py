@@ -115,9 +115,7 @@ def texts_remarks(stage_texts: pd.DataFrame, *, confidence: float) -> Iterator[R
     confidence
         1 less the level of the corrected tests.
     """
-    found = stage_texts.loc[
-        stage_texts["measure"].isin(_REMARKED) & (stage_texts["p_adjusted"].astype(float) < 1 - confidence)
-    ]
+    found = stage_texts.loc[_tested(stage_texts) & (stage_texts["p_adjusted"].astype(float) < 1 - confidence)]
     for (dimension, variant), own in found.groupby(["dimension", "variant"], observed=True, sort=False):
         largest = own.sort_values(["p_adjusted", "p"], kind="stable")
         said = [
@@ -132,6 +130,24 @@ def texts_remarks(stage_texts: pd.DataFrame, *, confidence: float) -> Iterator[R
             text=f"What the strategy wrote about a group differs from what it wrote about the others: {'; '.join(said)}"
             f"{more}. A smaller δ that comes with stereotyped texts is no remedy.",
         )
+
+
+def count_differences(stage_texts: pd.DataFrame, *, confidence: float) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return by dimension and variant how many tests of stereotype words and sentiment there are, and how many differ.
+
+    Parameters
+    ----------
+    stage_texts, confidence
+        As in :func:`texts_remarks`, which names those that differ.
+    """
+    tested = stage_texts.loc[_tested(stage_texts)]
+    differ = tested["p_adjusted"].astype(float) < 1 - confidence
+    groups = tested.assign(differ=differ).groupby(["dimension", "variant"], observed=True, sort=False)["differ"]
+    return {(str(dimension), str(variant)): (len(own), int(own.sum())) for (dimension, variant), own in groups}
+
+
+def _tested(stage_texts: pd.DataFrame) -> pd.Series[bool]:
+    return stage_texts["measure"].isin(_REMARKED) & stage_texts["p_adjusted"].notna()
 
 
 def _said(row: Mapping[Any, Any]) -> str:

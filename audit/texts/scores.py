@@ -20,6 +20,10 @@ from stimuli.stereotypes import Lexicon
 THEME: Final = "theme_"
 """Before a theme's name, the column of its words per 100."""
 
+_WHOM: Final = (
+    "dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group",
+)  # fmt: skip
+
 
 def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
     """Score each text; texts that are the same are scored once.
@@ -63,6 +67,27 @@ def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
         [_score(str(text), list(lexicon.themes), themes_of, polarity) for text in distinct], columns=columns
     ).astype({"n_words": "int64", "refused": "bool"} | dict.fromkeys(columns[2:], "float64"))
     return scored.take(codes).reset_index(drop=True)
+
+
+def score_stages(stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexicon) -> pd.DataFrame:
+    """Put beside what stages wrote whom it is about, and its scores.
+
+    Parameters
+    ----------
+    stages
+        Columns of ``schema.STAGES``. Not modified.
+    ratings
+        Columns of ``schema.RATINGS``; stages of prompts that are not in it are left out. Not modified.
+    lexicon
+        As in :func:`score_texts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        What :func:`audit.statistics.texts.text_tables` takes: one row a prompt and stage.
+    """
+    about = stages.merge(ratings[["prompt_index", *_WHOM]], on="prompt_index", how="inner", validate="many_to_one")
+    return about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
 
 
 def _score(
