@@ -187,5 +187,8 @@ def _near_option(key: str) -> str:
 
     from audit.config import option_names
 
-    near = difflib.get_close_matches(key, option_names(), n=1, cutoff=0.6)
+    names = option_names()
+    if key in names:
+        return f"{key.rpartition('.')[0]} is null among these choices; choose another one, or give it whole; "
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}? " if near else ""

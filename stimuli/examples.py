@@ -90,6 +90,8 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> Pool:
         if ours not in named:
             raise StimulusError(f"strategy.examples.columns.{ours} must name a column of {path}")
     file = EXAMPLES_FILE if path is None else path
+    if not file.is_file():
+        raise StimulusError(f"strategy.examples.pool={path} is not a file; null takes the packaged pool")
     rows = read_cells(file, named, of="examples")
     examples = tuple(Example(**cells) for _, cells in rows)
     check_unique((example.example_id for example in examples), of="example", place=str(file))

@@ -59,6 +59,10 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
     StimulusError
         If the file or a relation's column is missing, a narrative stands twice or is not there, or its cell is empty.
     """
+    if not path.is_file():
+        raise StimulusError(
+            f"strategy.knowledge.path={path} is not a file; it is a CSV with narrative_id and relations"
+        )
     columns = {name: name for name in ("narrative_id", *relations)}
     also = f"add a column for each relation, or ask for fewer in {_REMEDY}"
     rows = read_cells(path, columns, of="knowledge", may_be_empty=relations, remedy=also)

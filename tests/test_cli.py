@@ -147,6 +147,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run promt=origin", "promt: there is no such option; did you mean 'prompt'?"),
         ("run model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'model.dtype'?"),
         ("run +model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'dtype'?"),
+        (
+            "run strategy=ecn strategy.examples.n=3",
+            "strategy.examples.n: there is no such option; strategy.examples is null",
+        ),
         ("run +sede=1", "sede: there is no such option; did you mean 'seed'?"),
         ("run model.path", "'model.path' is no override, KEY=VALUE is wanted"),
         ("run dimensions=[a", "'dimensions=[a' is no override, KEY=VALUE is wanted"),

@@ -117,7 +117,7 @@ def test_what_stages_write_about_groups_stands_beside_what_they_change(audit, tm
     # Of stereotype words, in each group; sentiment is the same in all narratives, so that there is nothing to test.
     assert (led["n_text_tests"], led["n_text_differences"]) == ((2, 2) if differ else (0, 0))
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8").partition('<h2 id="worth">')[2]
-    assert ("differs from what it wrote about the others" in page) == differ
+    assert ("find that stereotype words or sentiment differ" in page) == differ
     assert "no texts" in page
 
 

@@ -317,13 +317,13 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
         sentence += Markup("; number mass: {}, under none {}").format(
             *(show(each, "mean_number_mass", rate) for each in (row, reference))
         )
-    sentence += Markup(". It takes {} calls a rating in place of {}.").format(
+    sentence += Markup(". Calls a rating: {}, under none {}.").format(
         *(show(each, "n_calls", _number) for each in (row, reference))
     )
     if row["n_text_tests"]:
         sentence += Markup(
-            " What it wrote on the way about one group differs from what it wrote about the others, in stereotype "
-            "words or sentiment, in {} of {} tests, corrected."
+            " Of what it wrote on the way, {} of {} tests (corrected) find that stereotype words or sentiment differ "
+            "between groups."
         ).format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
     return sentence
 

@@ -147,7 +147,8 @@ def test_texts_without_any_word_are_told_apart_by_their_signs(write):
 
 
 def test_a_pool_that_is_missing_or_whose_column_is_not_named_is_an_error(write, tmp_path):
-    assert error_of(tmp_path / "absent.csv") == f"{tmp_path / 'absent.csv'} is not a file"
+    absent = tmp_path / "absent.csv"
+    assert error_of(absent) == f"strategy.examples.pool={absent} is not a file; null takes the packaged pool"
     path = write(table([["1", "A.", "B."]]))
     message = f"strategy.examples.columns.answer must name a column of {path}"
     assert error_of(path, {**COLUMNS, "answer": None}) == message
