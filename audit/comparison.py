@@ -122,7 +122,7 @@ def compare_folders(
     manifests = {folder: read_manifest(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
     used = _settings(next(iter(manifests.values())), defaults, settings or {})
-    lexicon = _lexicon(next(iter(manifests.values())))
+    lexicon = _lexicon(manifests)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
@@ -141,6 +141,7 @@ def compare_folders(
                 "runs": [{"run": label, **_hashes(run)} for label, run in zip(labels, runs, strict=True)],
                 "left_out": list(left_out),
                 "settings": used,
+                "stereotypes": {"source": lexicon.source, "sha256": lexicon.sha256},
                 "versions": versions(),
             }
         )
@@ -186,10 +187,11 @@ def _settings(first: Mapping[str, Any], defaults: Mapping[str, Any], settings: M
     return {name: getattr(validated, name) for name in SETTINGS}
 
 
-def _lexicon(first: Mapping[str, Any]) -> Lexicon:
-    """Return the stereotype words that all runs' texts are searched for: the first run's."""
-    path = first.get("config", {}).get("statistics", {}).get("stereotypes")
-    return load_stereotypes(path and Path(path))
+def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
+    """Return the stereotype words that all runs' texts are searched for: those of the first run that has any texts."""
+    led = (manifest for manifest in manifests.values() if manifest.get("strategy", {}).get("stages"))
+    path = next(led, {}).get("config", {}).get("statistics", {}).get("stereotypes")
+    return load_stereotypes(None if path is None else Path(path))
 
 
 def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
@@ -227,7 +229,7 @@ def _cost(ratings: pd.DataFrame, stages: pd.DataFrame, manifest: Mapping[str, An
     timings = manifest.get("timings", {})
     asked = timings.get("n_prompts") or float("nan")
     read = ratings["n_prompt_tokens"].dropna()
-    shortened = ratings["n_dropped"].fillna(0) > 0
+    shortened = ratings["n_dropped"] > 0
     cost = {
         "n_calls": 1.0,
         "n_prompt_tokens": 0.0,
@@ -240,7 +242,7 @@ def _cost(ratings: pd.DataFrame, stages: pd.DataFrame, manifest: Mapping[str, An
         cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
         cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
         shortened |= ratings["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
-    cost["shortened_share"] = float(shortened.mean())
+    cost["shortened_share"] = float(shortened.mean()) if ratings["n_dropped"].notna().any() else float("nan")
     return cost | {"seconds": timings.get("elicit_s", float("nan")) / asked}
 
 

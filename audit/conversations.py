@@ -5,7 +5,7 @@ Prompts are in no file of a run: they are built again from its configuration, as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 from audit.config import load_config
 from audit.errors import AuditError
 from audit.plan import Plan, labels, make_plan
-from audit.provenance import first_difference, run_identity
+from audit.provenance import plan_difference
 from audit.store import RunFolder
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from audit.report.explore import Asked, Explorer
 
 
-def prompt_records(plan: Plan) -> Iterator[dict[str, Any]]:
+def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
     """Yield every prompt of a run as plain values, in the grid's order: which it is, and the messages of its last call.
 
     Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
-    user message, where there is anything. What only a model can tell stands in brackets: the texts of stages, similar
-    examples, inferred knowledge.
+    user message, where there is anything. What only a model can tell stands in brackets: the texts of stages and,
+    unless ``given`` has them (rows of ``schema.GIVEN``), similar examples and inferred knowledge.
     """
-    given = values_of(preview(plan))
+    brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy
     texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
     for cell in plan.grid:
-        values = strategy_values(plan.grid, cell, given)
+        values = strategy_values(plan.grid, cell, brought)
         record: dict[str, Any] = labels(cell, plan.grid.variant.name)
         for place, stage in enumerate(strategy.stages):
             prompt = strategy.prompt_of(place, values, texts[:place])
@@ -68,6 +68,8 @@ def explorer_of(
     plan, why_not = _plan_of(manifest)
     written = _texts_of(folder.read_stages())
     given = values_of(folder.read_given())
+    if plan is not None and plan.strategy.brings and not given:
+        plan, why_not = None, "the run folder's given.parquet, with examples and knowledge, is gone"
     dropped = ratings.loc[ratings["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
 
     def asked(place: int) -> Asked:
@@ -167,7 +169,7 @@ def _plan_of(manifest: Mapping[str, Any]) -> tuple[Plan | None, str]:
         return None, "another tool collected the ratings"
     try:
         plan = make_plan(load_config(manifest["config"]))
-        reason = first_difference(manifest["identity"], run_identity(plan))
+        reason = plan_difference(manifest["identity"], plan)
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())
     return (None, f"they could not be built again ({reason})") if reason else (plan, "")

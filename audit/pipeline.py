@@ -16,9 +16,18 @@ from audit.conversations import explorer_of, prompt_records
 from audit.errors import ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
 from audit.plan import Plan, labels, make_plan
-from audit.provenance import check_same_run, default_run_dir, describe_run, model_identity, now, run_identity
+from audit.provenance import (
+    check_same_run,
+    default_run_dir,
+    describe_run,
+    first_difference,
+    model_identity,
+    now,
+    plan_difference,
+)
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
+from audit.wording import plural
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Prompt, PromptCell, PromptGrid
 from stimuli.stereotypes import load_stereotypes
@@ -86,7 +95,8 @@ def run_audit(
     AuditError, StimulusError
         Whatever the user can mend; what was collected before is kept.
     """
-    _check_statistics(config.statistics)
+    _check_formula(config.statistics)
+    load_stereotypes(config.statistics.stereotypes)
     plan = make_plan(config)
     grid, strategy = plan.grid, plan.strategy
     path = default_run_dir(plan)
@@ -140,7 +150,7 @@ def report_run(
     manifest = read_manifest(path)
     earlier = manifest["config"]["statistics"]
     statistics = load_statistics({**defaults, **earlier, **(settings or {})})
-    _check_statistics(statistics)
+    _check_formula(statistics)
     with RunFolder(path) as folder:
         manifest = read_manifest(path)
         manifest["config"]["statistics"] = statistics.model_dump(mode="json")
@@ -191,7 +201,7 @@ def report_outside(
         If the tables or a setting can not be used.
     """
     settings = load_statistics(statistics)
-    _check_statistics(settings)
+    _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest["config"]["statistics"] = settings.model_dump(mode="json")
@@ -199,7 +209,7 @@ def report_outside(
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:
-            check_same_run(earlier.get("identity", {}), manifest["identity"], run_dir)
+            check_same_run(first_difference(earlier.get("identity", {}), manifest["identity"]), run_dir)
         else:
             folder.write_shard(0, outside.ratings)
         return _analyse(folder, manifest)
@@ -261,9 +271,8 @@ def calibrate_run(
         return folder.write_file("calibration.csv", table.to_csv(index=False).encode()), table
 
 
-def _check_statistics(statistics: StatisticsConfig) -> None:
-    """Refuse a formula or a lexicon that can not be used, before anything long begins."""
-    load_stereotypes(statistics.stereotypes)
+def _check_formula(statistics: StatisticsConfig) -> None:
+    """Refuse a formula that can not be used, before anything long begins."""
     if statistics.formula is None:
         if statistics.random is not None:
             raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")
@@ -276,7 +285,7 @@ def _check_statistics(statistics: StatisticsConfig) -> None:
 def _earlier_manifest(plan: Plan, folder: RunFolder) -> dict[str, Any] | None:
     manifest = folder.read_manifest()
     if manifest is not None:
-        check_same_run(manifest["identity"], run_identity(plan), folder.path)
+        check_same_run(plan_difference(manifest["identity"], plan), folder.path)
     elif folder.shards():
         raise StoreError(f"{folder.path} has ratings but no manifest.json; name another run_dir")
     return manifest
@@ -297,9 +306,15 @@ def _elicit(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     engine_name = choose_engine(config.engine)
     if config.engine.name == "auto" and engine_name == "transformers":
         say("vLLM is not installed, so the transformers engine takes over (slower)")
+    given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
-    if earlier is None:
+    if plan.strategy.brings and not given:
         given, brought = give(plan, say=say)
+        if earlier is not None and brought["given_sha256"] != earlier["strategy"].get("given_sha256"):
+            raise StoreError(
+                f"{folder.path}/given.parquet is gone, and what would be brought now is not what the first prompts "
+                "were shown; name another run_dir"
+            )
         folder.write_given(given)
     say(f"loading {config.model.path} by {engine_name}, which reports to {folder.path / ENGINE_LOG} ...")
     clock = time.perf_counter()
@@ -309,19 +324,17 @@ def _elicit(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     facts = model.engine.facts
     say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; elicitation: {config.elicitation_method}")
     if earlier is None:
-        first = next(prompt_records(plan))
-        example = {role: first[role] for role in ("system", "user")}
+        first = next(prompt_records(plan, given))
+        example = {name: value for name, value in first.items() if name in ("system", "turns", "user")}
         manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
-        check_same_run(earlier["identity"], model_identity(model), folder.path)
+        check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
         manifest = earlier
     manifest["n_sessions"] += 1
     folder.write_manifest(manifest)
 
     clock = time.perf_counter()
-    n_prompts = _elicit_shards(
-        _elicitation(config, plan.grid), plan, values_of(folder.read_given()), model, folder, manifest
-    )
+    n_prompts = _elicit_shards(_elicitation(config, plan.grid), plan, values_of(given), model, folder, manifest)
     elicit_s = time.perf_counter() - clock
     manifest["timings"] = {
         "load_s": load_s,
@@ -456,8 +469,8 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         clusters=clusters,
     )
     stages = folder.read_stages()
-    lexicon = load_stereotypes(settings.get("stereotypes") and Path(settings["stereotypes"]))
-    if not stages.empty:
+    lexicon = load_stereotypes(_path(settings.get("stereotypes")) if len(stages) else None)
+    if len(stages):
         manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
     on_texts = text_tables(score_stages(stages, ratings, lexicon=lexicon), confidence=settings["confidence"])
     tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts}
@@ -495,6 +508,10 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
 
 
+def _path(setting: str | None) -> Path | None:
+    return None if setting is None else Path(setting)
+
+
 def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, and what the table of another tool leaves open."""
     from audit.statistics.remarks import Remark
@@ -511,6 +528,12 @@ def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Itera
             "unfinished",
             f"{len(ratings):,} of {manifest['n_prompts']:,} prompts have been asked{nothing}; the run's command, given "
             "again, asks the others.",
+        )
+    n_empty = manifest.get("strategy", {}).get("knowledge", {}).get("n_empty", 0)
+    if n_empty:
+        yield on_run(
+            "knowledge_empty",
+            f"COMET inferred nothing for {plural(n_empty, 'relation')} of narratives: prompts show a blank there.",
         )
     n_unexplained = manifest["counts"]["unparseable"]
     if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from audit.config import AuditConfig
 from audit.errors import ConfigError
-from stimuli.examples import Pool, check_unseen, load_pool
+from stimuli.examples import Pool, check_enough, check_unseen, load_pool
 from stimuli.identities import load_dimensions
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.narratives import load_narratives
@@ -58,6 +58,7 @@ def make_plan(config: AuditConfig) -> Plan:
     if (examples := config.strategy.examples) is not None:
         pool = load_pool(examples.pool, examples.columns.model_dump())
         check_unseen(pool, grid.narratives)
+        check_enough(examples.n, pool)
         shown = f"{examples.user}{examples.assistant}"
         if "{example_emotion}" in shown and not all(each.emotion for each in pool.examples):
             raise ConfigError(

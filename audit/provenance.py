@@ -66,14 +66,19 @@ def run_identity(plan: Plan) -> dict[str, Any]:
     return settings
 
 
+def plan_difference(earlier: Mapping[str, Any], plan: Plan) -> str:
+    """Name the first setting in which a run's identity differs from a plan's; empty where they are the same run."""
+    # A run without a strategy has none in its identity: one that has was led.
+    return first_difference(earlier, {"strategy": None, **run_identity(plan)})
+
+
 def model_identity(model: OpenModel) -> dict[str, Any]:
     """Return what ratings depend on of a loaded model: its files, and the engine that runs it."""
     return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}
 
 
-def check_same_run(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
-    """Raise StoreError naming the first setting in which a folder's run differs from the one asked for."""
-    difference = first_difference(earlier, now)
+def check_same_run(difference: str, path: Path) -> None:
+    """Raise StoreError if a folder's run differs from the one asked for in a setting, which is named."""
     if difference:
         raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
 
@@ -103,7 +108,7 @@ def default_run_dir(plan: Plan) -> Path:
 
 
 def describe_run(
-    plan: Plan, model: OpenModel, *, example: Mapping[str, str], given: Mapping[str, Any], command: str
+    plan: Plan, model: OpenModel, *, example: Mapping[str, Any], given: Mapping[str, Any], command: str
 ) -> dict[str, Any]:
     """Return a new run's manifest: everything but what only its course can tell.
 
@@ -112,7 +117,7 @@ def describe_run(
     plan, model
         What is asked, and of whom.
     example
-        System and user message of one prompt's last call, for the report.
+        One prompt's last call, for the report: ``system``, ``user``, and ``turns`` between them if there are any.
     given
         Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
     command

@@ -415,6 +415,7 @@ STAGE_TEXTS: Final[dict[str, str]] = {
     "p_adjusted": "p corrected for all tests of the dimension and variant: of every stage, measure and group",
     "method": "the correction: Holm (family-wise error)",
     "family_size": "tests that were corrected for: those with a p",
+    "constant": "whether all units give the same difference, other than 0: then there is nothing to test",
     "units": "what the t-test takes for independent: narratives; or perceivers, where a pair's text does not depend on "
     "the narrative. Those that share more than half of their texts count as one",
     "n_units": "units that difference uses",
@@ -563,7 +564,8 @@ STRATEGIES: Final[dict[str, str]] = {
     "n_tokens": "tokens that the stages wrote for each prompt of the run, counted likewise; 0 without stages",
     "n_text_tests": "tests whether stereotype words or sentiment of what the stages wrote about a group differ from "
     "what they wrote about the others, in the dimension; 0 without stages",
-    "n_text_differences": "of these, those with a corrected p below the level; see stage_texts in the run's own tables",
+    "n_text_differences": "of these, those with a corrected p below the level, or with the same difference in all "
+    "units; see stage_texts in the run's own tables",
     "seconds": "time of the run's last session, without loading the model, over the prompts that it asked; missing if "
     "not recorded",
     "note": "why a number is missing, in words; empty if none is",

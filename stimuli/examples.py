@@ -209,7 +209,7 @@ def choose_random(pool: Pool, narratives: Narratives, *, n: int, seed: int) -> d
     StimulusError
         If the pool has fewer than ``n`` examples.
     """
-    _check_enough(n, len(pool.examples), pool.where)
+    check_enough(n, pool)
     chosen = {}
     for narrative in narratives.narratives:
         rng = np.random.default_rng([seed, zlib.crc32(narrative.narrative_id.encode())])
@@ -236,13 +236,12 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
 
     Raises
     ------
-    StimulusError
-        If there are fewer than ``n`` examples.
     ValueError
-        If a similarity is NaN.
+        If a similarity is NaN, or there are fewer than ``n`` examples.
     """
     n_examples = similarity.shape[1]
-    _check_enough(n, n_examples, "the pool")
+    if n > n_examples:
+        raise ValueError(f"{n} of {n_examples} examples can not be chosen")
     if np.isnan(similarity).any():
         raise ValueError("a similarity is NaN; no example can be ranked by it")
     if n == 0:
@@ -256,9 +255,10 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     return chosen
 
 
-def _check_enough(n: int, n_examples: int, where: str) -> None:
-    if n > n_examples:
+def check_enough(n: int, pool: Pool) -> None:
+    """Raise StimulusError if a pool has fewer than ``n`` examples."""
+    if n > len(pool.examples):
         raise StimulusError(
-            f"strategy.examples.n={n}, but {where} has {n_examples} examples; ask for at most {n_examples}, "
-            "or name a larger pool in strategy.examples.pool"
+            f"strategy.examples.n={n}, but {pool.where} has {len(pool.examples)} examples; ask for at most "
+            f"{len(pool.examples)}, or name a larger pool in strategy.examples.pool"
         )

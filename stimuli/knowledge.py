@@ -19,7 +19,7 @@ from stimuli.tables import check_unique, read_cells
 RELATIONS: Final = ("xIntent", "xNeed", "xWant", "xEffect", "xReact")
 """What the person of a narrative meant to do, needed before, wants now, undergoes and feels; a file may have others."""
 
-_REMEDY: Final = "strategy.knowledge.relations"
+_REMEDY: Final = "strategy.knowledge.relations, and out of the templates that show it"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
             f"strategy.knowledge.path={path} is not a file; it is a CSV with narrative_id and relations"
         )
     columns = {name: name for name in ("narrative_id", *relations)}
-    also = f"add a column for each relation, or ask for fewer in {_REMEDY}"
+    also = f"add a column for each relation, or take one out of {_REMEDY}"
     rows = read_cells(path, columns, of="knowledge", may_be_empty=relations, remedy=also)
     check_unique((cells["narrative_id"] for _, cells in rows), of="narrative", place=str(path))
     known = {cells["narrative_id"]: (place, cells) for place, cells in rows}

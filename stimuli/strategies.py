@@ -29,6 +29,8 @@ EXAMPLE_PARTS: Final = ("text", "answer", "emotion")
 """What an example has; ``{example_text}`` in its templates."""
 MAX_EXAMPLES: Final = 32
 
+_NAME: Final = r"[A-Za-z][A-Za-z0-9_]*"
+_IS_A_NAME: Final = "a name is a letter, then letters, digits and underscores"
 _SCALE: Final = frozenset({"low", "high", "low_label", "high_label"})
 _ASKED: Final = VALUE_NAMES | {"system", "question"}
 _RATING: Final = (
@@ -153,10 +155,8 @@ class Strategy:
         if len(names) > MAX_STAGES:
             raise StimulusError(f"{where}: {len(names)} stages are too many; {MAX_STAGES} at most")
         for place, stage in enumerate(self.stages):
-            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", stage.name):
-                raise StimulusError(
-                    f"{where}: stage {stage.name!r}: a name is a letter, then letters, digits and underscores"
-                )
+            if not re.fullmatch(_NAME, stage.name):
+                raise StimulusError(f"{where}: stage {stage.name!r}: {_IS_A_NAME}")
             if stage.name in names[:place]:
                 raise StimulusError(f"{where}: there are two stages {stage.name!r}; give one another name")
             if not stage.prompt.strip():
@@ -180,6 +180,8 @@ class Strategy:
                         f"either: it has no {choice}"
                     )
         for relation in self.relations:
+            if not re.fullmatch(_NAME, relation):
+                raise StimulusError(f"{where}: knowledge.relations: {relation!r}: {_IS_A_NAME}")
             if not any(f"{{{KNOWLEDGE}{relation}}}" in template for template in self._templates):
                 raise StimulusError(
                     f"{where}: no template shows {{{KNOWLEDGE}{relation}}}; leave {relation} out of knowledge.relations"
@@ -207,6 +209,11 @@ class Strategy:
                 f"{before}"
             )
         return used
+
+    @property
+    def brings(self) -> bool:
+        """Whether there are examples or knowledge to bring to each narrative."""
+        return self.examples is not None or bool(self.relations)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -72,6 +72,24 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tm
     assert (tmp_path / "run" / "given.parquet").read_bytes() == (tmp_path / "whole" / "given.parquet").read_bytes()
 
 
+def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model, tmp_path, capsys):
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    kept = (tmp_path / "run" / "given.parquet").read_bytes()
+    (tmp_path / "run" / "given.parquet").unlink()
+    assert main(["report", "run"]) == 0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "given.parquet, with examples and knowledge, is gone" in page
+    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    assert (tmp_path / "run" / "given.parquet").read_bytes() == kept
+    (tmp_path / "run" / "given.parquet").unlink()
+    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    manifest = tmp_path / "run" / "manifest.json"
+    manifest.write_text(re.sub(r'"given_sha256": "\w+"', '"given_sha256": "0"', manifest.read_text()))
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
+    assert "given.parquet is gone, and what would be brought now is not what" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("part", ["pool", "seed"])
 def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys):
     pool = tmp_path / "pool.csv"

@@ -63,6 +63,11 @@ def two(tmp_path):
     return ["none", "led"]
 
 
+def page_of(folder):
+    """Return the page from the strategies on."""
+    return (folder / "comparison.html").read_text("utf-8").partition('<h2 id="worth">')[2]
+
+
 def rows_of(folder):
     return {row["run"]: row for row in table_of(folder, "strategies").fillna({"reference": ""}).to_dict("records")}
 
@@ -114,9 +119,10 @@ def test_what_stages_write_about_groups_stands_beside_what_they_change(audit, tm
     assert audit("report", "none", "led", "run_dir=out") == 0
     none, led = rows_of(tmp_path / "out").values()
     assert (none["n_text_tests"], none["n_text_differences"]) == (0, 0)
-    # Of stereotype words, in each group; sentiment is the same in all narratives, so that there is nothing to test.
+    # Stereotype words differ by a test; sentiment by the same amount in all narratives. Two groups are one question.
     assert (led["n_text_tests"], led["n_text_differences"]) == ((2, 2) if differ else (0, 0))
-    page = (tmp_path / "out" / "comparison.html").read_text("utf-8").partition('<h2 id="worth">')[2]
+    assert ("not testable" in page_of(tmp_path / "out")) == (not differ)
+    page = page_of(tmp_path / "out")
     assert ("find that stereotype words or sentiment differ" in page) == differ
     assert "no texts" in page
 

@@ -166,8 +166,9 @@ def test_an_interrupted_run_goes_on_at_the_stage_where_it_stopped(nth, led, tiny
         assert files_of(tmp_path / "run", folder) == files_of(led, folder)
 
 
-def test_another_strategy_is_another_run(led, tiny_model, capsys):
-    assert main(["run", *overrides(tiny_model, "led", "strategy=basic-empathy")]) == 2
+@pytest.mark.parametrize("other", ["basic-empathy", "none"])
+def test_another_strategy_is_another_run(other, led, tiny_model, capsys):
+    assert main(["run", *overrides(tiny_model, "led", f"strategy={other}")]) == 2
     assert "run_dir=led holds another run: strategy" in capsys.readouterr().err
 
 

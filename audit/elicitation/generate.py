@@ -60,7 +60,8 @@ class GenerateElicitation:
             text,
             low=self.scale.low,
             high=self.scale.high,
-            quoted=(prompt.user, *(text for _, text in prompt.turns)),
+            # What the model is shown to have said is its own: it may say so again.
+            quoted=(prompt.user, *(text for role, text in prompt.turns if role == "user")),
             low_label=self.scale.low_label,
             high_label=self.scale.high_label,
         )

@@ -393,7 +393,7 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
 def _texts(row: Row) -> Markup:
     """Write how many tests of stereotype words and sentiment differ."""
     if not row["n_text_tests"]:
-        return Markup("no texts")
+        return Markup("not testable") if row.number("n_tokens") > 0 else Markup("no texts")
     return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
 
 

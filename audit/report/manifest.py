@@ -87,8 +87,8 @@ class ManifestView:
         Of the model, and of empathy-audit.
     emotions
         The emotions asked about; empty if not recorded.
-    system_prompt, user_prompt
-        One full example; empty if not recorded.
+    system_prompt, turns, user_prompt
+        One full example, with role and text of what stands between the two; empty if not recorded.
     command, report_command
         What to type to run it again; and what analysed it anew with other settings, empty if nothing did.
     preset
@@ -117,6 +117,7 @@ class ManifestView:
     version: str
     emotions: tuple[str, ...]
     system_prompt: str
+    turns: tuple[tuple[str, str], ...]
     user_prompt: str
     command: str
     report_command: str
@@ -163,6 +164,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         version=_text(manifest, "versions", "empathy-audit"),
         emotions=_texts(_find(manifest, "stimuli", "emotions")),
         system_prompt=_text(manifest, "example_prompt", "system", absent=""),
+        turns=_turns(_find(manifest, "example_prompt", "turns")),
         user_prompt=_text(manifest, "example_prompt", "user", absent=""),
         command=_text(manifest, "command"),
         report_command=_text(manifest, "report_command", absent=""),
@@ -202,6 +204,11 @@ def _text(manifest: Mapping[str, object], *path: str, absent: str = NOT_RECORDED
 
 def _texts(found: object) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _turns(found: object) -> tuple[tuple[str, str], ...]:
+    turns = found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+    return tuple((str(role), _show(text)) for role, text in turns)
 
 
 def _show(found: object) -> str:

@@ -148,7 +148,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
 
 def calls_table(calls: pd.DataFrame) -> Table | None:
     """Show what became of each call of a strategy; None where the question is all there is."""
-    if calls["place"].max() == 0 and not calls["n_shortened"].any():
+    if not (calls["place"] > 0).any() and not (calls["n_shortened"] > 0).any():
         return None
     statuses = ("n_prompts", "n_written", "n_cut", "n_empty", "n_failed", "n_shortened")
     tokens = ("mean_prompt_tokens", "mean_tokens")

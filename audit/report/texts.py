@@ -127,12 +127,13 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     """Say what differs after correction."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     level = f"{1 - confidence:.6g}".removeprefix("0")
-    if not tested:
+    constant = [row for row in rows if row["constant"]]
+    if not tested and not constant:
         return Markup("Whether the texts differ between groups could not be tested; the table says why.")
-    size = show(tested[0], "family_size", count)
+    size = show((tested or constant)[0], "family_size", count)
     found = sorted(
-        (row for row in tested if row.number("p_adjusted") < 1 - confidence),
-        key=lambda row: (list(_SAID).index(row["measure"]), row.number("p_adjusted")),
+        (*constant, *(row for row in tested if row.number("p_adjusted") < 1 - confidence)),
+        key=lambda row: (list(_SAID).index(row["measure"]), not row["constant"], row.number("p_adjusted")),
     )
     if not found:
         return Markup(
@@ -151,9 +152,8 @@ def _difference(row: Row, *, several: bool) -> Markup:
     said = _SAID[row["measure"]][int(row.number("difference") < 0)]
     what = Markup(said).format(show(row, "difference", lambda value: unsigned(abs(value))))
     where = f" in stage {row['stage']}" if several else ""
-    return Markup("<bdi>{}</bdi> had {}{} ({})").format(
-        brief(str(row["group"])), what, where, show(row, "p_adjusted", p_value)
-    )
+    how = f"in all {row['units']} alike" if row["constant"] else show(row, "p_adjusted", p_value)
+    return Markup("<bdi>{}</bdi> had {}{} ({})").format(brief(str(row["group"])), what, where, how)
 
 
 def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> tuple[str, Table]:

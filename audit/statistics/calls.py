@@ -27,16 +27,15 @@ def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.CALLS``: for each dimension and variant its stages in order, then the question. No rows for
-        ratings that do not tell how long their prompts were.
+        Columns of ``schema.CALLS``: for each dimension and variant its stages in order, then the question. No rows
+        where there are neither stages nor lengths of prompts, as of ratings that another tool collected.
     """
     keys = ["dimension", "variant"]
-    asked = ratings.loc[ratings["n_prompt_tokens"].notna() | ratings["n_dropped"].notna() | _failed(ratings)]
     if ratings["n_prompt_tokens"].isna().all() and stages.empty:
         return pd.DataFrame(columns=list(CALLS))
     labelled = stages.merge(ratings[["prompt_index", *keys]], on="prompt_index", how="inner", validate="many_to_one")
     rows: list[dict[str, Any]] = []
-    for (dimension, variant), part in asked.groupby(keys, sort=False, observed=True):
+    for (dimension, variant), part in ratings.groupby(keys, sort=False, observed=True):
         label = {"dimension": dimension, "variant": variant}
         own = labelled.loc[(labelled["dimension"] == dimension) & (labelled["variant"] == variant)]
         calls = list(own.groupby("stage", sort=False, observed=True))

@@ -41,7 +41,8 @@ class Remark:
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``, ``scale_end``,
-        ``refusal_gap`` or ``number_mass``; of the whole run ``unfinished`` or ``missing_unexplained``.
+        ``refusal_gap``, ``number_mass`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or
+        ``missing_unexplained``.
     text
         The remark, in words.
     """

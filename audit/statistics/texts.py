@@ -115,7 +115,7 @@ def texts_remarks(stage_texts: pd.DataFrame, *, confidence: float) -> Iterator[R
     confidence
         1 less the level of the corrected tests.
     """
-    found = stage_texts.loc[_tested(stage_texts) & (stage_texts["p_adjusted"].astype(float) < 1 - confidence)]
+    found = stage_texts.loc[_asked(stage_texts) & _differ(stage_texts, confidence)]
     for (dimension, variant), own in found.groupby(["dimension", "variant"], observed=True, sort=False):
         largest = own.sort_values(["p_adjusted", "p"], kind="stable")
         said = [
@@ -140,19 +140,26 @@ def count_differences(stage_texts: pd.DataFrame, *, confidence: float) -> dict[t
     stage_texts, confidence
         As in :func:`texts_remarks`, which names those that differ.
     """
-    tested = stage_texts.loc[_tested(stage_texts)]
-    differ = tested["p_adjusted"].astype(float) < 1 - confidence
+    tested = stage_texts.loc[_asked(stage_texts)]
+    differ = _differ(tested, confidence)
     groups = tested.assign(differ=differ).groupby(["dimension", "variant"], observed=True, sort=False)["differ"]
     return {(str(dimension), str(variant)): (len(own), int(own.sum())) for (dimension, variant), own in groups}
 
 
-def _tested(stage_texts: pd.DataFrame) -> pd.Series[bool]:
-    return stage_texts["measure"].isin(_REMARKED) & stage_texts["p_adjusted"].notna()
+def _asked(stage_texts: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a row asks if stereotype words or sentiment differ, by a test or where there is nothing to test."""
+    answered = stage_texts["p_adjusted"].notna() | stage_texts["constant"].astype(bool)
+    return stage_texts["measure"].isin(_REMARKED) & answered
+
+
+def _differ(stage_texts: pd.DataFrame, confidence: float) -> pd.Series[bool]:
+    return (stage_texts["p_adjusted"].astype(float) < 1 - confidence) | stage_texts["constant"].astype(bool)
 
 
 def _said(row: Mapping[Any, Any]) -> str:
     unit = "stereotype words per 100 words" if row["measure"] == "stereotype_words" else "points of sentiment"
-    return f"{points(row['difference'])} {unit}, corrected {p_value(row['p_adjusted'])}"
+    how = f"in all {row['units']} alike" if row["constant"] else f"corrected {p_value(row['p_adjusted'])}"
+    return f"{points(row['difference'])} {unit}, {how}"
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,9 @@ class _Laid:
             raise ValueError(f"a prompt occurs twice in the stage's texts ({place}): they are one row a prompt")
         texts = np.full(int(np.prod(shape)), -1, dtype=np.int64)
         codes = pd.factorize(part["text"].astype(str))[0]
-        texts[flat] = np.where((part["status"] == _FAILED).to_numpy(), -1, codes)
+        # Empty texts are alike without being copies of one another.
+        nothing = ((part["status"] == _FAILED) | (part["n_words"] == 0)).to_numpy()
+        texts[flat] = np.where(nothing, -1, codes)
         group_of = dict(zip(part["experiencer"].astype(str), part["experiencer_group"].astype(str), strict=True))
         return cls(
             (places[0], places[1], places[2]),
@@ -217,6 +226,10 @@ def _difference_rows(laid: _Laid, part: pd.DataFrame, *, confidence: float) -> I
             estimated = _difference(means, place, units, tested=measure in MEASURES, confidence=confidence)
             if n_copied and not estimated["note"] and measure in MEASURES:
                 estimated["note"] = limited
+            if len(groups) == 2 and place == 1 and measure in MEASURES:
+                # One question, not two: corrected for as one test.
+                estimated |= {"p": float("nan"), "constant": False}
+                estimated["note"] = f"the other side of the difference of {brief(groups[0])}, and no test of its own"
             yield {
                 "measure": measure,
                 "group": group,
@@ -284,7 +297,7 @@ def _difference(means: FloatArray, place: int, units: str, *, tested: bool, conf
         ("mean", "mean_others", "difference", "se", "df", "ci_low", "ci_high", "p"), float("nan")
     )
     n, n_groups = used.shape
-    estimate |= {"n_units": n, "note": ""}
+    estimate |= {"constant": False, "n_units": n, "note": ""}
     if n == 0:
         return estimate | {"note": f"in none of {plural(len(means), units[:-1])} is there a text about every group"}
     estimate["mean"] = float(used[:, place].mean())
@@ -299,6 +312,7 @@ def _difference(means: FloatArray, place: int, units: str, *, tested: bool, conf
     if n < 2:
         return estimate | {"note": f"one unit ({units[:-1]}) says nothing about how {units} differ"}
     if np.ptp(differences) <= 64 * n_groups * EPSILON * np.abs(used).max():
+        estimate["constant"] = estimate["difference"] != 0
         return estimate | {"note": f"all {n} {units} give the same difference, so their spread is 0"}
     se, df = float(differences.std(ddof=1)) / n**0.5, float(n - 1)
     low, high, p = t_interval(estimate["difference"], se, df, confidence=confidence)

@@ -5,10 +5,11 @@ It is settled before the first call and kept in the run's folder, so that a run 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from audit.config import ExamplesConfig, KnowledgeConfig
+from audit.config import ExamplesConfig, KnowledgeConfig, fingerprint
 from audit.plan import Plan
 from stimuli.examples import Pool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
@@ -30,8 +31,8 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
     Returns
     -------
     tuple
-        Rows of ``schema.GIVEN``, and what the manifest records of where they come from. Both empty for a strategy
-        that brings nothing.
+        Rows of ``schema.GIVEN``, and what the manifest records: where they come from, the SHA-256 of what is shown, and
+        the seconds that it took. Both empty for a strategy that brings nothing.
 
     Raises
     ------
@@ -41,12 +42,16 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
     rows: list[Row] = []
     facts: dict[str, Any] = {}
     settings = plan.config.strategy
+    clock = time.perf_counter()
     if settings.examples is not None and plan.pool is not None:
         chosen, facts["examples"] = _choose(plan, settings.examples, plan.pool, say)
         rows += chosen
     if settings.knowledge is not None:
         known, facts["knowledge"] = _know(plan, settings.knowledge, say)
         rows += known
+    if rows:
+        shown = [[value for name, value in row.items() if name != "similarity"] for row in rows]
+        facts |= {"given_sha256": fingerprint({"rows": shown}), "give_s": time.perf_counter() - clock}
     return rows, facts
 
 

@@ -23,7 +23,8 @@ def scores(groups=("Hindu", "Jain", "Sikh"), stages=("day",), **change):
             "unit": UNITS.get(measure, "per 100 words"), "mean": 3.123456 + k, "mean_others": 2.0,
             "difference": rng.normal(), "se": 0.4, "df": 9.0, "ci_low": -1.23456, "ci_high": 2.34567,
             "p": 0.3, "p_adjusted": math.nan if measure.startswith("theme") else 0.8, "method": "Holm",
-            "family_size": 9, "units": "narratives", "n_units": 10, "n_texts": 20 + k, "n_empty": 0, "n_failed": 0,
+            "family_size": 9, "constant": False,
+            "units": "narratives", "n_units": 10, "n_texts": 20 + k, "n_empty": 0, "n_failed": 0,
             "note": "",
         }
         for stage in stages
@@ -48,6 +49,15 @@ def page_of(table, marked=None, confidence=0.95):
     section = text_section(table, words() if marked is None else marked, title="religion", confidence=confidence)
     html = environment().get_template("texts.html.j2").render(section=SimpleNamespace(texts=section))
     return html, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
+
+
+def test_a_difference_that_is_the_same_everywhere_is_named_though_nothing_can_be_tested():
+    table = scores(p_adjusted=math.nan)
+    row = (table["measure"] == "refused") & (table["group"] == "Jain")
+    table.loc[row, ["difference", "constant"]] = [100.0, True]
+    _, text = page_of(table)
+    assert "texts about Jain had 100.00 percentage points more refusals (in all narratives alike)" in text
+    assert "No difference between groups was found" not in text
 
 
 def set_difference(table, measure, group, difference, p):

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from audit.schema import MARKED_WORDS, STAGE_TEXTS
-from audit.statistics.texts import MEASURES, log_odds_ratio, text_tables, texts_remarks
+from audit.statistics.texts import MEASURES, count_differences, log_odds_ratio, text_tables, texts_remarks
 
 GROUPS = {"a Hindu": "Hindu", "a Jain": "Jain", "a Sikh": "Sikh"}
 BASELINES = {"a person": "unspecified"}
@@ -206,6 +206,47 @@ def test_what_can_not_be_estimated_is_missing_with_a_reason(change, note):
     assert row[["se", "ci_low", "ci_high", "p", "p_adjusted"]].isna().all()
     assert pd.Series([row["note"]]).str.contains(note).all()
     assert row["family_size"] == 0
+
+
+def test_a_difference_without_spread_is_said_to_be_constant_and_is_remarked():
+    stages = stages_of()
+    stages["stereotype_words"] = np.where(stages["experiencer_group"] == "Jain", 30.0, 0.0)
+    table = rows_of(stages)
+    own = table.loc[table["measure"] == "stereotype_words"].set_index("group")
+    assert own["constant"].tolist() == [True, True, True]
+    assert own["p"].isna().all()
+    assert own.loc["Jain", "difference"] == 30.0
+    assert not table.loc[table["measure"] == "n_words", "constant"].any()  # alike, and no difference
+    [remark] = texts_remarks(table, confidence=0.95)
+    assert "Jain (+30.00 stereotype words per 100 words, in all narratives alike" in remark.text
+    assert count_differences(table, confidence=0.95) == {("religion", "origin"): (6, 3)}
+
+
+def test_empty_texts_are_no_copies_of_each_other():
+    stages = stages_of(n=12)
+    empty = stages.index[(stages["experiencer"] != "a Jain") & (stages["narrative_id"] != "n000")]
+    stages.loc[empty, ["text", "status", "n_words", "sentiment", "stereotype_words"]] = [
+        "",
+        "empty",
+        0,
+        math.nan,
+        math.nan,
+    ]
+    row = one(rows_of(stages), "n_words", "Jain")
+    assert (row["units"], row["n_units"]) == ("narratives", 12)
+    assert "have the texts of another" not in row["note"]
+
+
+def test_two_groups_are_one_question_and_one_test():
+    two = {"a Hindu": "Hindu", "a Jain": "Jain"}
+    table = rows_of(stages_of(perceivers=two, experiencers=two))
+    first, second = (one(table, "sentiment", group) for group in ("Hindu", "Jain"))
+    assert first["difference"] == pytest.approx(-second["difference"])
+    assert math.isnan(second["p"])
+    assert second["note"] == "the other side of the difference of Hindu, and no test of its own"
+    assert (
+        first["family_size"] == table["p"].notna().sum() == 2
+    )  # sentiment and stereotype words; the others are constant
 
 
 def test_no_spread_and_no_text_have_their_reasons():

@@ -50,7 +50,7 @@ def test_all_who_are_asked_about_a_narrative_see_the_same_examples(n):
     plan = plan_of(f"strategy=few-shot-{n}-random")
     rows, facts = give(plan, say=silent)
     assert rows == preview(plan)
-    assert facts == {"examples": {"pool": "packaged", "pool_sha256": plan.pool.sha256, "n_pool": 60}}
+    assert facts["examples"] == {"pool": "packaged", "pool_sha256": plan.pool.sha256, "n_pool": 60}
     shown: dict[str, set] = {}
     for record in prompt_records(plan):
         shown.setdefault(record["narrative_id"], set()).add(record["turns"])

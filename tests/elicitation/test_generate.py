@@ -1,0 +1,39 @@
+"""What of a conversation an answer may repeat and still be read: its own words, never those that it was told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from audit.elicitation.generate import GenerateElicitation
+from audit.engines.base import Generated
+from audit.schema import Status
+from stimuli.prompts import Prompt, Scale
+
+SAYS = "I would rate it 70."
+
+
+class Repeating:
+    """An engine that answers with one text; its tokens are characters."""
+
+    max_model_len = 1000
+    tokenizer = SimpleNamespace(render=lambda prompt: prompt.user, encode=list)
+
+    def generate(self, prompts, **_):
+        return [Generated(SAYS, 5, False) for _ in prompts]
+
+
+@pytest.mark.parametrize(
+    ("turns", "status"),
+    [
+        ((("user", "How much?"), ("assistant", SAYS)), Status.RATED),
+        ((("user", SAYS), ("assistant", "I see.")), Status.UNPARSEABLE),
+        ((), Status.RATED),
+    ],
+)
+def test_what_the_model_was_shown_to_say_it_may_say_again(turns, status):
+    asked = Prompt(system="", user="And how much now?", turns=turns)
+    [outcome] = GenerateElicitation(Scale(0, 100), 16, "scale").elicit(Repeating(), [asked])
+    assert outcome.status is status
+    assert outcome.n_prompt_tokens == len(asked.user)
