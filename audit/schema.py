@@ -14,6 +14,10 @@ OVERALL: Final = "all"
 """In place of a dimension: the mean over the single ones."""
 
 
+THEME: Final = "theme_"
+"""Before the name of a theme of stereotype words: a score of texts, and a measure of ``STAGE_TEXTS``."""
+
+
 class Status(StrEnum):
     """What became of one prompt."""
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture
 from audit.report.tables import Table
+from audit.schema import THEME
 from audit.wording import bare_p, brief, count, coverage, fixed, p_value, points, unsigned
 
 FIGURE_CAPTION: Final = (
@@ -40,7 +41,6 @@ _SPEAKS: Final = {
 _MARKED: Final = (
     "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
 )
-_THEME: Final = "theme_"
 _NAMED: Final = 6
 _SHOWN: Final = 40
 
@@ -205,13 +205,13 @@ def _themes(rows: Sequence[Row]) -> Table | None:
     """Show the themes that any text has words of, a column each."""
     of_theme: dict[str, dict[str, Row]] = {}
     for row in rows:
-        if str(row["measure"]).startswith(_THEME):
+        if str(row["measure"]).startswith(THEME):
             of_theme.setdefault(str(row["measure"]), {})[str(row["group"])] = row
     used = [theme for theme, own in of_theme.items() if any(row.number("mean") > 0 for row in own.values())]
     if not used:
         return None
     return Table(
-        ("group", *(theme.removeprefix(_THEME).replace("_", " ") for theme in used)),
+        ("group", *(theme.removeprefix(THEME).replace("_", " ") for theme in used)),
         tuple(
             (
                 Markup("<bdi>{}</bdi>").format(brief(group)),

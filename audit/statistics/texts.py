@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from audit.schema import MARKED_WORDS, STAGE_TEXTS
+from audit.schema import MARKED_WORDS, STAGE_TEXTS, THEME
 from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, IntArray, divide
@@ -33,8 +33,6 @@ MEASURES: Final = {
     "refused": "% of texts",
 }
 """The measures that are tested, with their units."""
-THEME: Final = "theme_"
-"""Before a theme's name: measures that are described and not tested."""
 MARKED: Final = 15
 """Words of a group at most."""
 MIN_TEXTS: Final = 3

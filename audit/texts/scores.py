@@ -14,11 +14,9 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.elicitation.parsing import holds_refusal
+from audit.schema import THEME
 from audit.texts.words import sentences, words
 from stimuli.stereotypes import Lexicon
-
-THEME: Final = "theme_"
-"""Before a theme's name, the column of its words per 100."""
 
 _WHOM: Final = (
     "dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group",
