@@ -16,8 +16,8 @@ _IDENTITIES_NAMED: Final = 8
 
 ELICITATION: Final = {
     "expected": (
-        "The model wrote nothing. For each prompt, its probabilities for what comes next were read and reduced to the "
-        "whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between two "
+        "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and "
+        "reduced to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between two "
         "numbers. The number mass is the probability that the model gives to any of these numbers before the "
         "reduction: where it is small, the model would rather have written something else, and the rating describes "
         "only a small part of what it would do. What follows the last digit that a number of the scale can have was "
