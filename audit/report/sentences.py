@@ -17,12 +17,12 @@ _IDENTITIES_NAMED: Final = 8
 ELICITATION: Final = {
     "expected": (
         "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and "
-        "reduced to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between two "
-        "numbers. The number mass is the probability that the model gives to any of these numbers before the "
-        "reduction: where it is small, the model would rather have written something else, and the rating describes "
-        "only a small part of what it would do. What follows the last digit that a number of the scale can have was "
-        "not asked: digit by digit, 80 on a scale that ends at 10 counts as 8. A "
-        "refusal can not be seen this way."
+        "reduced to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can "
+        "lie between two numbers. The number mass is the probability that the model gives to any of these numbers "
+        "before the reduction: where it is small, the model would rather have written something else, and the rating "
+        "describes only a small part of what it would do. What follows the last digit that a number of the scale can "
+        "have was not asked: digit by digit, 80 on a scale that ends at 10 counts as 8. A refusal can not be seen "
+        "this way."
     ),
     "outside": (
         "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
