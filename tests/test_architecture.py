@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {"config", "errors", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
-    "texts": {"elicitation", "stimuli"},
+    "texts": {"elicitation", "schema", "stimuli"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
