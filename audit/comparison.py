@@ -25,7 +25,7 @@ from audit.provenance import versions
 from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
 from audit.store import ComparisonFolder, RunFolder, read_manifest
 from audit.wording import dimension_title
-from stimuli.stereotypes import Lexicon, load_stereotypes
+from stimuli.stereotypes import Lexicon, lexicon_of
 
 if TYPE_CHECKING:
     from audit.statistics.across_runs import Measured
@@ -190,8 +190,7 @@ def _settings(first: Mapping[str, Any], defaults: Mapping[str, Any], settings: M
 def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
     """Return the stereotype words that all runs' texts are searched for: those of the first run that has any texts."""
     led = (manifest for manifest in manifests.values() if manifest.get("strategy", {}).get("stages"))
-    path = next(led, {}).get("config", {}).get("statistics", {}).get("stereotypes")
-    return load_stereotypes(None if path is None else Path(path))
+    return lexicon_of(next(led, {}).get("config", {}).get("statistics", {}))
 
 
 def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:

@@ -15,7 +15,6 @@ from audit.config import load_config
 from audit.errors import AuditError
 from audit.plan import Plan, labels, make_plan
 from audit.provenance import plan_difference
-from audit.store import RunFolder
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
@@ -47,7 +46,12 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
 
 def explorer_of(
-    manifest: Mapping[str, Any], ratings: pd.DataFrame, tables: Mapping[str, pd.DataFrame], folder: RunFolder
+    manifest: Mapping[str, Any],
+    ratings: pd.DataFrame,
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    stages: pd.DataFrame,
+    given: Sequence[Mapping[str, Any]],
 ) -> Explorer:
     """Pack what the report's reader can look into, with the prompts where they can be told.
 
@@ -55,27 +59,23 @@ def explorer_of(
     ----------
     manifest, ratings, tables
         The run's manifest, ratings and statistics.
-    folder
-        The run's, which has the texts of its stages, and the examples and knowledge that its strategy brought.
-
-    Raises
-    ------
-    StoreError
-        If one of these can not be read.
+    stages, given
+        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``schema.STAGES``,
+        rows of ``schema.GIVEN``.
     """
     from audit.report.explore import explore
 
     plan, why_not = _plan_of(manifest)
-    written = _texts_of(folder.read_stages())
-    given = values_of(folder.read_given())
-    if plan is not None and plan.strategy.brings and not given:
+    written = _texts_of(stages)
+    brought = values_of(given)
+    if plan is not None and plan.strategy.brings and not brought:
         plan, why_not = None, "the run folder's given.parquet, with examples and knowledge, is gone"
     dropped = ratings.loc[ratings["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
 
     def asked(place: int) -> Asked:
         assert plan is not None
         cell = plan.grid[place]
-        values = strategy_values(plan.grid, cell, given)
+        values = strategy_values(plan.grid, cell, brought)
         narrative = cell.narrative.wording(plan.grid.variant.narrative)
         return _conversation(values, plan.strategy, written(place), narrative, int(dropped.get(place, 0)))
 

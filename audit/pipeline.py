@@ -30,7 +30,7 @@ from audit.store import SCHEMA_VERSION, RunFolder, read_manifest
 from audit.wording import plural
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Prompt, PromptCell, PromptGrid
-from stimuli.stereotypes import load_stereotypes
+from stimuli.stereotypes import lexicon_of, load_stereotypes
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
@@ -469,7 +469,7 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         clusters=clusters,
     )
     stages = folder.read_stages()
-    lexicon = load_stereotypes(_path(settings.get("stereotypes")) if len(stages) else None)
+    lexicon = lexicon_of(settings if len(stages) else {})
     if len(stages):
         manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
     on_texts = text_tables(score_stages(stages, ratings, lexicon=lexicon), confidence=settings["confidence"])
@@ -493,7 +493,7 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=explorer_of(manifest, ratings, tables, folder),
+        explorer=explorer_of(manifest, ratings, tables, stages=stages, given=folder.read_given()),
     )
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
@@ -506,10 +506,6 @@ def _analyse(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
             folder.write_file(file, content)
     report = folder.write_file("report.html", html.encode())
     return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
-
-
-def _path(setting: str | None) -> Path | None:
-    return None if setting is None else Path(setting)
 
 
 def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:

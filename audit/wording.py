@@ -56,6 +56,11 @@ def points(value: float, *, signed: bool = True) -> str:
     return fixed(value, decimals=1 - math.floor(math.log10(size)), signed=signed)
 
 
+def error_rate(confidence: float) -> str:
+    """Write 1 − `confidence`, at which tests err: ".05"."""
+    return f"{1 - confidence:.6g}".removeprefix("0")
+
+
 def unsigned(value: float) -> str:
     """Write a size by the rule of `points`, without its plus."""
     return points(value, signed=False)

@@ -44,9 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"errors", "schema"},
     "plan": {"config", "errors", "stimuli"},
     "provenance": {"config", "engines", "errors", "plan", "stimuli"},
-    "conversations": {
-        *FOUNDATIONS, "config", "grid", "plan", "provenance", "report", "statistics", "stimuli", "store", "strategies",
-    },
+    "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     # Who knows the order, and who asks for it.
     "pipeline": {
@@ -185,7 +183,7 @@ def test_the_rules_have_no_circle():
 @pytest.mark.parametrize(
     ("wanted", "importers"),
     [
-        ("store", {"comparison", "conversations", "pipeline", "store"}),
+        ("store", {"comparison", "pipeline", "store"}),
         ("figures", {"comparison", "pipeline", "figures"}),
         ("report", {"comparison", "conversations", "pipeline", "report"}),
         ("statistics", {"comparison", "pipeline", "statistics"}),

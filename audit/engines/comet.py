@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush
+from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, first_line, hush
 from audit.errors import ModelError
 from stimuli.narratives import Narrative
 
@@ -184,8 +184,9 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
     except ModelError:
         raise
     except Exception as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(f"COMET model {model} can not be loaded from {folder} ({reason}); {remedy}") from error
+        raise ModelError(
+            f"COMET model {model} can not be loaded from {folder} ({first_line(error)}); {remedy}"
+        ) from error
     # transformers makes up what a file lacks, at random, and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))
     if lacking:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, file_hashes, find_folder, hush, package_folders
+from audit.engines.resolve import ModelFiles, file_hashes, find_folder, first_line, hush, package_folders
 from audit.errors import ModelError
 
 PACKAGED: Final = {
@@ -156,8 +156,7 @@ def _load(folder: Path, model: str, device: str) -> tuple[Any, str]:
         )
         lacking = _lacking(embedder, folder)
     except Exception as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise ModelError(f"embedder {model} can not be loaded from {folder}: {reason}") from error
+        raise ModelError(f"embedder {model} can not be loaded from {folder}: {first_line(error)}") from error
     if lacking:
         raise ModelError(
             f"embedder {model}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); download or copy "

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import dataclass
 from typing import Protocol
 
 from audit.config import EngineConfig, ModelConfig
 from audit.engines.base import Engine
-from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
+from audit.engines.resolve import ModelFiles, file_hashes, resolve_model, set_environment
 from audit.errors import ModelError
 
 
@@ -75,9 +74,7 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int) -> OpenMo
             return _kept[1]
         _kept[1].engine.close()
         _kept = None
-    # Read before either library is imported; Hugging Face's telemetry and progress bars are not our user's business.
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    set_environment()
     name = choose_engine(engine)
     files = resolve_model(model)
     opened: ClosableEngine

@@ -232,11 +232,21 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def first_line(error: Exception) -> str:
+    """Return what a library says of its error, in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def set_environment() -> None:
+    """Say to Hugging Face's libraries what they read when they are imported; their telemetry is no user's business."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
 def hush() -> None:
     """Keep Hugging Face's libraries from telemetry, bars and warnings; best before any of them is imported."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    set_environment()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import transformers
 
     transformers.utils.logging.set_verbosity_error()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from audit.config import EngineConfig, ModelConfig
 from audit.engines.base import EngineFacts, Generated, TokenIds, sampling_seeds
 from audit.engines.chat import ChatTokenizer
-from audit.engines.resolve import ModelFiles
+from audit.engines.resolve import ModelFiles, first_line
 from audit.errors import ModelError
 
 
@@ -64,7 +64,7 @@ class VllmEngine:
             )
         except Exception as error:
             raise ModelError(
-                f"vLLM can not load model {model.name} from {files.folder}: {_first_line(error)}"
+                f"vLLM can not load model {model.name} from {files.folder}: {first_line(error)}"
             ) from error
         self._vllm = vllm
         self._tokenizer = ChatTokenizer(self._llm.get_tokenizer(), name=model.name)
@@ -148,8 +148,3 @@ def _generated(output: Any) -> Generated:
         return Generated(None, 0, False)
     written = output.outputs[0]
     return Generated(written.text, len(written.token_ids), written.finish_reason == "length")
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

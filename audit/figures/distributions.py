@@ -18,7 +18,6 @@ from audit.figures.style import (
     BLUE,
     FAINT,
     INK,
-    LEADING,
     MUTED,
     ORANGE,
     PALE_BLUE,
@@ -26,6 +25,7 @@ from audit.figures.style import (
     TEXT,
     drawing,
     fill,
+    height_of,
     new_figure,
     place_axes,
     ticks_between,
@@ -279,7 +279,7 @@ def _parts(own: pd.DataFrame, place: str, *, low: float, high: float) -> tuple[f
 def _axes(*, height: float, above: float, axis: str, side: str) -> Axes:
     """Make a figure of one panel, with its two axes named."""
     written = fill(axis, width=_PLOT, size=TEXT)
-    below = 0.32 + LEADING * TEXT / 72 * (written.count("\n") + 1)
+    below = 0.32 + height_of([written], size=TEXT)
     figure = new_figure(_WIDTH, above + height + below)
     axes = place_axes(figure, _LEFT, below, _PLOT, height)
     axes.set_xlabel(written, labelpad=3)

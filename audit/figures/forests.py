@@ -20,7 +20,6 @@ from audit.figures.style import (
     BLUE,
     FAINT,
     INK,
-    LEADING,
     MUTED,
     PAD,
     SMALL,
@@ -28,12 +27,13 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    height_of,
     new_figure,
     place_axes,
     plain,
     write_ticks,
 )
-from audit.wording import MISSING, coverage, dimension_title, interval, points
+from audit.wording import MISSING, coverage, dimension_title, error_rate, interval, points
 
 _PLOT: Final = 2.7
 """Width of the part with the marks, in inches."""
@@ -196,7 +196,7 @@ def _rows(names: Sequence[str], table: pd.DataFrame, *, estimate: str, alpha: fl
 
 
 def _significance_notes(table: pd.DataFrame, *, confidence: float, method: str) -> tuple[str, ...]:
-    level = f"{1 - confidence:.6g}".removeprefix("0")
+    level = error_rate(confidence)
     if not np.isfinite(table["p_adjusted"].to_numpy(dtype=float)).any():
         return (f"\N{WHITE CIRCLE} no p value, and so no correction ({method}).",)
     return (f"\N{BLACK CIRCLE} p < {level} after correction ({method})   \N{WHITE CIRCLE} not so, or without a p.",)
@@ -211,15 +211,14 @@ def _forest(forest: _Forest) -> Figure:
     rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
     names = [plain(name, width=26, lines=2 if len(rows) > 8 else 3) for name in rows["name"]]
     words = [_written(*ends) for ends in zip(rows["estimate"], rows["low"], rows["high"], strict=True)]
-    tallest = max(name.count("\n") + 1 for name in names)
-    step = max(0.19 if len(rows) > 12 else 0.26, LEADING * TEXT / 72 * tallest + 0.05)
+    step = max(0.19 if len(rows) > 12 else 0.26, height_of(names, size=TEXT) + 0.05)
     left = PAD + extent(names, size=TEXT)[0] + 0.08
     right = 0.12 + extent(words, size=TEXT)[0] + PAD
     width = left + _PLOT + right
     axis = fill(forest.axis, width=_PLOT + right, size=TEXT)
     note = "\n".join(fill(line, width=width - 2 * PAD, size=SMALL) for line in forest.notes)
-    note_height = LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.06 if note else 0.0
-    below = PAD + note_height + LEADING * TEXT / 72 * (axis.count("\n") + 1) + 0.19
+    note_height = height_of([note], size=SMALL) + 0.06 if note else 0.0
+    below = PAD + note_height + height_of([axis], size=TEXT) + 0.19
     above = PAD + (0.18 if forest.margin is not None else 0.04)
     with drawing():
         figure = new_figure(width, above + len(rows) * step + below)
@@ -230,9 +229,7 @@ def _forest(forest: _Forest) -> Figure:
         draw_estimates(axes, rows)
         fit_estimates(axes, rows, least=forest.margin or 0.0)
         dress_rows(axes, len(rows))
-        axes.set_yticks(rows["row"], names)
-        for label in axes.get_yticklabels():
-            label.set_multialignment("right")
+        name_rows(axes, names)
         for row, text in zip(rows["row"], words, strict=True):
             axes.text(1 + 0.12 / _PLOT, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
         axes.set_xlabel(axis, loc="left", labelpad=3)
@@ -287,6 +284,13 @@ def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0) -> None
     span = high - low if high - low > 1e-9 else 1.0
     axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
     write_ticks(axes.xaxis, signed=True)
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows, from 0, at the left."""
+    axes.set_yticks(np.arange(len(names)), names)
+    for label in axes.get_yticklabels():
+        label.set_multialignment("right")
 
 
 def dress_rows(axes: Axes, n_rows: int) -> None:

@@ -31,6 +31,7 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    height_of,
     new_figure,
     place_axes,
     plain,
@@ -128,8 +129,8 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
     note = fill(_note(panel), width=width - 2 * PAD, size=SMALL)
     bar_width = min(max(n_columns * cell, 2.0), 3.2)
     legend = fill(panel.legend, width=width - left - PAD if n_columns > 3 else width - 2 * PAD, size=TEXT)
-    legend_height = LEADING * TEXT / 72 * (legend.count("\n") + 1)
-    note_height = LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.03 if note else 0.0
+    legend_height = height_of([legend], size=TEXT)
+    note_height = height_of([note], size=SMALL) + 0.03 if note else 0.0
     below = 0.12 + 0.13 + 0.17 + legend_height + note_height + PAD
     with drawing():
         figure = new_figure(width, above + n_rows * cell + below)

@@ -17,7 +17,6 @@ from audit.figures.style import (
     BLUE,
     FAINT,
     INK,
-    LEADING,
     MUTED,
     ORANGE,
     PAD,
@@ -26,6 +25,7 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    height_of,
     new_figure,
     place_axes,
     plain,
@@ -102,7 +102,7 @@ def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
         shown = plain(", ".join(label[:80] for label in missing[:20]), width=60, lines=3).replace("\n", " ")
         note += f" Not estimable: {shown}."
     note = fill(note, width=width - 2 * PAD, size=SMALL)
-    below = PAD + LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.06
+    below = PAD + height_of([note], size=SMALL) + 0.06
     bottom = below + label_room + matrix + (0.08 if matrix else 0.02)
     axis = fill(f"δ, in {unit}", width=_CURVE, size=TEXT)
     with drawing():

@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.forests import draw_estimates, dress_rows, fit_estimates
+from audit.figures.forests import draw_estimates, dress_rows, fit_estimates, name_rows
 from audit.figures.style import (
     BLUE,
     INK,
-    LEADING,
     MUTED,
     ORANGE,
     PAD,
@@ -24,12 +23,13 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    height_of,
     new_figure,
     place_axes,
     plain,
     write_ticks,
 )
-from audit.wording import MISSING, coverage, fixed, points
+from audit.wording import MISSING, coverage, error_rate, fixed, points
 
 _PANELS: Final = (1.75, 1.75, 1.05)
 """Widths of the gap's, the change's and the cost's panels, in inches."""
@@ -66,7 +66,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     unit = "scale points" if unit == "points" else unit
     timed = bool(np.isfinite(rows["seconds"].to_numpy(dtype=float)).all())
     cost = rows["seconds" if timed else "n_calls"].to_numpy(dtype=float)
-    level = f"{1 - confidence:.6g}".removeprefix("0")
+    level = error_rate(confidence)
     gaps = _marks(rows, "delta", "ci_low", "ci_high").assign(filled=True)
     changes = _marks(rows, "delta_change", "change_low", "change_high").assign(
         filled=rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
@@ -96,9 +96,9 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
         "   \N{WHITE CIRCLE} not so, or without p. Intervals are not corrected. A smaller |δ| is no proof of less bias."
     )
     note = fill(said, width=width - 2 * PAD, size=SMALL)
-    step = max(0.26, LEADING * TEXT / 72 * max(label.count("\n") + 1 for label in labels) + 0.05)
-    below = PAD + LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.06
-    bottom = below + LEADING * TEXT / 72 * max(title.count("\n") + 1 for title in titles) + 0.19
+    step = max(0.26, height_of(labels, size=TEXT) + 0.05)
+    below = PAD + height_of([note], size=SMALL) + 0.06
+    bottom = below + height_of(titles, size=TEXT) + 0.19
     with drawing():
         figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom)
         panels = []
@@ -110,9 +110,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
         _draw_cost(panels[2], cost)
         for axes, title, column in zip(panels, titles, columns, strict=True):
             _finish(axes, title, column)
-        panels[0].set_yticks(np.arange(len(rows)), labels)
-        for label in panels[0].get_yticklabels():
-            label.set_multialignment("right")
+        name_rows(panels[0], labels)
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure

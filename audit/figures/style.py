@@ -165,6 +165,11 @@ def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[fl
     return max((width for width, _ in measured), default=0.0), max((height for _, height in measured), default=0.0)
 
 
+def height_of(texts: Sequence[str], *, size: float) -> float:
+    """Return the height of the tallest of these texts, in inches, by its lines."""
+    return LEADING * size / 72 * max(text.count("\n") + 1 for text in texts)
+
+
 def fill(text: str, *, width: float, size: float) -> str:
     """Wrap a sentence of ours to a width in inches."""
     return textwrap.fill(text, width=max(int(width * 72 / (0.58 * size)), 20))

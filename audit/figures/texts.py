@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.forests import draw_estimates, dress_rows, fit_estimates
+from audit.figures.forests import draw_estimates, dress_rows, fit_estimates, name_rows
 from audit.figures.style import (
     INK,
     LABEL,
@@ -21,11 +21,12 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    height_of,
     new_figure,
     place_axes,
     plain,
 )
-from audit.wording import MISSING, coverage, points
+from audit.wording import MISSING, coverage, error_rate, points
 
 _TITLES: Final = {
     "stereotype_words": "stereotype words per 100",
@@ -85,11 +86,11 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     ]
     n_all = rows["group"].nunique()
     note = fill(_note(confidence, n_drawn=len(groups), n_all=n_all), width=width - 2 * PAD, size=SMALL)
-    step = max(0.22, LEADING * TEXT / 72 * max(label.count("\n") + 1 for label in labels) + 0.05)
+    step = max(0.22, height_of(labels, size=TEXT) + 0.05)
     heading = LEADING * LABEL / 72 + 0.06
     block_height = heading + len(groups) * step + _TICKS
-    title_height = LEADING * TEXT / 72 * max(title.count("\n") + 1 for title in titles)
-    below = PAD + LEADING * SMALL / 72 * (note.count("\n") + 1) + 0.08 + title_height
+    title_height = height_of(titles, size=TEXT)
+    below = PAD + height_of([note], size=SMALL) + 0.08 + title_height
     height = PAD + len(stages) * block_height + below
     with drawing():
         figure = new_figure(width, height)
@@ -102,9 +103,7 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
             fit_estimates(axes, marks)
             _thin_ticks(axes)
             dress_rows(axes, len(groups))
-            axes.set_yticks(marks["row"], labels if column == 0 else [""] * len(groups))
-            for label in axes.get_yticklabels():
-                label.set_multialignment("right")
+            name_rows(axes, labels if column == 0 else [""] * len(groups))
             for y, estimate in zip(marks["row"], marks["estimate"], strict=True):
                 at = axes.get_yaxis_transform()
                 axes.text(1 + 0.1 / _PLOT, y, _written(estimate), transform=at, va="center", fontsize=TEXT)
@@ -148,7 +147,7 @@ def _thin_ticks(axes: Any) -> None:
 
 
 def _note(confidence: float, *, n_drawn: int, n_all: int) -> str:
-    level = f"{1 - confidence:.6g}".removeprefix("0")
+    level = error_rate(confidence)
     some = f" The {n_drawn} of {n_all} groups with the smallest p." if n_drawn < n_all else ""
     return (
         f"Texts about the group minus those about the other groups, with {coverage(confidence)} intervals, not "

@@ -14,7 +14,7 @@ from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture
 from audit.report.tables import Table
 from audit.schema import THEME
-from audit.wording import bare_p, brief, count, coverage, fixed, p_value, points, unsigned
+from audit.wording import bare_p, brief, count, coverage, error_rate, fixed, p_value, points, unsigned
 
 FIGURE_CAPTION: Final = (
     "What the stages wrote about each group, minus what they wrote about the others. Filled marks: the corrected p is "
@@ -126,7 +126,7 @@ def text_section(
 def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     """Say what differs after correction."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
-    level = f"{1 - confidence:.6g}".removeprefix("0")
+    level = error_rate(confidence)
     constant = [row for row in rows if row["constant"]]
     if not tested and not constant:
         return Markup("Whether the texts differ between groups could not be tested; the table says why.")
