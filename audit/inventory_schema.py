@@ -54,8 +54,8 @@ INVENTORY_GROUPS: Final[dict[str, str]] = {
     "subscale": "the subscale; total for all items, where the inventory has a total score",
     "perceiver_group": "group of the perceivers",
     "score": "score of the group's mean answers, in points of an item's scale, reverse items turned round",
-    "se": "standard error of score over items and orders, in points; over items alone where both orders of the scale's "
-    "ends were shown, since they are no sample",
+    "se": "standard error of score in points: over items and orders; over items alone where each was shown alone, "
+    "since the two directions of the scale are no sample",
     **_INTERVAL,
     "n_items_used": "items with an answer of all the group's perceivers in at least one order",
     "n_items": "items of the subscale",

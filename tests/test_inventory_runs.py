@@ -101,6 +101,10 @@ def test_a_group_s_score_and_change_are_the_means_worked_from_its_answers(affect
     assert groups.loc[("Hindu", "positive"), "score"] == pytest.approx(means["default"])
     # Both directions of the scale were asked, so they are no sample: the interval is over the six words, 5 df.
     assert (groups["df"] == 5).all()
+    differences = table(affect, "inventory_differences")
+    assert (differences["df"].dropna() == 5).all()
+    assert differences["df"].notna().any()
+    assert differences["se_orders"].isna().all()
     changes = table(affect, "affect_groups").set_index(["perceiver_group", "subscale", "narratives"])
     happy = next(name for name in means.index if name.startswith("happy"))
     assert changes.loc[("Hindu", "positive", "positive"), "change"] == pytest.approx(means[happy] - means["default"])

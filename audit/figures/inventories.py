@@ -140,9 +140,9 @@ def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
         blocks.append((f"Situations: {kind}", panels))
     level = error_rate(confidence)
     note = (
-        f"Evoked minus default, in points, with {coverage(confidence)} intervals over situations and orders, not "
-        f"corrected. \N{BLACK CIRCLE} p < {level} after correction (Holm)   \N{WHITE CIRCLE} not so, or without p. "
-        "No line: no interval."
+        f"Evoked minus default, in points, with {coverage(confidence)} intervals over situations and, of lists, "
+        f"orders, else items, not corrected. \N{BLACK CIRCLE} p < {level} after correction (Holm)   "
+        "\N{WHITE CIRCLE} not so, or without p. No line: no interval."
     )
     return _panels(blocks, names, note=note, ends=None)
 

@@ -9,8 +9,11 @@ import pandas as pd
 
 from audit.inventory_schema import DEFAULT, INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from audit.schema import Status
+from audit.statistics.affect import AFFECT_CHANGES, affect_tables
 from audit.statistics.estimates import t_interval
-from audit.statistics.inventories import AFFECT_CHANGES, KeyedInventory, affect_tables, inventory_tables
+from audit.statistics.inventories import inventory_tables
+from audit.statistics.inventory_answers import KeyedInventory
+from audit.statistics.inventory_comparisons import MIN_ITEMS, ONE_ORDER, too_few_items
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.wording import plural, rate
 
@@ -27,7 +30,7 @@ def scored_tables(
     confidence: float,
     kinds: Mapping[str, str] | None,
     affect: bool,
-    all_orders: bool,
+    alone: bool,
 ) -> dict[str, pd.DataFrame]:
     """Score a run's answers by perceiver and by group, and compare the groups.
 
@@ -40,41 +43,41 @@ def scored_tables(
     confidence
         Coverage of the t intervals, between 0 and 1.
     kinds
-        Narrative → its kind, as of :func:`~audit.statistics.inventories.affect_tables`.
+        Narrative → its kind, as of :func:`~audit.statistics.affect.affect_tables`.
     affect
         Whether situations were imagined.
-    all_orders
-        Whether every order that there is was shown, as both of the scale's ends: then orders are no sample.
+    alone
+        Whether each item was shown alone, and its orders are directions of the scale, which are no sample.
 
     Returns
     -------
     dict
         The tables of :mod:`audit.statistics.inventories` from the answers by default, ``inventory_groups`` and, with
-        affect, those of affect and ``affect_groups``.
+        affect, those of :mod:`audit.statistics.affect` and ``affect_groups``.
 
     Raises
     ------
     ValueError
-        As of :mod:`audit.statistics.inventories`.
+        As of :mod:`audit.statistics.inventories` and :mod:`audit.statistics.affect`.
 
     Notes
     -----
     A group's answer to an item in an order is the mean over its perceivers, and missing where one of them has none, as
-    in the differences; perceivers without any answer are left out. Its interval is the t interval over items and,
-    unless ``all_orders``, orders, cut at the ends of the scale: the variance is the sum of the two squared standard
-    errors, with degrees of freedom after Satterthwaite (1946), Biometrics Bulletin 2(6), 110–114. What an order does
-    to all groups alike widens it, and cancels in the differences.
+    in the differences; perceivers without any answer are left out. Its interval is the t interval over items and, of a
+    list, orders, cut at the ends of the scale: the variance is the sum of the two squared standard errors, with degrees
+    of freedom after Satterthwaite (1946), Biometrics Bulletin 2(6), 110–114. What an order does to all groups alike
+    widens it, and cancels in the differences. Of fewer than ``inventory_comparisons.MIN_ITEMS`` items there is none.
     """
+    shown: dict[str, Any] = {"alone": alone, "confidence": confidence}
     by_default = answers.loc[answers["narrative_id"] == DEFAULT]
-    tables = inventory_tables(by_default, inventory, confidence=confidence)
-    averaged = inventory_tables(_averaged(by_default), inventory, confidence=confidence)["inventory_scores"]
+    tables = inventory_tables(by_default, inventory, **shown)
+    averaged = inventory_tables(_averaged(by_default), inventory, **shown)["inventory_scores"]
     sizes = _sizes(by_default)
-    how: dict[str, Any] = {"scale": inventory.scale, "all_orders": all_orders, "confidence": confidence}
-    rows = (_group_row(row, sizes, **how) for row in averaged.to_dict("records"))
+    rows = (_group_row(row, sizes, scale=inventory.scale, **shown) for row in averaged.to_dict("records"))
     tables["inventory_groups"] = pd.DataFrame(list(rows), columns=list(INVENTORY_GROUPS))
     if affect:
-        tables |= affect_tables(answers, inventory, confidence=confidence, kinds=kinds)
-        of_groups = affect_tables(_averaged(answers), inventory, confidence=confidence, kinds=kinds)
+        tables |= affect_tables(answers, inventory, kinds=kinds, **shown)
+        of_groups = affect_tables(_averaged(answers), inventory, kinds=kinds, **shown)
         tables["affect_groups"] = of_groups["affect_changes"][list(AFFECT_GROUPS)]
     return tables
 
@@ -107,28 +110,30 @@ def _group_row(
     sizes: Mapping[tuple[str, str, str], int],
     *,
     scale: Any,
-    all_orders: bool,
+    alone: bool,
     confidence: float,
 ) -> dict[str, Any]:
     n_perceivers = sizes.get((row["dimension"], row["variant"], row["perceiver_group"]), 0)
     nothing = dict.fromkeys(("se", "df", "ci_low", "ci_high"), _NAN)
     made = {name: row[name] for name in INVENTORY_GROUPS if name in row} | nothing | {"n_perceivers": n_perceivers}
     over_items = row["se_items"] ** 2
-    one_order = row["se_orders"] != row["se_orders"]
-    over_orders = 0.0 if one_order or all_orders else row["se_orders"] ** 2
+    one_order = row["n_orders"] < 2 if alone else row["se_orders"] != row["se_orders"]
+    over_orders = 0.0 if one_order or alone else row["se_orders"] ** 2
     variance = over_items + over_orders
     notes = [row["note"]]
+    if variance >= 0 and row["n_items_used"] < MIN_ITEMS:
+        return made | {"note": "; ".join(filter(None, [*notes, too_few_items(row["n_items_used"])]))}
     if variance == 0:
         notes.append("all items have the same score, so its spread is 0")
     if not variance > 0:
         return made | {"note": "; ".join(filter(None, notes))}
-    free = over_items**2 / (row["n_items_used"] - 1) + over_orders**2 / max(row["n_orders"] - 1, 1)
+    free = over_items**2 / (row["n_items_used"] - 1) + over_orders**2 / max(row["n_orders_used"] - 1, 1)
     df = variance**2 / free
     low, high, _ = t_interval(row["score"], variance**0.5, df, confidence=confidence)
     if one_order:
-        notes.append("one order: the interval takes it as it was shown")
+        notes.append(ONE_ORDER)
     elif low <= scale.low and high >= scale.high:
-        notes.append("orders differ so much that the interval is the whole scale")
+        notes.append(f"{'items' if alone else 'items or orders'} differ so much that the interval is the whole scale")
     return made | {
         "se": variance**0.5,
         "df": df,

@@ -69,7 +69,7 @@ def parts_of(**how):
     inventory = inventory_of(**hostile)
     answers = answers_of(inventory, **hostile, **how)
     affect, presentation = how.get("affect", True), how.get("presentation", "list")
-    tables = scored_tables(answers, inventory, confidence=0.95, affect=affect, all_orders=presentation == "single",
+    tables = scored_tables(answers, inventory, confidence=0.95, affect=affect, alone=presentation == "single",
                            kinds=dict.fromkeys(("n1", "n2", "n3"), "negative") if affect else None)  # fmt: skip
     tables["inventory_outcomes"] = answer_outcomes(answers)
     drawn = draw_inventory(tables, low=1, high=5, confidence=0.95)
@@ -125,7 +125,7 @@ def test_a_group_of_two_perceivers_is_their_mean_and_one_that_never_answers_is_l
     answers = answers_of(inventory, affect=False)
 
     def jain(table):
-        made = scored_tables(table, inventory, confidence=0.95, kinds=None, affect=False, all_orders=False)
+        made = scored_tables(table, inventory, confidence=0.95, kinds=None, affect=False, alone=False)
         groups = made["inventory_groups"].set_index(["perceiver_group", "subscale"])
         return groups.loc[("Jain", "thirst")]
 
@@ -148,7 +148,7 @@ def test_the_interval_of_a_score_is_the_one_worked_by_hand():
     # Items 1, 2 and 3, one point higher in the second order and one lower in the third.
     level = answers["item_id"].str[-1].astype(int) + answers["order"].map({0: 2, 1: 3, 2: 1})
     answers = answers.assign(answer=level.astype(float))
-    made = scored_tables(answers, inventory, confidence=0.95, kinds=None, affect=False, all_orders=False)
+    made = scored_tables(answers, inventory, confidence=0.95, kinds=None, affect=False, alone=False)
     row = made["inventory_groups"].set_index(["perceiver_group", "subscale"]).loc[("Hindu", "thirst")]
     # Over items: variance 1 over 3; over orders the same. Satterthwaite: (2/3)^2 / (2 * (1/3)^2 / 2) = 4 df.
     assert row["score"] == pytest.approx(3)
@@ -156,14 +156,29 @@ def test_the_interval_of_a_score_is_the_one_worked_by_hand():
     assert row["df"] == pytest.approx(4)
     # 2.776445 is t of .975 with 4 df (any table); 3 - 2.267 = .733 lies below the scale, as 5.267 above it.
     assert (row["ci_low"], row["ci_high"]) == (1, 5)
-    assert "the whole scale" in row["note"]
-    both = scored_tables(answers, inventory, confidence=0.95, kinds=None, affect=False, all_orders=True)
+    assert row["note"] == "items or orders differ so much that the interval is the whole scale"
+    both = scored_tables(answers, inventory, confidence=0.95, kinds=None, affect=False, alone=True)
     row = both["inventory_groups"].set_index(["perceiver_group", "subscale"]).loc[("Hindu", "thirst")]
     # Over items alone: t of .975 with 2 df is 4.302653, times sqrt(1/3) = 2.484: cut again. At 80%: 1.885618.
     assert row["df"] == pytest.approx(2)
-    narrow = scored_tables(answers, inventory, confidence=0.8, kinds=None, affect=False, all_orders=True)
+    narrow = scored_tables(answers, inventory, confidence=0.8, kinds=None, affect=False, alone=True)
     row = narrow["inventory_groups"].set_index(["perceiver_group", "subscale"]).loc[("Hindu", "thirst")]
     assert row["ci_high"] - row["score"] == pytest.approx(1.885618 / math.sqrt(3), abs=1e-6)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_score_of_two_items_has_no_interval_and_of_one_direction_says_so(alone):
+    inventory = inventory_of()
+    answers = answers_of(inventory, affect=False, presentation="single")
+    for part, note in (
+        (answers[answers["item_id"] != "thirst0"], "the mean of 2 of 3 items; 2 items are too few for an interval"),
+        (answers[answers["order"] == 0], "one order: the interval takes it as it was shown"),
+    ):
+        made = scored_tables(part, inventory, confidence=0.95, kinds=None, affect=False, alone=alone)
+        row = made["inventory_groups"].set_index(["perceiver_group", "subscale"]).loc[("Hindu", "thirst")]
+        assert row["note"].startswith(note)
+        assert math.isnan(row["ci_low"]) == ("too few" in note)
+        assert not math.isnan(row["score"])
 
 
 def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
@@ -180,6 +195,8 @@ def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     assert not re.search(r"unbiased|debiased|solved|empathic model", text)
     single = Words(render_inventory(**parts_of(presentation="single", affect=False))).text
     assert "Each item was shown alone" in single
+    assert "Intervals are over items; of two items there is none" in single
+    assert "Intervals are over items and orders, those of what is evoked over situations and orders;" in text
     assert "Low number mass" in single
     assert "EmotionBench" not in single
 

@@ -53,7 +53,7 @@ def publish_inventory(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         confidence=confidence,
         kinds=_kinds(answers) if affect else None,
         affect=affect,
-        all_orders=manifest["task"]["presentation"] == "single" and manifest["task"]["n_orders"] > 1,
+        alone=manifest["task"]["presentation"] == "single",
     )
     tables["inventory_outcomes"] = answer_outcomes(answers)
     remarks = tuple(
@@ -89,6 +89,7 @@ def _kinds(answers: pd.DataFrame) -> dict[str, str]:
 
 def _dictionary(*, affect: bool) -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that the run's folders hold."""
+    from audit.statistics import affect as affects
     from audit.statistics import inventories, inventory_runs
 
     described = {
@@ -100,9 +101,9 @@ def _dictionary(*, affect: bool) -> Iterator[dict[str, str]]:
     }
     if affect:
         described |= {
-            "affect_narratives": inventories.AFFECT_NARRATIVES,
-            "affect_changes": inventories.AFFECT_CHANGES,
-            "affect_differences": inventories.AFFECT_DIFFERENCES,
+            "affect_narratives": affects.AFFECT_NARRATIVES,
+            "affect_changes": affects.AFFECT_CHANGES,
+            "affect_differences": affects.AFFECT_DIFFERENCES,
             "affect_groups": inventory_runs.AFFECT_GROUPS,
         }
     for table, columns in described.items():

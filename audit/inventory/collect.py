@@ -16,7 +16,7 @@ from audit.collect import (
     missing_shards,
     shards_to_ask,
 )
-from audit.inventory import InventoryCell, InventoryPlan, labels
+from audit.inventory.plan import InventoryCell, InventoryPlan, labels
 from audit.provenance import check_same_run, describe_inventory, describe_run, first_difference, model_identity
 from audit.schema import Status
 from audit.store import RunFolder
