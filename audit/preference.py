@@ -201,7 +201,7 @@ def _of_replies(folder: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{folder} is a run of {kind}, which has no replies to compare; task=reply makes one")
     if manifest.get("status") != "complete":
         n = plural(manifest["n_prompts"], "prompt")
-        raise StoreError(f"{folder} is not finished; give its command again until all {n} are answered")
+        raise StoreError(f"{folder} is not finished; give its command again until all {n} are answered and scored")
     return manifest
 
 
@@ -470,7 +470,7 @@ def _labels(runs: tuple[_Run, _Run]) -> tuple[str, str]:
     # Runs of replies have no scale; what both lack does not tell them apart.
     no_scale = {"scale": {"low": 0, "high": 0}}
     choices = [
-        choices_of({**run.manifest, **no_scale}, variant=str(run.manifest.get("prompt", {}).get("name", "")))
+        choices_of({**run.manifest, **no_scale}, variant=str(run.manifest.get("prompt", {}).get("variant", "")))
         for run in runs
     ]
     one, other = label_runs(choices, [run.folder.name for run in runs])

@@ -113,7 +113,7 @@ def _of_replies(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{path} has no replies to rate: it is no run of them; task=reply makes one")
     if manifest.get("status") != "complete":
         n = plural(manifest["n_prompts"], "prompt")
-        raise StoreError(f"{path} is not finished; give its command again until all {n} are answered")
+        raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")
     return manifest
 
 

@@ -7,12 +7,15 @@ never "−0.00", a missing value is an en dash.
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import Final
 
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
 _NUMERICAL_ZERO: Final = 1e-9
+_JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""Persian and Indic names are written with them, and emoji."""
 """Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
@@ -123,6 +126,25 @@ def coverage(confidence: float) -> str:
 def brief(name: str, *, at_most: int = 120) -> str:
     """Write a name, of one that is longer than anybody reads its beginning and its length."""
     return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"
+
+
+def printable(text: str) -> str:
+    r"""Write a text that came from elsewhere for a terminal: what would act there, or hide, is escaped, e.g. ``\x1b``.
+
+    Parameters
+    ----------
+    text
+        Such as a name in a file, or of a file; its own backslashes stay as they are.
+    """
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    if unicodedata.category(character) == "Zs":  # a spreadsheet's no-break space says no more than a space
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def dimension_title(dimension: str) -> str:

@@ -54,9 +54,13 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     for rater in ("anna", "ben"):
         given = items.assign(**{name: [1 + place % 5 for place in range(len(items))] for name in questions})
         given[["item_id", *questions]].to_csv(tmp_path / f"{rater}.csv", index=False)
-    assert audit("people", "import", finished, tmp_path / "anna.csv", tmp_path / "ben.csv") == 0
+    silent = tmp_path / "\x1b[31mcarl.csv"
+    items[["item_id", *questions]].to_csv(silent, index=False)
+    assert audit("people", "import", finished, tmp_path / "anna.csv", tmp_path / "ben.csv", silent) == 0
     told = capsys.readouterr()
     assert re.search(r"note: \d+ scores by 2 raters", told.err)
+    assert "who are left out: \\x1b[31mcarl" in told.err
+    assert "\x1b" not in told.err + told.out
     tables = tables_of(finished)
     agreement = tables["agreement"].set_index("question")
     assert set(agreement.index) == set(questions)

@@ -249,6 +249,14 @@ def changed(runs, place, **fields):
     return copy
 
 
+def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted, capsys):
+    scripted(prefers)
+    asked = json.loads((runs[1] / "manifest.json").read_text())["prompt"]
+    other = changed(runs, tmp_path, prompt=asked | {"variant": "persona-1"})
+    assert main(judge((runs[0], other), tmp_path / "out")) == 0
+    assert f"the replies of {asked['variant']} over those of persona-1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("fault", "line"),
     [

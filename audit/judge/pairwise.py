@@ -7,7 +7,6 @@ swapping the order follows Zheng et al. 2023, arXiv:2306.05685).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, TypeAlias
@@ -46,35 +45,6 @@ class Answer:
     chose_first: float = np.nan
     mass: float = np.nan
     response: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PairsSummary:
-    """What a judge said of pairs.
-
-    Attributes
-    ----------
-    preference
-        For the first system, from 0 to 1: mean over narratives of their pairs' mean. NaN without any pair read in both
-        orders, as are the next two.
-    position_bias
-        Mean over narratives of how far the reply standing first was chosen, minus 0.5. Both orders count, so it does
-        not depend on which replies are better.
-    inconsistent
-        Share of the pairs read in which the two orders prefer different replies.
-    n_pairs, n_read, n_narratives
-        Pairs; of these read in both orders; narratives of those.
-    n_unread
-        Single answers without a choice, by status.
-    """
-
-    preference: float
-    position_bias: float
-    inconsistent: float
-    n_pairs: int
-    n_read: int
-    n_narratives: int
-    n_unread: dict[str, int]
 
 
 def judge_pairs(
@@ -167,33 +137,6 @@ def judge_pairs(
     return judged.astype({"consistent": "boolean"})
 
 
-def by_narrative(judged: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:
-    """Return shape (n_narratives,), the mean of a column over each narrative's pairs read, in order of appearance.
-
-    Narratives are what a sample is of: an interval is of these means, e.g. of ``preference`` or ``first_place`` minus
-    0.5 by :func:`audit.statistics.estimates.summarise_contrasts`.
-    """
-    read = judged.loc[judged["preference"].notna()]
-    means = read.groupby("narrative_id", sort=False)[column].mean()
-    return means.to_numpy(dtype=np.float64)
-
-
-def summarise_pairs(judged: pd.DataFrame) -> PairsSummary:
-    """Summarise the pairs of :func:`judge_pairs`."""
-    read = judged.loc[judged["preference"].notna()]
-    statuses = Counter(status for order in ("given", "swapped") for status in judged[f"{order}_status"])
-    preference, first_place = (by_narrative(judged, column) for column in ("preference", "first_place"))
-    return PairsSummary(
-        preference=_mean(preference),
-        position_bias=_mean(first_place) - 0.5,
-        inconsistent=_mean(1 - read["consistent"].to_numpy(dtype=np.float64)),
-        n_pairs=len(judged),
-        n_read=len(read),
-        n_narratives=len(preference),
-        n_unread={status: n for status, n in sorted(statuses.items()) if status != Status.RATED},
-    )
-
-
 def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: str) -> dict[Path, str]:
     """Return the token paths that spell each answer after a rendered prompt, with and without a space before.
 
@@ -275,7 +218,3 @@ def _consistent(given: float, swapped: float) -> bool | None:
     if np.isnan(given) or np.isnan(swapped):
         return None
     return bool(np.sign(given - 0.5) == np.sign(swapped - 0.5))
-
-
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    return float(values.mean()) if values.size else float("nan")

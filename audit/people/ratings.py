@@ -17,18 +17,17 @@ import pandas as pd
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
 from audit.people.questions import Question, Questions
-from audit.wording import brief, plural
+from audit.wording import brief, plural, printable
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_text
 
 ITEMS_FILE: Final = "raters/items.csv"
-FORM_FILE: Final = "raters/form.html"
 KEY_FILE: Final = "key.csv"
 QUESTIONS_COPY: Final = "questions.yaml"
 """What an export's folder holds; only the folder ``raters`` is for raters."""
 
 HUMAN_RATINGS: Final[dict[str, str]] = {
-    "rater": "who rated",
+    "rater": "who rated; a name's control characters are escaped",
     "item_id": "what was rated, as in the key",
     "question": "what was asked",
     "score": "in points of the question's scale; missing where the rater left it out",
@@ -62,7 +61,7 @@ class HumanRatings:
     without_score
         Raters whose files hold no score at all; they are not in the table.
     files
-        Each file's path, as the user named it, and the SHA-256 of its bytes.
+        Each file's path, as the user named it but printable, and the SHA-256 of its bytes.
     """
 
     table: pd.DataFrame
@@ -184,7 +183,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     resolved = [path.resolve() for path in paths]
     for path, whole in zip(paths, resolved, strict=True):
         if resolved.count(whole) > 1:
-            raise ConfigError(f"{path} is named twice; name each file once")
+            raise ConfigError(f"{printable(str(path))} is named twice; name each file once")
     known = frozenset(key["item_id"].astype(str))
     scores: dict[tuple[str, str, str], float] = {}
     places: dict[tuple[str, str, str], str] = {}
@@ -207,8 +206,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     active = sorted({rater for rater, _, _ in scores})
     if not active:
         raise ConfigError(
-            f"no score is in what was named, {plural(len(paths), 'file')}, the first {paths[0]}; take the files that "
-            "were filled in"
+            f"no score is in what was named, {plural(len(paths), 'file')}, the first {printable(str(paths[0]))}; take "
+            "the files that were filled in"
         )
     items = sorted(known)
     index = pd.MultiIndex.from_product([active, items, questions.names], names=list(HUMAN_RATINGS)[:3])
@@ -221,7 +220,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
         n_missing_rows=len(active) * len(items) - n_rows,
         n_left_out=n_rows * len(questions.names) - len(scores),
         without_score=tuple(rater for rater in everybody if rater not in set(active)),
-        files={str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
+        files={printable(str(path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
     )
 
 
@@ -229,7 +228,7 @@ def _rows(
     path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path]
 ) -> list[tuple[str, str, str, dict[str, float]]]:
     """Return a file's rows: place, rater, item and the scores that were given."""
-    delimiter = _delimiter(path)
+    delimiter, file = _delimiter(path), printable(str(path))
     header = next(csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter), [])
     columns = ["item_id", *(["rater"] if "rater" in header else []), *questions.names]
     remedy = "these files were made with other questions, or a column was renamed"
@@ -237,20 +236,21 @@ def _rows(
         path, dict(zip(columns, columns, strict=True)), of="ratings", delimiter=delimiter, may_be_empty=columns,
         remedy=remedy,
     )  # fmt: skip
-    rows = [(place, cells) for place, cells in rows if any(cells.values())]
+    rows = [(printable(place), cells) for place, cells in rows if any(cells.values())]
     own_name = not any(cells.get("rater") for _, cells in rows)
     if own_name and (other := named.setdefault(path.stem, path)) != path:
         raise ConfigError(
-            f"{path} and {other} have no rater in them and the same name, which would make them one rater; rename one"
+            f"{file} and {printable(str(other))} have no rater in them and the same name, which would make them one "
+            "rater; rename one"
         )
     if rows and not known & {cells["item_id"] for _, cells in rows}:
         raise ConfigError(
-            f"{path}: none of its items is in the key (the first is {brief(rows[0][1]['item_id'])!r}): it is of "
+            f"{file}: none of its items is in the key (the first is {brief(rows[0][1]['item_id'])!r}): it is of "
             "another run, or of another seed; import it with its own export's key"
         )
     found = []
     for place, cells in rows:
-        rater, item = path.stem if own_name else cells["rater"], cells["item_id"]
+        rater, item = printable(path.stem if own_name else cells["rater"]), cells["item_id"]
         if not rater:
             raise ConfigError(f"{place}: no rater, though other rows have one; fill the cell")
         if item not in known:

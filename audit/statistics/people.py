@@ -38,14 +38,18 @@ def people_tables(
     -------
     dict
         ``agreement`` and ``human_correlations``, unrounded; no rows without raters. Correlations are of the mean score
-        of a reply over its raters; narratives are resampled as a whole, since replies to one are not independent.
+        of a reply over its raters. For the intervals of both, narratives are resampled as a whole, since replies to one
+        are not independent; of fewer than ``agreement.MIN_UNITS`` or ``correlation.MIN_UNITS`` narratives there is
+        none.
     """
     agreement: list[dict[str, Any]] = []
     frames: list[pd.DataFrame] = []
     labels = replies.set_index("prompt_index")[["narrative_id", "emotion"]].astype(str)
     for question, own in human.groupby("question", sort=False, observed=True):
         matrix = own.pivot(index="rater", columns="prompt_index", values="score")
-        agreement.append({"question": question} | _alpha(matrix, str(question), seed=seed, confidence=confidence))
+        about = labels.loc[matrix.columns]
+        rng = child_rng(seed, "", str(question), "agreement")
+        agreement.append({"question": question} | _alpha(matrix, about["narrative_id"], rng=rng, confidence=confidence))
         mean = matrix.mean(axis=0).dropna()
         about = labels.loc[mean.index]
         for measure in values.columns:
@@ -98,20 +102,26 @@ def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: i
     return pd.DataFrame(pd.concat(frames, ignore_index=True) if frames else None, columns=list(HUMAN))
 
 
-def _alpha(matrix: pd.DataFrame, question: str, *, seed: int, confidence: float) -> dict[str, Any]:
+def _alpha(
+    matrix: pd.DataFrame, narratives: pd.Series, *, rng: np.random.Generator, confidence: float
+) -> dict[str, Any]:
     ratings = matrix.to_numpy(dtype=np.float64)
     known = np.isfinite(ratings)
+    paired = known.sum(axis=0) > 1
     row: dict[str, Any] = {
         "level": "ordinal",
         "n_raters": int(known.any(axis=1).sum()),
-        "n_items": int((known.sum(axis=0) > 1).sum()),
-        "n_scores": int(known[:, known.sum(axis=0) > 1].sum()),
+        "n_items": int(paired.sum()),
+        "n_narratives": int(narratives[paired].nunique()),
+        "n_scores": int(known[:, paired].sum()),
         "n_left_out": int(known[:, known.sum(axis=0) == 1].sum()),
         "note": "",
     }
     try:
-        rng = child_rng(seed, "", question, "agreement")
-        found = krippendorff_alpha(ratings, level="ordinal", rng=rng, confidence=confidence)
+        found = krippendorff_alpha(
+            ratings, level="ordinal", rng=rng, clusters=narratives.tolist(), confidence=confidence
+        )
     except NotEstimableError as error:
         return row | {"alpha": np.nan, "ci_low": np.nan, "ci_high": np.nan, "note": str(error)}
-    return row | {name: getattr(found, name) for name in ("alpha", "ci_low", "ci_high")} | {"note": found.no_interval}
+    numbers = {name: getattr(found, name) for name in ("alpha", "ci_low", "ci_high")}
+    return row | numbers | {"note": found.no_interval.replace("units", "narratives")}

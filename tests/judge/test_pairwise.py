@@ -1,12 +1,13 @@
 import numpy as np
+import pandas as pd
 import pytest
 from judging import draw, opened, shown
 
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
-from audit.judge.pairwise import PAIRS, answer_tokens, by_narrative, judge_pairs, summarise_pairs
+from audit.judge.pairwise import PAIRS, answer_tokens, judge_pairs
 from audit.measures.base import Reply
-from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.preference import preference_table
 from stimuli.errors import StimulusError
 from stimuli.rubrics import load_rubric
 
@@ -26,6 +27,12 @@ def compare(answer, pairs, method="expected", **settings):
         pairs, opened=judge, rubric=load_rubric("empathy"), criterion="empathy", method=method, **settings
     )
     return table, judge.engine
+
+
+def summary(table, confidence=0.95):
+    """The row of all pairs in the table of preferences."""
+    pairs = table.assign(in_group=pd.array([pd.NA] * len(table), dtype="boolean"), same_text=False)
+    return preference_table(pairs, confidence=confidence).set_index("pairs").loc["all"]
 
 
 def says(given, swapped):
@@ -94,9 +101,10 @@ def test_an_answer_that_is_none_of_the_three_is_missing_in_its_pair_and_never_a_
     assert table["swapped_status"].tolist() == [status] * 2
     assert table["given_chose_first"].tolist() == [1.0, 1.0]
     assert table[["preference", "first_place", "consistent", "swapped_chose_first"]].isna().all(axis=None)
-    summary = summarise_pairs(table)
-    assert (summary.n_pairs, summary.n_read, summary.n_narratives, summary.n_unread) == (2, 0, 0, {status: 2})
-    assert np.isnan([summary.preference, summary.position_bias, summary.inconsistent]).all()
+    row = summary(table)
+    assert row[["n_pairs", "n_read", "n_narratives", f"n_{status}"]].tolist() == [2, 0, 0, 2]
+    assert row[["n_unparseable", "n_refused", "n_failed"]].sum() == 2
+    assert row[["preference", "position_bias", "inconsistent"]].isna().all()
 
 
 def test_no_mass_on_either_letter_and_too_long_a_prompt_are_missing():
@@ -114,11 +122,9 @@ def test_the_summary_is_over_narratives_and_the_shares_over_pairs():
     said = {"n1": says("A", "B"), "n2": says("A", "A"), "n3": says("A", "no")}
     pairs = [pair("one", "two", narrative) for narrative in ("n1", "n2", "n1", "n3")]
     table, _ = compare(lambda text: said[shown(text)[1][0][6:-1]](text), pairs, "generate")
-    assert by_narrative(table, "preference").tolist() == [1.0, 0.5]
-    summary = summarise_pairs(table)
-    assert (summary.preference, summary.position_bias, summary.inconsistent) == pytest.approx((0.75, 0.25, 1 / 3))
-    assert (summary.n_pairs, summary.n_read, summary.n_narratives) == (4, 3, 2)
-    assert summary.n_unread == {"unparseable": 1}
+    row = summary(table)
+    assert row[["preference", "position_bias", "inconsistent"]].tolist() == pytest.approx([0.75, 0.25, 1 / 3])
+    assert row[["n_pairs", "n_read", "n_narratives", "n_unparseable"]].tolist() == [4, 3, 2, 1]
 
 
 @pytest.mark.parametrize("method", ["expected", "generate"])
@@ -135,13 +141,9 @@ def test_a_planted_position_bias_and_preference_are_both_recovered_within_their_
 
     pairs = [pair(f"good {n}", f"plain {n}", f"n{n}") for n in range(200)]
     table, _ = compare(answer, pairs, method)
-    for column, planted in (("preference", 0.7), ("first_place", 0.65)):
-        values = by_narrative(table, column) - 0.5
-        found = summarise_contrasts(values, rounding=0, confidence=0.99, n_ratings=len(values))
-        assert found.ci_low < planted - 0.5 < found.ci_high
-        assert found.ci_low > 0
-        assert found.ci_high - found.ci_low < 0.2
-    assert summarise_pairs(table).position_bias == pytest.approx(by_narrative(table, "first_place").mean() - 0.5)
+    row = summary(table, confidence=0.99)
+    for low, planted, high, none in (("ci_low", 0.7, "ci_high", 0.5), ("bias_low", 0.15, "bias_high", 0)):
+        assert none < row[low] < planted < row[high] < row[low] + 0.2
 
 
 def test_replies_that_can_not_be_paired_are_refused():
@@ -160,7 +162,6 @@ def test_no_pairs_make_an_empty_table():
     for method in ("expected", "generate"):
         table, engine = compare(None, [], method)
         assert (list(table.columns), len(table), engine.read) == (list(PAIRS), 0, [])
-        assert summarise_pairs(table).n_pairs == 0
 
 
 @pytest.mark.parametrize("same", [lambda text: (7,), lambda text: None, lambda text: (7,) if text == "A" else (7, 8)])

@@ -1,6 +1,7 @@
 import csv
 import io
 import math
+import os
 
 import pandas as pd
 import pytest
@@ -161,6 +162,33 @@ def test_another_run_s_file_is_refused(tmp_path):
     other = sampled(3, text="Another run's {index}.").key["item_id"]
     with pytest.raises(ConfigError, match="of another run"):
         read(write(tmp_path, rows(*((item, 1, 1) for item in other))))
+
+
+HOSTILE = "\x1b]0;owned\x07\u202eanna\x00"
+
+
+def test_names_of_raters_and_files_can_do_nothing_to_a_terminal(tmp_path):
+    empty, scored = rows((A, "", ""), rater=HOSTILE), rows((A, 1, 1)).drop(columns="rater")
+    odd = os.fsdecode(b"\x1b[31mben\xff")  # as the system names a file that is not UTF-8
+    ratings = read(write(tmp_path, empty, "1.csv"), write(tmp_path, scored, f"{odd}.csv"))
+    named = [*ratings.without_score, *ratings.table["rater"], *ratings.files, *ratings.remarks]
+    assert all(name.isprintable() for name in named)
+    assert ratings.without_score == ("\\x1b]0;owned\\x07\\u202eanna\\x00",)
+    assert set(ratings.table["rater"]) == {"\\x1b[31mben\\udcff"}
+    wrong = (((A, 9, 1),), ((B, "", ""),), (("zzz", 1, 1),), ((A, 1, 1), ("zzz", 1, 1)), ((A, 1, 1), (A, 2, 1)))
+    for table in (rows(*given, rater=HOSTILE) for given in wrong):
+        with pytest.raises(ConfigError) as caught:
+            read(write(tmp_path, table, f"{odd}.csv"))
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["Zoë", "王芳", "O'Brien \\ Söhne", "a b", "😀", "مهدی\u200cزاده"])
+def test_names_that_only_say_who_rated_stay_as_they_are(tmp_path, name):
+    assert set(read(write(tmp_path, rows((A, 1, 1), rater=name))).table["rater"]) == {name}
+
+
+def test_a_space_of_a_spreadsheet_is_a_space(tmp_path):
+    assert set(read(write(tmp_path, rows((A, 1, 1), rater="Anna\xa0Smith"))).table["rater"]) == {"Anna Smith"}
 
 
 def test_files_without_raters_and_with_one_name_are_not_made_one_rater(tmp_path):

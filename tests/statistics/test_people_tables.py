@@ -11,7 +11,9 @@ from scipy import stats
 
 from audit.reply_schema import AGREEMENT, HUMAN_CORRELATIONS, REPLIES
 from audit.schema import HUMAN, NARRATIVES, OVERALL
+from audit.statistics.agreement import MIN_UNITS, krippendorff_alpha
 from audit.statistics.people import human_table, people_tables
+from audit.statistics.rows import child_rng
 
 
 def normal_pairs(n, r, rng):
@@ -73,8 +75,15 @@ def test_raters_beside_measures_replies_by_their_mean_and_narratives_resampled_a
     tables = people_tables(human, values, replies, seed=0, confidence=0.95)
     agreement = tables["agreement"]
     assert list(agreement) == list(AGREEMENT)
-    assert agreement[["n_raters", "n_items", "n_scores", "n_left_out"]].iloc[0].tolist() == [2, n - 1, 2 * (n - 1), 1]
-    assert agreement["alpha"][0] > 0.8
+    counts = agreement[["n_raters", "n_items", "n_narratives", "n_scores", "n_left_out"]].iloc[0].tolist()
+    assert counts == [2, n - 1, n // 2, 2 * (n - 1), 1]
+    # Oracle: α with the narrative of each reply as its cluster.
+    matrix = human.pivot(index="rater", columns="prompt_index", values="score").to_numpy()
+    rng, clusters = child_rng(0, "", "empathy", "agreement"), replies["narrative_id"].tolist()
+    oracle = krippendorff_alpha(matrix, level="ordinal", rng=rng, clusters=clusters)
+    assert agreement[["alpha", "ci_low", "ci_high"]].iloc[0].tolist() == [oracle.alpha, oracle.ci_low, oracle.ci_high]
+    assert oracle.n_clusters == n // 2
+    assert oracle.alpha > 0.8
     found = tables["human_correlations"]
     assert list(found) == list(HUMAN_CORRELATIONS)
     overall = found.loc[found["emotion"] == OVERALL].set_index("measure")
@@ -82,6 +91,24 @@ def test_raters_beside_measures_replies_by_their_mean_and_narratives_resampled_a
     assert overall.loc["n_words", "rho"] == pytest.approx(stats.spearmanr(truth, mean).statistic, rel=1e-12)
     assert overall.loc["eq", "rho_low"] < 0 < overall.loc["eq", "rho_high"]
     assert (overall["n_narratives"] == n // 2).all()
+
+
+def test_many_replies_to_few_narratives_have_an_alpha_and_no_interval():
+    rng = np.random.default_rng(1)
+    n = 5 * (MIN_UNITS - 1)
+    replies = pd.DataFrame(
+        {"prompt_index": np.arange(n), "narrative_id": [f"n{place // 5}" for place in range(n)], "emotion": "sad"}
+    ).reindex(columns=list(REPLIES))
+    human = pd.DataFrame(
+        [(rater, place, "empathy", float(rng.integers(1, 6))) for rater in "ab" for place in range(n)],
+        columns=["rater", "prompt_index", "question", "score"],
+    )
+    row = people_tables(human, pd.DataFrame(index=np.arange(n)), replies, seed=0, confidence=0.95)["agreement"].iloc[0]
+    assert row["n_items"] == n
+    assert not math.isnan(row["alpha"])
+    assert math.isnan(row["ci_low"])
+    assert row["note"] == f"{MIN_UNITS - 1} narratives are too few for an interval, which takes {MIN_UNITS}"
+    assert f"of fewer than {MIN_UNITS} there is no interval" in AGREEMENT["n_narratives"]
 
 
 def test_one_rater_has_no_agreement_and_says_so():

@@ -28,6 +28,13 @@ def draw(*, seed, units, raters=3, icc=0.5):
     return icc**0.5 * rng.normal(size=units) + (1 - icc) ** 0.5 * rng.normal(size=(raters, units))
 
 
+def draw_clusters(*, seed, clusters, size=4, raters=3):
+    """The same with α 0.5, where 0.4 of the variance is of clusters of units and 0.1 of the units within them."""
+    rng = np.random.default_rng([seed, clusters, size])
+    units = (0.4**0.5 * rng.normal(size=clusters)).repeat(size) + 0.1**0.5 * rng.normal(size=clusters * size)
+    return units + 0.5**0.5 * rng.normal(size=(raters, units.size)), [f"n{k}" for k in np.arange(clusters).repeat(size)]
+
+
 def by_definition(ratings, level):
     """D_o and D_e by the coincidence matrix, value by value."""
     units = [column[~np.isnan(column)].tolist() for column in np.asarray(ratings, dtype=float).T]
@@ -109,6 +116,40 @@ def test_a_resample_s_alpha_is_that_of_the_table_with_units_repeated(level):
     assert found.n_draws == 40
 
 
+def test_clusters_of_one_unit_make_no_difference_and_units_without_a_pair_do_not_count_as_clusters():
+    ratings = np.round(draw(seed=6, units=MIN_UNITS + 2), 1)
+    ratings[1:, 3] = NAN
+    found = agreement(ratings, clusters=[f"n{k}" for k in range(MIN_UNITS + 2)])
+    assert found == agreement(ratings)
+    assert found.n_clusters == found.n_units == MIN_UNITS + 1
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_copies_of_a_unit_in_its_cluster_make_the_interval_no_narrower(level):
+    # k copies leave D_o and multiply D_e by k (n − 1) / (kn − 1), n the ratings, in every resample alike.
+    ratings, k = np.abs(np.round(3 * draw(seed=7, units=MIN_UNITS))), 5
+    once = agreement(ratings, level)
+    n, clusters = ratings.size, [f"n{unit}" for unit in np.arange(MIN_UNITS).repeat(k)]
+    found = agreement(ratings.repeat(k, axis=1), level, clusters=clusters)
+    factor = (k * n - 1) / (k * (n - 1))
+    for name in ("alpha", "ci_low", "ci_high"):
+        assert getattr(found, name) == pytest.approx(1 - (1 - getattr(once, name)) * factor)
+    assert (found.n_units, found.n_clusters) == (k * MIN_UNITS, MIN_UNITS)
+    apart = agreement(ratings.repeat(k, axis=1), level)
+    assert apart.ci_high - apart.ci_low < 0.6 * (found.ci_high - found.ci_low)  # 1/√5 = .45 of it, about
+
+
+def test_a_resample_of_clusters_is_the_table_with_clusters_repeated():
+    ratings = np.round(draw(seed=8, units=3 * MIN_UNITS))
+    ratings[0, ::4] = NAN
+    names = [f"n{unit % MIN_UNITS}" for unit in range(3 * MIN_UNITS)]  # not next to each other
+    found = agreement(ratings, "ordinal", n_draws=40, clusters=names, confidence=0.5)
+    (weights,) = resamples(MIN_UNITS, n_draws=40, rng=np.random.default_rng(0))
+    repeated = [ratings.repeat(np.tile(weight, 3).astype(int), axis=1) for weight in weights]
+    expected = np.quantile([1 - o / e for o, e in (by_definition(each, "ordinal") for each in repeated)], [0.25, 0.75])
+    assert [found.ci_low, found.ci_high] == pytest.approx(expected)
+
+
 def test_units_are_drawn_as_often_as_there_are_units_and_a_seed_repeats_them():
     found = np.concatenate(list(resamples(7, n_draws=50, rng=np.random.default_rng(3), width=10**6)))
     assert found.shape == (50, 7)
@@ -155,9 +196,16 @@ def test_what_is_no_table_of_ratings_is_refused(ratings, level, reason):
         agreement(ratings, level)
 
 
+def test_every_unit_has_one_cluster():
+    with pytest.raises(ValueError, match="there are 1 clusters of 2 units"):
+        agreement([[1, 2], [1, 3]], clusters=["n1"])
+
+
 def test_few_units_and_full_agreement_have_no_interval():
     few = agreement(draw(seed=4, units=MIN_UNITS - 1))
     assert few.no_interval == "19 units are too few for an interval, which takes 20"
+    ratings, names = draw_clusters(seed=4, clusters=MIN_UNITS - 1)
+    assert agreement(ratings, clusters=names).no_interval == few.no_interval
     full = agreement(np.tile(np.arange(30.0) % 7 / 10, (3, 1)))
     assert full.alpha == pytest.approx(1, abs=1e-12)
     assert full.no_interval == "all 200 resamples give the same coefficient, so their spread is 0"
@@ -184,3 +232,16 @@ def test_the_interval_covers_as_often_as_the_docstring_says(units, least, most):
     truth = 0.5
     found = [agreement(draw(seed=seed, units=units, icc=truth), n_draws=500) for seed in range(400)]
     assert least <= np.mean([each.ci_low <= truth <= each.ci_high for each in found]) <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("clusters", "least", "most"), [(20, 0.84, 0.92), (30, 0.86, 0.94), (100, 0.89, 0.96)])
+def test_the_interval_of_clusters_covers_so_too_and_that_of_their_units_less_often(clusters, least, most):
+    truth, held, held_apart = 0.5, [], []
+    for seed in range(400):
+        ratings, names = draw_clusters(seed=seed, clusters=clusters)
+        for kept, resampled in ((held, names), (held_apart, None)):
+            found = agreement(ratings, n_draws=500, clusters=resampled)
+            kept.append(found.ci_low <= truth <= found.ci_high)
+    assert least <= np.mean(held) <= most
+    assert np.mean(held_apart) < 0.87
