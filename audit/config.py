@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -17,6 +17,7 @@ from pydantic import (
     ValidationError,
     field_serializer,
     field_validator,
+    model_validator,
 )
 
 from audit.errors import ConfigError
@@ -33,6 +34,10 @@ class _Strict(BaseModel):
 
 def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
+
+
+def _bare_model(value: object) -> object:
+    return {"model": value} if isinstance(value, str) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
@@ -94,7 +99,7 @@ class ColumnsConfig(_Strict):
 
 
 class ConversationsConfig(_Strict):
-    """The columns of a user's own corpus of conversations, and what of it is shown; None where the file has none."""
+    """The columns of a user's own corpus, None where it has none, what of it is shown, and words for its labels."""
 
     conversation_id: str
     turn: str
@@ -105,6 +110,7 @@ class ConversationsConfig(_Strict):
     cause: str | None
     history: int | None = Field(ge=0)
     keep_names: bool
+    synonyms: dict[str, Words] | None = None
 
 
 class StimuliConfig(_Strict):
@@ -148,19 +154,78 @@ class ScorerConfig(_Strict):
     revision: str | None = None
 
 
+class HypothesesConfig(_Strict):
+    """What EQ tries whether a reply entails it; None is our wording."""
+
+    emotion: Annotated[str, Field(min_length=1)] | None = None
+    perspective: Annotated[str, Field(min_length=1)] | None = None
+    advice: Annotated[str, Field(min_length=1)] | None = None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _stripped(cls, text: object) -> object:
+        return text.strip() if isinstance(text, str) else text
+
+
+class EqConfig(ScorerConfig):
+    """A model of natural language inference, and what it is asked."""
+
+    hypotheses: HypothesesConfig = HypothesesConfig()
+
+
+_Label = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True)]
+
+
+class RegardLabelsConfig(_Strict):
+    """A classifier's own names of the four classes."""
+
+    negative: _Label
+    neutral: _Label
+    positive: _Label
+    other: _Label
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        named = list(self.model_dump().values())
+        if twice := [label for label in named if named.count(label) > 1]:
+            raise ValueError(f"the label {twice[0]!r} is given for two classes; give each its own")
+        return self
+
+
+class RegardConfig(ScorerConfig):
+    """A classifier of regard; ``labels`` None takes its labels by their names."""
+
+    labels: RegardLabelsConfig | None = None
+
+
 class BertScoreConfig(ScorerConfig):
     """An encoder that compares replies with reference replies."""
 
-    layer: int | None = Field(default=None, ge=1)
+    layer: int | None = Field(default=None, ge=0)
     references: Path | None = None
+
+    @model_validator(mode="after")
+    def _layer_is_known(self) -> Self:
+        if self.layer is None and not self.model.startswith("embedded:"):
+            raise ValueError(
+                f"say which layer of {self.model} is compared: measures.bertscore.layer=17 is the authors' choice of "
+                "FacebookAI/roberta-large's 24"
+            )
+        return self
+
+
+_Classifier = Annotated[ScorerConfig | None, BeforeValidator(_bare_model)]
 
 
 class EpitomeConfig(_Strict):
-    """A user's trained classifiers, one a mechanism: folders or hub ids; ``labels``, the levels of people's replies."""
+    """A user's trained classifiers, one a mechanism; ``labels``, the levels of people's replies.
 
-    emotional_reactions: str | None = None
-    interpretations: str | None = None
-    explorations: str | None = None
+    A classifier is a folder or hub id, or a mapping of ``model`` and ``revision``.
+    """
+
+    emotional_reactions: _Classifier = None
+    interpretations: _Classifier = None
+    explorations: _Classifier = None
     labels: Path | None = None
 
 
@@ -185,8 +250,8 @@ class MeasuresConfig(_Strict):
     device: str = Field(min_length=1)
     batch_size: int = Field(ge=1)
     download: bool
-    eq: ScorerConfig
-    regard: ScorerConfig
+    eq: EqConfig
+    regard: RegardConfig
     perplexity: ScorerConfig
     bertscore: BertScoreConfig
     epitome: EpitomeConfig

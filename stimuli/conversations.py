@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from stimuli.errors import StimulusError
+from stimuli.errors import StimulusError, suggest
 from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words
 from stimuli.tables import read_cells
 
@@ -46,6 +46,8 @@ class Conversations:
         the corpus has no causes.
     sha256
         Of all of these.
+    synonyms
+        Label → other words that are read as it in an answer. In no hash, since nothing that is asked depends on them.
     """
 
     narratives: Narratives
@@ -53,6 +55,7 @@ class Conversations:
     identities: Mapping[str, str]
     causes: Mapping[str, tuple[str, ...]]
     sha256: str
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def choice(self) -> str:
@@ -73,7 +76,12 @@ class _Utterance:
 
 
 def read_conversations(
-    path: Path, columns: Mapping[str, str | None], *, history: int | None, keep_names: bool = False
+    path: Path,
+    columns: Mapping[str, str | None],
+    *,
+    history: int | None,
+    keep_names: bool = False,
+    synonyms: Mapping[str, Sequence[str]] | None = None,
 ) -> Conversations:
     """Read a corpus of conversations whose utterances have emotions, and perhaps causes.
 
@@ -91,13 +99,15 @@ def read_conversations(
         Show at most so many earlier utterances; None shows all.
     keep_names
         Show the speakers' names in place of "Person A" and so on, letters in the order in which they first speak.
+    synonyms
+        Label → other words for it, such as ``joy`` → ``happiness``.
 
     Raises
     ------
     StimulusError
         If the file or a column is missing; a turn is no whole number or stands twice in its conversation; a text has no
         letter or digit; a speaker has two identities; a cause is in no utterance that is shown; a label is no word, is
-        written in two ways, or is the only one.
+        written in two ways, or is the only one; a synonym is of no label, is no word, or is a label or another's.
 
     Notes
     -----
@@ -109,14 +119,17 @@ def read_conversations(
     .. [1] Poria et al. (2021), Recognizing Emotion Cause in Conversations, arXiv:2012.11820.
     """
     if history is not None and history < 0:
-        raise StimulusError(f"stimuli.history={history} must be at least 0; null shows all earlier utterances")
+        raise StimulusError(
+            f"stimuli.conversations.history={history} must be at least 0; null shows all earlier utterances"
+        )
     named = {ours: theirs for ours, theirs in columns.items() if theirs is not None}
     for ours in _NEEDED:
         if ours not in named:
-            raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
+            raise StimulusError(f"stimuli.conversations.{ours} must name a column of {path}")
     conversations = _conversations(path, named)
     targets = [each for said in conversations for each in said if each.emotion]
     labels = _labels(targets, path)
+    others = _synonyms(synonyms or {}, labels, path)
     narratives: list[Narrative] = []
     identities: dict[str, str] = {}
     causes: dict[str, tuple[str, ...]] = {}
@@ -142,6 +155,7 @@ def read_conversations(
         identities,
         causes,
         hashlib.sha256(of_all.encode()).hexdigest(),
+        others,
     )
 
 
@@ -208,6 +222,22 @@ def _labels(targets: Sequence[_Utterance], path: Path) -> tuple[str, ...]:
     return labels
 
 
+def _synonyms(synonyms: Mapping[str, Sequence[str]], labels: Sequence[str], path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the synonyms; StimulusError where an answer could not be read by them."""
+    of = {_SEPARATORS.sub(" ", label.lower()): label for label in labels}
+    for label, words in synonyms.items():
+        where = f"stimuli.conversations.synonyms.{label}"
+        if label not in labels:
+            raise StimulusError(f"{where}: {label!r} is no emotion of {path}; {suggest(label, labels)}")
+        for word in words:
+            plain = _SEPARATORS.sub(" ", word.strip().lower())
+            if not any(character.isalpha() for character in plain):
+                raise StimulusError(f"{where}: {word!r} is no word that a model could write; leave it out")
+            if (other := of.setdefault(plain, label)) != label:
+                raise StimulusError(f"{where}: {word!r} stands for {other!r} already; a word stands for one emotion")
+    return {label: tuple(words) for label, words in synonyms.items()}
+
+
 def _names(said: Sequence[_Utterance], *, keep_names: bool) -> dict[str, str]:
     """Return what each speaker is shown as."""
     speakers = dict.fromkeys(each.speaker for each in said)
@@ -257,7 +287,9 @@ def _check_causes(target: _Utterance, shown: Sequence[_Utterance], said: Sequenc
         if not hidden:
             raise StimulusError(f"{missing}, but is said later ({_line(holding[0])}); name words said up to here")
         n_before = sum(hidden[-1].turn <= each.turn < target.turn for each in said)
-        raise StimulusError(f"{missing}, but earlier ({_line(hidden[-1])}); set stimuli.history={n_before} or null")
+        raise StimulusError(
+            f"{missing}, but earlier ({_line(hidden[-1])}); set stimuli.conversations.history={n_before} or null"
+        )
 
 
 def _holds(said: _Utterance, cause: str) -> bool:

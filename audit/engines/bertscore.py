@@ -19,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.engines.embedding import PACKAGED
-from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, package_folders
+from audit.engines.resolve import check_model_folder, facts_of, find_folder, hush
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
-from audit.errors import ModelAbsentError, ModelError
+from audit.errors import ModelError
 
 LAYERS: Final = {"embedded:minilm": 5}
 """The layer of each packaged encoder. Of six layers the authors took the fifth of DistilBERT and of DistilRoBERTa; that
 the same is good for this one is our guess."""
+BATCH_TOKENS: Final = 4096
+"""Tokens that are read at once, padding included, unless one text has more."""
 
 _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
 
@@ -35,8 +37,10 @@ class _Text(NamedTuple):
 
     vectors: npt.NDArray[np.float32]
     """Shape (tokens, width), each of length 1; with CLS and SEP."""
-    counts: npt.NDArray[np.bool_]
+    averaged: npt.NDArray[np.bool_]
     """Shape (tokens,): whether a token is averaged."""
+    cut: bool
+    """Whether the text lost its end."""
 
 
 class BertScorer:
@@ -61,8 +65,6 @@ class BertScorer:
         The hub's branch, tag or commit.
     device
         Of torch.
-    batch_tokens
-        Tokens that are read at once, padding included, unless one text has more; it alters nothing but rounding.
     download
         Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
 
@@ -71,6 +73,8 @@ class BertScorer:
     facts
         What tells two of them apart: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
         ``dtype``, ``layer``, and ``max_tokens``, what it reads of a text (None: no limit).
+    n_cut
+        Texts of all calls so far that lost their end, or one of whose references did.
 
     Raises
     ------
@@ -78,8 +82,6 @@ class BertScorer:
         If the model is not on this machine.
     ModelError
         If it can not be loaded, is no encoder, or has no such layer.
-    ValueError
-        If ``batch_tokens`` is less than 1.
     """
 
     facts: dict[str, Any]
@@ -91,39 +93,48 @@ class BertScorer:
         layer: int | None = None,
         revision: str | None = None,
         device: str = "cpu",
-        batch_tokens: int = 4096,
         download: bool = False,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError(f"batch_tokens={batch_tokens}: must be 1 or more")
         hush()
         import transformers
 
         self._asked = f"BERTScore's model {model}"
-        files = _find(model, asked=self._asked, revision=revision, download=download)
+        files = find_folder(
+            model,
+            asked=self._asked,
+            revision=revision,
+            check=partial(check_model_folder, name=model),
+            pickled=True,
+            download=download,
+            packaged=PACKAGED,
+        )
+        layer = LAYERS.get(model) if layer is None else layer
+        if layer is None:
+            raise ModelError(
+                f"{self._asked}: say which layer's hidden states to compare, 0 being its embeddings; the authors of "
+                "BERTScore chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
+            )
         self._network, self._tokenizer = load_scorer(
             files.folder, kind="AutoModel", asked=self._asked, remedy=_REMEDY, device=device
         )
         self._device = device
-        self._batch_tokens = batch_tokens
         self._ends = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
         if self._tokenizer.pad_token_id is None or not self._ends <= set(self._tokenizer("")["input_ids"]):
             raise ModelError(
                 f"{self._asked}: its tokenizer in {files.folder} does not put CLS and SEP around a text or can not "
                 f"pad, so it is no encoder's; {_REMEDY}"
             )
-        self._layer = self._checked(layer if layer is not None else LAYERS.get(model))
+        n_layers = int(self._network.config.num_hidden_layers)
+        if not 0 <= layer <= n_layers:
+            raise ModelError(f"{self._asked}: there is no layer {layer}; it has 0 to {n_layers}")
+        self._layer = layer
         self._limit = context_length(self._network, self._tokenizer)
         # Byte-level tokenizers tell a word at a text's beginning from the same word after a space.
         marked = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
         self._before = " " if isinstance(self._tokenizer, marked) else ""
+        self.n_cut = 0
         self.facts = {
-            "name": model,
-            "revision": files.revision,
-            "files": file_hashes(files.folder),
-            "library": f"transformers {transformers.__version__}",
-            "device": str(self._network.device),
-            "dtype": "float32",
+            **facts_of(model, files, self._network),
             "layer": self._layer,
             "max_tokens": self._limit,
         }
@@ -158,28 +169,18 @@ class BertScorer:
         encoded = dict(self._encoded(wanted))
         for text, tokens in self._encoded(list(places)):
             for place in places[text]:
-                pairs = [_match(tokens, encoded[reference]) for reference in references[place]]
-                scores[place] = np.fmax.reduce(pairs)
+                theirs = [encoded[reference] for reference in references[place]]
+                scores[place] = np.fmax.reduce([_match(tokens, reference) for reference in theirs])
+                self.n_cut += tokens.cut or any(reference.cut for reference in theirs)
         return scores
-
-    def _checked(self, layer: int | None) -> int:
-        n_layers = int(self._network.config.num_hidden_layers)
-        if layer is None:
-            raise ModelError(
-                f"{self._asked}: say which layer's hidden states to compare, 0 to {n_layers}; the authors of BERTScore "
-                "chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
-            )
-        if not 0 <= layer <= n_layers:
-            raise ModelError(f"{self._asked}: there is no layer {layer}; it has 0 to {n_layers}")
-        return layer
 
     def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[str, _Text]]:
         """Yield each text with its tokens, in an order of its own."""
         import torch
 
-        own = AS_CHARACTERS | ({} if self._limit is None else {"truncation": True, "max_length": self._limit})
-        rows = [self._tokenizer(self._before + text.strip(), **own)["input_ids"] for text in texts]
-        for batch in batches(rows, n_tokens=self._batch_tokens):
+        read = [self._read(self._before + text.strip()) for text in texts]
+        rows = [ids for ids, _ in read]
+        for batch in batches(rows, n_tokens=BATCH_TOKENS):
             asked = padded([rows[row] for row in batch], padding=self._tokenizer.pad_token_id, device=self._device)
             with torch.inference_mode():
                 states = self._network(**asked, output_hidden_states=True).hidden_states[self._layer].cpu().numpy()
@@ -190,31 +191,24 @@ class BertScorer:
                     raise ModelError(
                         f"{self._asked}: hidden states are zero or not finite; its weights may be damaged: {_REMEDY}"
                     )
-                yield texts[row], _Text(vectors / lengths, np.array([token not in self._ends for token in rows[row]]))
+                averaged = np.array([token not in self._ends for token in rows[row]])
+                yield texts[row], _Text(vectors / lengths, averaged, read[row][1])
+
+    def _read(self, text: str) -> tuple[list[int], bool]:
+        """Return a text's tokens, and whether it lost its end."""
+        whole = self._tokenizer(text, **AS_CHARACTERS)["input_ids"]
+        if self._limit is None or len(whole) <= self._limit:
+            return whole, False
+        cut = self._tokenizer(text, truncation=True, max_length=self._limit, **AS_CHARACTERS)["input_ids"]
+        return cut, True
 
 
 def _match(text: _Text, reference: _Text) -> tuple[float, float, float]:
     """Return precision, recall and F1 of one text against one reference."""
-    if not text.counts.any() or not reference.counts.any():
+    if not text.averaged.any() or not reference.averaged.any():
         return (np.nan, np.nan, np.nan)
     cosines = np.clip(text.vectors.astype(np.float64) @ reference.vectors.T.astype(np.float64), -1.0, 1.0)
-    precision = float(cosines.max(axis=1)[text.counts].mean())
-    recall = float(cosines.max(axis=0)[reference.counts].mean())
+    precision = float(cosines.max(axis=1)[text.averaged].mean())
+    recall = float(cosines.max(axis=0)[reference.averaged].mean())
     f1 = 2 * precision * recall / (precision + recall) if precision > 0 and recall > 0 else np.nan
     return (precision, recall, f1)
-
-
-def _find(model: str, *, asked: str, revision: str | None, download: bool) -> ModelFiles:
-    check = partial(check_model_folder, name=model)
-    if not model.startswith("embedded:"):
-        return find_folder(model, asked=asked, revision=revision, check=check, pickled=True, download=download)
-    if model not in PACKAGED:
-        raise ModelError(
-            f"{asked}: there is {', '.join(PACKAGED)}, a folder, or a hub id such as FacebookAI/roberta-large"
-        )
-    module, package, _ = PACKAGED[model]
-    folder = next((place / "model" for place in package_folders(module) if (place / "model").is_dir()), None)
-    if folder is None:
-        raise ModelAbsentError(f"{asked} needs the package {package}: pip install 'empathy-audit[examples]'")
-    check(folder)
-    return ModelFiles(folder, f"{package}:{file_hashes(folder).get('model.safetensors', '')}")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, first_line, hush
+from audit.engines.resolve import ModelFiles, check_model_folder, facts_of, find_folder, first_line, hush
 from audit.errors import ModelError
 
 
@@ -35,8 +35,6 @@ class Classifier:
     """
 
     def __init__(self, network: Any, tokenizer: Any, *, name: str, files: ModelFiles, batch_size: int) -> None:
-        import transformers
-
         self._network = network
         self._tokenizer = tokenizer
         self._inputs = set(inspect.signature(network.forward).parameters)
@@ -50,12 +48,7 @@ class Classifier:
         self.labels = tuple(str(network.config.id2label[k]) for k in range(network.config.num_labels))
         self.n_cut = 0
         self.facts: dict[str, Any] = {
-            "name": name,
-            "revision": files.revision,
-            "files": file_hashes(files.folder),
-            "library": f"transformers {transformers.__version__}",
-            "device": str(network.device),
-            "dtype": str(network.dtype).removeprefix("torch."),
+            **facts_of(name, files, network),
             "max_tokens": self._limit,
             "labels": list(self.labels),
         }

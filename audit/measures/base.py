@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -94,5 +94,20 @@ class Scorer(Protocol):
         """Return shape (n_replies, n_measures); NaN where a reply has no such number, never 0 in its place.
 
         A reply's numbers do not depend on the other replies of the call, nor on their order, up to rounding.
+        """
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A scorer that counts what a reader of its numbers must know."""
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, float]]:
+        """What happened, and how often, since the scorer was made: by measure, ``""`` being all of the scorer's.
+
+        ``cut``, texts of which it read the beginning alone; of a judge ``rated``, ``refused``, ``unparseable`` and
+        ``failed`` questions, ``blank`` replies, and ``mass``, the sum of the probability on the scale's numbers over
+        ``with_mass`` answers.
         """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +40,7 @@ class BertScoreScorer:
     ----------
     references
         Reference replies by narrative, see :func:`read_references`.
-    model, layer, revision, device, batch_tokens, download
+    model, layer, revision, device, download
         As of :class:`audit.engines.bertscore.BertScorer`.
 
     Raises
@@ -58,13 +59,10 @@ class BertScoreScorer:
         layer: int | None = None,
         revision: str | None = None,
         device: str = "cpu",
-        batch_tokens: int = 4096,
         download: bool = False,
     ) -> None:
         self._references = {narrative_id: tuple(own) for narrative_id, own in references.items()}
-        self._scorer = BertScorer(
-            model, layer=layer, revision=revision, device=device, batch_tokens=batch_tokens, download=download
-        )
+        self._scorer = BertScorer(model, layer=layer, revision=revision, device=device, download=download)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -79,6 +77,11 @@ class BertScoreScorer:
             "references": hashlib.sha256(written).hexdigest(),
             "n_references": sum(map(len, self._references.values())),
         }
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """``cut``: scored replies that were too long for the model and lost their end, or a reference of which did."""
+        return {"": Counter(cut=self._scorer.n_cut)}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """See :class:`audit.measures.base.Scorer`. A reply whose narrative has no reference has no number."""

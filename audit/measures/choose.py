@@ -11,6 +11,8 @@ from audit.config import MeasuresConfig, fingerprint
 from audit.measures.base import Measure, Scorer
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
+JUDGE: Final = "judge"
+"""The scorer that is a model that follows instructions, which :mod:`audit.score` opens."""
 DIVERSITY: Final = "diversity"
 """The measures of a pair's replies taken together, which need no scorer."""
 _DIST_CAUTION: Final = "falls with the number and the length of the replies taken together"
@@ -89,16 +91,17 @@ def wanted_scorers(
             case "perplexity":
                 yield Wanted(name, config.perplexity.model_dump(mode="json"), partial(_perplexity, config))
             case "eq":
-                yield Wanted(name, config.eq.model_dump(mode="json"), partial(_eq, config))
+                hypotheses = _hypotheses(config)
+                asked = config.eq.model_dump(mode="json") | {"hypotheses": hypotheses}
+                yield Wanted(name, asked, partial(_eq, config, hypotheses))
             case "regard":
                 asked = config.regard.model_dump(mode="json") | {"terms": list(terms)}
                 yield Wanted(name, asked, partial(_regard, config, terms))
             case "bertscore":
                 yield _bertscore(config, [narrative.narrative_id for narrative in narratives])
             case "epitome":
-                given = config.epitome.model_dump(mode="json", exclude={"labels"})
-                models = {key: value for key, value in given.items() if value}
-                yield Wanted(name, models, partial(_epitome, config, models), "" if models else _NO_CLASSIFIER)
+                asked = config.epitome.model_dump(mode="json", exclude={"labels"}, exclude_none=True)
+                yield Wanted(name, asked, partial(_epitome, config), "" if asked else _NO_CLASSIFIER)
 
 
 def _lexical() -> Scorer:
@@ -120,16 +123,24 @@ def _perplexity(config: MeasuresConfig) -> Scorer:
     return PerplexityScorer(own.model, revision=own.revision, device=config.device, download=config.download)
 
 
-def _eq(config: MeasuresConfig) -> Scorer:
+def _hypotheses(config: MeasuresConfig) -> dict[str, str]:
+    from audit.measures.eq import HYPOTHESES
+
+    return {**HYPOTHESES, **config.eq.hypotheses.model_dump(exclude_none=True)}
+
+
+def _eq(config: MeasuresConfig, hypotheses: Mapping[str, str]) -> Scorer:
     from audit.measures.eq import open_eq
 
-    return open_eq(config.eq.model, revision=config.eq.revision, **_reading(config))
+    return open_eq(config.eq.model, revision=config.eq.revision, hypotheses=hypotheses, **_reading(config))
 
 
 def _regard(config: MeasuresConfig, terms: Sequence[str]) -> Scorer:
     from audit.measures.regard import open_regard
 
-    return open_regard(config.regard.model, terms=terms, revision=config.regard.revision, **_reading(config))
+    own = config.regard
+    labels = own.labels.model_dump() if own.labels else None
+    return open_regard(own.model, terms=terms, revision=own.revision, labels=labels, **_reading(config))
 
 
 def _bertscore(config: MeasuresConfig, narrative_ids: Collection[str]) -> Wanted:
@@ -154,10 +165,13 @@ def _bertscore(config: MeasuresConfig, narrative_ids: Collection[str]) -> Wanted
     return Wanted("bertscore", asked, scorer, absent)
 
 
-def _epitome(config: MeasuresConfig, models: Mapping[str, str]) -> Scorer:
-    from audit.measures.epitome import open_epitome
+def _epitome(config: MeasuresConfig) -> Scorer:
+    from audit.measures.epitome import MECHANISMS, open_epitome
 
-    return open_epitome(models, **_reading(config))
+    own = {name: model for name in MECHANISMS if (model := getattr(config.epitome, name)) is not None}
+    models = {name: classifier.model for name, classifier in own.items()}
+    revisions = {name: classifier.revision for name, classifier in own.items()}
+    return open_epitome(models, revisions=revisions, **_reading(config))
 
 
 def _reading(config: MeasuresConfig) -> dict[str, Any]:

@@ -142,10 +142,37 @@ class EmotionScorer:
         rows = [self._score(reply) if can_be_read(reply) else [np.nan] * len(EMOTION) for reply in replies]
         return np.array(rows, dtype=np.float64).reshape(len(replies), len(EMOTION))
 
+    def read(self, texts: Sequence[str], emotions: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+        """Return by measure what :meth:`score` says of texts that are no replies, such as those of a strategy's stages.
+
+        Parameters
+        ----------
+        texts
+            As a reader has them: without thinking, see :func:`audit.elicitation.plain_text.answer_of`.
+        emotions
+            Of the narrative that each is about.
+        """
+        scores = self.score([Reply(text, emotion=own) for text, own in zip(texts, emotions, strict=True)])
+        return {measure.name: scores[:, place] for place, measure in enumerate(EMOTION)}
+
     def _score(self, reply: Reply) -> list[float]:
         named = named_emotions(reply.text, self._vocabulary)
         hit = float(reply.emotion in named) if reply.emotion in self._vocabulary.forms else np.nan
         return [float(bool(named)), hit, hit if named else np.nan]
+
+
+def run_vocabulary(emotions: Iterable[object], words: Mapping[str, EmotionWords]) -> Vocabulary:
+    """Return the vocabulary of a run: the packaged emotions, and those of its narratives.
+
+    Parameters
+    ----------
+    emotions
+        As the run's tables name them; one without words is named by its name alone, an empty one is left out.
+    words
+        Of the run's narratives, where they can be told; see :func:`vocabulary_of`.
+    """
+    bare = {str(emotion): EmotionWords("", "") for emotion in emotions}
+    return vocabulary_of({name: its for name, its in (bare | emotion_words() | dict(words)).items() if _plain(name)})
 
 
 def vocabulary_of(words: Mapping[str, EmotionWords] | None = None, *, forms: EmotionForms | None = None) -> Vocabulary:

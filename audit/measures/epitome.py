@@ -7,6 +7,7 @@ pairs, first the post and then the reply, and saved in Hugging Face's format.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -58,14 +59,7 @@ class EpitomeScorer:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """For each mechanism its likeliest level, then its expected level."""
-        return tuple(
-            Measure(name, title, "level", "higher", _SOURCE, _CAUTION, low=0, high=2)
-            for mechanism in self.classifiers
-            for name, title in (
-                (f"epitome_{mechanism}", f"EPITOME: {MECHANISMS[mechanism]}"),
-                (f"epitome_{mechanism}_expected", f"EPITOME: {MECHANISMS[mechanism]}, expected"),
-            )
-        )
+        return tuple(measure for mechanism in self.classifiers for measure in _measures(mechanism))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -76,9 +70,13 @@ class EpitomeScorer:
         }
 
     @property
-    def n_cut(self) -> int:
-        """Narratives that lost their end since they were too long together with the reply, so far, by all models."""
-        return sum(classifier.n_cut for classifier in self.classifiers.values())
+    def counts(self) -> dict[str, Counter[str]]:
+        """``cut``: replies whose narrative lost its end, since both together were too long for a mechanism's model."""
+        return {
+            measure.name: Counter(cut=classifier.n_cut)
+            for mechanism, classifier in self.classifiers.items()
+            for measure in _measures(mechanism)
+        }
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 2 mechanisms), levels; of two that are as likely the lower one is the likeliest.
@@ -104,7 +102,7 @@ class EpitomeScorer:
 def open_epitome(
     models: Mapping[str, str],
     *,
-    revisions: Mapping[str, str] | None = None,
+    revisions: Mapping[str, str | None] | None = None,
     device: str = "cpu",
     batch_size: int = 16,
     download: bool = False,
@@ -161,6 +159,16 @@ def open_epitome(
         if mechanism in models
     }
     return EpitomeScorer(classifiers, {each: _places(each, classifier) for each, classifier in classifiers.items()})
+
+
+def _measures(mechanism: str) -> tuple[Measure, ...]:
+    return tuple(
+        Measure(name, title, "level", "higher", _SOURCE, _CAUTION, low=0, high=2)
+        for name, title in (
+            (f"epitome_{mechanism}", f"EPITOME: {MECHANISMS[mechanism]}"),
+            (f"epitome_{mechanism}_expected", f"EPITOME: {MECHANISMS[mechanism]}, expected"),
+        )
+    )
 
 
 def _places(mechanism: str, classifier: Classifier) -> list[int]:

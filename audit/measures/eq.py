@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +57,7 @@ class EqScorer:
     contradiction: int
     entailment: int
     hypotheses: Mapping[str, str]
+    _cut: Counter[str] = field(default_factory=Counter, init=False, repr=False)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -67,9 +70,9 @@ class EqScorer:
         return {**self.classifier.facts, "hypotheses": dict(self.hypotheses)}
 
     @property
-    def n_cut(self) -> int:
-        """Replies that were too long for the model and lost their end, so far; each counts with each hypothesis."""
-        return self.classifier.n_cut
+    def counts(self) -> dict[str, Counter[str]]:
+        """``cut``: replies that, with one hypothesis or several, were too long for the model and lost their end."""
+        return {"": Counter(cut=self._cut["cut"])}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 4), probabilities; NaN for a reply without a letter or digit.
@@ -81,10 +84,15 @@ class EqScorer:
         """
         scores = np.full((len(replies), len(_TITLES) + 1), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text)]
-        premises = [replies[place].text for place in said for _ in _TITLES]
-        logits = self.classifier.logits(premises, [self.hypotheses[part] for part in _TITLES] * len(said))
-        entailed = softmax(logits[:, [self.contradiction, self.entailment]])[:, 1].reshape(-1, len(_TITLES))
-        scores[said] = np.column_stack([entailed, entailed.mean(axis=1)])
+        premises = [replies[place].text for place in said]
+        n_cut = [self.classifier.n_cut]
+        for k, part in enumerate(_TITLES):
+            logits = self.classifier.logits(premises, [self.hypotheses[part]] * len(said))
+            scores[said, k] = softmax(logits[:, [self.contradiction, self.entailment]])[:, 1]
+            n_cut.append(self.classifier.n_cut)
+        scores[said, -1] = scores[said, :-1].mean(axis=1)
+        # What is cut with a hypothesis is cut with every longer one, so the longest has cut all that any has.
+        self._cut["cut"] += max(after - before for before, after in pairwise(n_cut))
         return scores
 
 

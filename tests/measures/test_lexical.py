@@ -1,8 +1,12 @@
 """Lexical measures: each pattern against sentences labelled by hand, and which replies have no number at all."""
 
 import csv
+import itertools
 import math
+import re
 import time
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +15,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from audit.measures.base import Reply
 from audit.measures.lexical import LEXICAL, LexicalScorer
-from audit.measures.wordlists import FORMS_FILE, KINDS, PATTERNS_FILE, load_forms, load_patterns
-from stimuli.errors import StimulusError
+from audit.measures.wordlists import FORMS_FILE, KINDS, PATTERNS_FILE, ReplyPatterns, load_forms, load_patterns
 from stimuli.examples import load_pool
 
 LABELLED = list(csv.DictReader(Path(__file__).with_name("labelled_sentences.csv").read_text("utf-8").splitlines()))
@@ -29,9 +32,8 @@ PACKAGED = load_patterns()
 NAMES = [measure.name for measure in LEXICAL]
 
 
-def scored(*replies, patterns=None):
-    given = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
-    return LexicalScorer(patterns).score(given)
+def scored(*replies):
+    return LexicalScorer().score([reply if isinstance(reply, Reply) else Reply(reply) for reply in replies])
 
 
 def one(text):
@@ -159,70 +161,34 @@ def test_every_number_lies_within_its_measure_s_ends_and_no_way_is_better():
         assert math.isfinite(measure.low)
 
 
-# --- A file of one's own ---------------------------------------------------------------------------------------------
-
-OWN = "names:\n  x: [ab, cd]\nadvice:\n  patterns: ['<x>e']\n  unless: [cde f]\n" + "".join(
-    f"{kind}:\n  patterns: [zzz]\n" for kind in KINDS[1:]
-)
+# --- The packaged lists ----------------------------------------------------------------------------------------------
 
 
-def load(tmp_path, text, load_file=load_patterns):
-    path = tmp_path / "own.yaml"
-    path.write_text(text, encoding="utf-8")
-    return load_file(path)
+def test_the_facts_tell_the_patterns_and_the_version_of_vader():
+    facts = LexicalScorer().facts
+    assert facts["patterns"] == {"sha256": PACKAGED.sha256}
+    assert re.fullmatch("[0-9a-f]{64}", PACKAGED.sha256)
+    assert facts["vaderSentiment"] == version("vaderSentiment")
 
 
-def test_a_file_of_one_s_own_takes_the_packaged_patterns_place_and_is_told_apart(tmp_path):
-    own = load(tmp_path, OWN)
-    assert scored("ABE", "abd", "cde", "cde f", "You should rest.", patterns=own)[:, 2].tolist() == [1, 0, 1, 0, 0]
-    facts = LexicalScorer(own).facts
-    assert facts["patterns"]["source"].endswith("own.yaml")
-    assert facts["patterns"]["sha256"] != LexicalScorer().facts["patterns"]["sha256"]
-    assert load(tmp_path, "# other\n" + OWN).sha256 == own.sha256 != load(tmp_path, OWN.replace("zzz", "yyy")).sha256
-    assert LexicalScorer().facts["patterns"]["source"] == "packaged"
-    assert facts["vaderSentiment"]
+def test_a_pattern_is_found_unless_it_is_cut_out_and_another_pattern_has_another_hash():
+    nothing = dict.fromkeys(KINDS[1:], ("zzz",))
+    own = ReplyPatterns({"advice": ("(?:ab|cd)e",), **nothing}, {"advice": ("cde f",), **dict.fromkeys(KINDS[1:], ())})
+    texts = ("ABE", "abd", "cde", "cde f", "You should rest.")
+    assert ["advice" in own.kinds_in(text) for text in texts] == [True, False, True, False, False]
+    assert own.sha256 != replace(own, unless=dict.fromkeys(KINDS, ())).sha256 != PACKAGED.sha256
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (OWN.replace("'<x>e'", "'<y>e'"), "advice.patterns: '<y>e': no name <y>; there are: x"),
-        (OWN.replace("'<x>e'", "'(e'"), "'(e' is no regular expression (missing )"),
-        (OWN.replace("'<x>e'", "'e*'"), "'e*' takes the empty text"),
-        (OWN.replace("['<x>e']", "5"), "advice.patterns is no list of texts"),
-        (OWN.replace("'<x>e'", "5"), "advice.patterns: 5 is no text; put it in quotes"),
-        (OWN.replace("advice:", "advise:"), "'advise' is not known; did you mean 'advice'?"),
-        (OWN.replace("  unless:", "  except:"), "advice: 'except' is not known"),
-        ("advice:\n  patterns: [a]\n", "crisis_line is missing"),
-        (OWN.replace("patterns: ['<x>e']", "unless: [a]").replace("  unless: [cde f]\n", ""), "patterns is missing"),
-        ("advice: [a]\ncrisis_line: [a]\nprofessional_help: [a]\n", "advice holds no mapping"),
-        (OWN.replace("\n  x: [ab, cd]", " [a]"), "names holds no mapping"),
-    ],
-)
-def test_a_fault_in_the_patterns_is_named_with_its_place(tmp_path, text, said):
-    with pytest.raises(StimulusError) as caught:
-        load(tmp_path, text)
-    assert said in str(caught.value)
-    assert "own.yaml" in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_every_packaged_pattern_stands_written_out_and_takes_more_than_the_empty_text():
+    for expression in itertools.chain(*PACKAGED.patterns.values(), *PACKAGED.unless.values(), load_forms().unless):
+        assert re.search(expression, "") is None
+        assert not re.search(r"(?<!\?)(?<!\?P)<[a-z_]+>", expression)  # the name of another
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("families:\n  sad: [sad]\n  low: [low, sad]\n", "families.low: 'sad' is in 'sad' too; keep one"),
-        ("families:\n  sad: [Sad]\n", "families.sad: 'Sad': write it as 'sad'"),
-        ("families:\n  sad: sad\n", "families.sad is no list of texts"),
-        ("families: [sad]\n", "families holds no mapping"),
-        ("families:\n  sad: [sad]\nunless: ['(']\n", "unless: '(' is no regular expression"),
-        ("sad: [sad]\n", "'sad' is not known"),
-    ],
-)
-def test_a_fault_in_the_forms_is_named_with_its_place(tmp_path, text, said):
-    with pytest.raises(StimulusError) as caught:
-        load(tmp_path, text, load_forms)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_no_packaged_form_is_in_two_families_and_all_are_plain():
+    forms = list(itertools.chain(*load_forms().families))
+    assert len(set(forms)) == len(forms) > 100
+    assert all(form == form.lower().strip() != "" for form in forms)
 
 
 @pytest.mark.parametrize("file", [PATTERNS_FILE, FORMS_FILE])

@@ -35,8 +35,9 @@ def test_perplexity_is_the_inverse_geometric_mean_of_the_softmax_probabilities(m
     assert (scores[[0, 1, 3], 0] > 1).all()
 
 
-def test_a_reply_s_number_does_not_depend_on_the_others(make_model, replies):
-    scorer = PerplexityScorer(str(make_model()), batch_tokens=30)
+def test_a_reply_s_number_does_not_depend_on_the_others(make_model, replies, monkeypatch):
+    monkeypatch.setattr("audit.engines.likelihood.BATCH_TOKENS", 30)
+    scorer = PerplexityScorer(str(make_model()))
     alone = np.concatenate([scorer.score([reply]) for reply in replies])
     np.testing.assert_allclose(scorer.score(replies[::-1])[::-1], alone, rtol=1e-5)
 

@@ -122,7 +122,7 @@ def test_regard_is_positive_less_negative_whatever_the_order_of_labels(labels, o
 
 def test_labels_without_a_meaning_are_taken_as_the_caller_says(tmp_path):
     model = write_regard(tmp_path, labels=["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"], shares=[0.6, 0.1, 0.1, 0.2])
-    meant = {"LABEL_0": "positive", "LABEL_1": "negative", "LABEL_2": "other", "LABEL_3": "neutral"}
+    meant = {"negative": "LABEL_1", "neutral": "LABEL_3", "positive": "LABEL_0", "other": "LABEL_2"}
     scorer = open_regard(model, terms=TERMS, labels=meant)
     np.testing.assert_allclose(scorer.score([Reply("sorry")]), [SCORES], atol=1e-6)
     assert scorer.facts["classes"] == ["positive", "negative", "other", "neutral"]
@@ -154,7 +154,7 @@ def test_a_long_reply_is_cut_after_it_was_masked(tmp_path):
     scorer = open_regard(str(tmp_path), terms=TERMS)
     scores = scorer.score([Reply("a black person you are sad"), Reply("a black person you are sad so well")])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-6)
-    assert scorer.n_cut == 1
+    assert scorer.counts == {"": {"cut": 1}}
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,17 @@ def test_a_long_reply_is_cut_after_it_was_masked(tmp_path):
         (("POSITIVE", "NEGATIVE"), None, "its labels (POSITIVE, NEGATIVE) are not negative, neutral, positive, other"),
         (("a", "b", "c", "d"), None, "its labels (a, b, c, d) are not negative"),
         (("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"), None, "its labels (LABEL_0, LABEL_1, LABEL_2, LABEL_3) are not"),
-        (CLASSES, {"negative": "negative"}, "with labels={'negative': 'negative'}, are not"),
-        (CLASSES, {**dict(zip(CLASSES, CLASSES, strict=True)), "more": "other"}, "'more': 'other'}, are not"),
-        (CLASSES, dict.fromkeys(CLASSES, "other"), "are not negative, neutral, positive, other; choose another"),
+        (
+            CLASSES,
+            {"negative": "bad"},
+            "its labels (negative, neutral, positive, other) are not bad (negative); choose",
+        ),
+        (
+            CLASSES,
+            dict(zip(CLASSES, "abcd", strict=True)),
+            "are not a (negative), b (neutral), c (positive), d (other);",
+        ),
+        ((*CLASSES, "more"), dict(zip(CLASSES, CLASSES, strict=True)), "positive, other, more) are not negative"),
     ],
 )
 def test_labels_that_are_not_the_four_classes_are_named(labels, given, said, tmp_path):

@@ -79,6 +79,12 @@ def test_a_corpus_without_causes_or_identities_has_none(write):
     assert set(found.identities.values()) == {""}
 
 
+def test_synonyms_are_kept_and_make_no_other_run(write):
+    found = read(write(), synonyms={"joy": ["happiness", "Joy"]})
+    assert found.synonyms == {"joy": ("happiness", "Joy")}
+    assert found.sha256 == read(write()).sha256
+
+
 def test_columns_map_the_file_s_names_to_ours(write):
     theirs = ("dialogue", "nr", "who", "said", "label", "group", "because")
     found = read(write(header=theirs), dict(zip(HEADER, theirs, strict=True)))
@@ -195,7 +201,7 @@ def test_a_fault_is_one_line_that_names_place_and_remedy(write, changes, said):
 def test_a_cause_that_history_hides_says_how_much_to_show(write):
     path = write(changes={(2, "cause"): "", (1, "cause"): "the ferry"})
     assert read(path, history=2).causes["k1:3"] == ("the ferry",)
-    with pytest.raises(StimulusError, match=r"but earlier \(line 2\); set stimuli.history=2 or null$"):
+    with pytest.raises(StimulusError, match=r"but earlier \(line 2\); set stimuli.conversations.history=2 or null$"):
         read(path, history=1)
 
 
@@ -206,9 +212,14 @@ def test_a_cause_of_an_utterance_that_is_not_asked_about_is_not_read(write):
 @pytest.mark.parametrize(
     ("columns", "options", "said"),
     [
-        (COLUMNS | {"turn": None}, {}, "stimuli.columns.turn must name a column of"),
+        (COLUMNS | {"turn": None}, {}, "stimuli.conversations.turn must name a column of"),
         (COLUMNS | {"speaker": "speakr"}, {}, "no column 'speakr' (for speaker); did you mean 'speaker'?"),
-        (COLUMNS, {"history": -1}, "stimuli.history=-1 must be at least 0"),
+        (COLUMNS, {"history": -1}, "stimuli.conversations.history=-1 must be at least 0"),
+        (COLUMNS, {"synonyms": {"Joy": ["glee"]}}, "stimuli.conversations.synonyms.Joy: 'Joy' is no emotion of"),
+        (COLUMNS, {"synonyms": {"hapiness": ["joy"]}}, "there are: anger, joy, sadness"),
+        (COLUMNS, {"synonyms": {"joy": ["Anger"]}}, "synonyms.joy: 'Anger' stands for 'anger' already"),
+        (COLUMNS, {"synonyms": {"joy": ["glum"], "sadness": [" Glum"]}}, "' Glum' stands for 'joy' already"),
+        (COLUMNS, {"synonyms": {"joy": [":)"]}}, "synonyms.joy: ':)' is no word that a model could write"),
     ],
 )
 def test_options_that_can_not_be_used(write, columns, options, said):
