@@ -97,9 +97,11 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
         return None
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with an utterance a row")
-    columns = stimuli.conversations.model_dump(exclude={"history", "keep_names"})
+    columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
-    found = read_conversations(stimuli.path, columns, history=own.history, keep_names=own.keep_names)
+    found = read_conversations(
+        stimuli.path, columns, history=own.history, keep_names=own.keep_names, synonyms=own.synonyms
+    )
     if isinstance(task, RecognitionTask) and task.kind == "cause" and not found.causes:
         raise ConfigError("task=cause needs a column of causes: stimuli.conversations.cause=COLUMN")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -60,9 +61,45 @@ def test_emotions_are_recognised_by_perceiver_experiencer_and_the_speakers_own_i
     assert "anger, joy or sadness" in manifest["example_prompt"]["system"]
     assert "Person B: " in manifest["example_prompt"]["user"]
     assert "Bob" not in json.dumps(manifest["example_prompt"])
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run" / "tables").iterdir()}
     corpus.rename(tmp_path / "elsewhere.csv")
     assert audit("report", "run") == 0
-    assert "corpus of conversations could not be read again" in (tmp_path / "run" / "report.html").read_text()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run" / "tables").iterdir()} == before
+    (tmp_path / "run" / "corpus.json").unlink()
+    assert audit("report", "run") == 0
+    assert "The run folder has no corpus.json" in (tmp_path / "run" / "report.html").read_text()
+    (tmp_path / "run" / "corpus.json").write_text("[]")
+    assert audit("report", "run") == 2
+
+
+def test_synonyms_are_read_as_their_label_and_are_no_other_run(audit, make_model, corpus, tmp_path):
+    given = overrides(make_model(says="rage"), corpus, "run", "task=emotion")
+    assert audit("run", *given) == 0
+    assert tables_of(tmp_path / "run")["recognition"]["unreadable"].eq(1).all()
+    assert audit("run", *given, "stimuli.conversations.synonyms={anger: [rage, fury]}") == 0
+    tables = tables_of(tmp_path / "run")
+    assert tables["recognition"]["unreadable"].eq(0).all()
+    assert tables["measures"].set_index("measure").loc["recognised", "mean"] == pytest.approx(1 / 3)
+
+
+def test_utterances_of_a_conversation_are_not_taken_for_independent(audit, make_model, corpus, tmp_path):
+    said = pd.read_csv(corpus)
+    said["conversation_id"] = said["conversation_id"].str[1:].astype(int) // 2
+    said["turn"] = range(len(said))
+    said["speaker"] += said["turn"].astype(str)
+    said.to_csv(corpus, index=False)
+    assert audit("run", *overrides(make_model(says="anger"), corpus, "run", "task=emotion")) == 0
+    with RunFolder(tmp_path / "run") as folder:
+        scores = folder.read_scores()
+        scores["value"] = np.random.default_rng(1).random(len(scores))  # in place of answers that are all the same
+        for number, own in scores.groupby(scores["prompt_index"] // 64):
+            folder.write_scores("recognition", number, own, {})
+    assert audit("report", "run") == 0
+    gaps = tables_of(tmp_path / "run")["measure_gaps"].set_index(["measure", "estimator", "scope"])
+    row = gaps.loc[("recognised", "contrast", "narratives")]
+    assert (row["n_narratives"], row["df"]) == (6, 2)
+    assert row["note"] == "over 3 conversations: utterances of one are not independent"
+    assert "Each δ comes from 3 conversations" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp_path):
@@ -72,6 +109,12 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
     assert measures.loc["cause_em", "mean"] == 0
     # of "I got (the) job", without the article: precision 1, recall 2/3
     assert measures.loc["cause_f1", "mean"] == pytest.approx(0.8)
+    causes = tables_of(tmp_path / "run")["recognition_causes"].set_index(["by", "level"])
+    assert causes.loc[("all", "all"), ["exact", "f1", "f1_marked"]].tolist() == pytest.approx([0, 0.8, 0.8])
+    assert causes.loc[("all", "all"), ["n", "n_marked", "n_unmarked", "n_conversations"]].tolist() == [32, 32, 0, 2]
+    assert {"Hindu", "Muslim"} == set(causes.loc["speaker"].index)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "How well causes are found" in page
 
 
 @pytest.mark.parametrize(
@@ -84,6 +127,7 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
         (["task=cause"], "needs a column of causes: stimuli.conversations.cause=COLUMN"),
         (["task=emotion", "stimuli.path=null"], "stimuli=conversations needs stimuli.path"),
         (["task=emotion", "stimuli.conversations.speaker=whom"], "no column 'whom' (for speaker)"),
+        (["task=emotion", "stimuli.conversations.synonyms={happy: [glad]}"], "'happy' is no emotion of"),
     ],
 )
 def test_what_can_not_be_asked_is_said_before_the_model_is_loaded(more, said, audit, corpus, capsys):

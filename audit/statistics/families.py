@@ -6,7 +6,7 @@ test can not tell small p apart, which a family needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
@@ -25,6 +25,8 @@ from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.ratings import FloatArray
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
+Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
+"""From an estimate, with a contrast for each narrative of the cube, to one of another uncertainty and what to note."""
 
 
 _FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
@@ -45,7 +47,12 @@ class _Member:
 
 
 def family_rows(
-    cube: NarrativeCube, *, confidence: float, valence: Mapping[str, str], clusters: Mapping[str, str]
+    cube: NarrativeCube,
+    *,
+    confidence: float,
+    valence: Mapping[str, str],
+    clusters: Mapping[str, str],
+    over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Estimate every family of contrasts beneath δ.
 
@@ -59,6 +66,8 @@ def family_rows(
         Emotion → its valence, such as ``positive``; narratives of other emotions are in no valence.
     clusters
         Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
+    over
+        Gives an estimate another uncertainty, where narratives are not independent.
 
     Yields
     ------
@@ -98,14 +107,14 @@ def family_rows(
     """
     compared = cube.without_baselines()
     if _groups_are_in_groups(compared):
-        yield from _pair_families(compared, clusters, confidence=confidence)
+        yield from _pair_families(compared, clusters, confidence=confidence, over=over)
     for family, labels in (("emotion", cube.emotions), ("valence", [valence.get(name, "") for name in cube.emotions])):
-        yield from _rows(cube, family, _of_narratives(compared, labels, confidence=confidence))
+        yield from _rows(cube, family, _of_narratives(compared, labels, confidence=confidence), over=over)
     if (compared.n_shared != compared.in_group).any():
         degrees = _levels(compared, compared.n_shared, confidence=confidence)
-        yield from _rows(cube, "degree", {(str(d), ""): member for d, member in enumerate(degrees, start=1)})
+        yield from _rows(cube, "degree", {(str(d), ""): member for d, member in enumerate(degrees, start=1)}, over=over)
     if _UNSPECIFIED in cube.perceiver_groups:
-        yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence))
+        yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence), over=over)
 
 
 def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
@@ -136,9 +145,16 @@ def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
 
 
 def _rows(
-    cube: NarrativeCube, family: str, members: Mapping[tuple[str, str], _Member], *, method: Method = "Holm"
+    cube: NarrativeCube,
+    family: str,
+    members: Mapping[tuple[str, str], _Member],
+    *,
+    method: Method = "Holm",
+    over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Rows of one family; ``members`` by name and partner."""
+    if over is not None:
+        members = {key: _over(member, over) for key, member in members.items()}
     nothing = dict.fromkeys(_FIELDS, float("nan")) | {"n_narratives": 0, "n_ratings": 0}
     fields = [
         {field: getattr(member.estimate, field) for field in _FIELDS} if member.estimate else nothing
@@ -163,6 +179,13 @@ def _rows(
         yield {column: row[column] for column in FAMILIES}
 
 
+def _over(member: _Member, over: Over) -> _Member:
+    if member.estimate is None or member.estimate.not_estimable:
+        return member
+    estimate, note = over(member.estimate)
+    return replace(member, estimate=estimate, note="; ".join(filter(None, (member.note, note))))
+
+
 def _groups_are_in_groups(compared: NarrativeCube) -> bool:
     """Whether both sides have the same groups, and in-group is being of the same group."""
     perceiver_groups, experiencer_groups = (
@@ -173,7 +196,7 @@ def _groups_are_in_groups(compared: NarrativeCube) -> bool:
 
 
 def _pair_families(
-    compared: NarrativeCube, clusters: Mapping[str, str], *, confidence: float
+    compared: NarrativeCube, clusters: Mapping[str, str], *, confidence: float, over: Over | None
 ) -> Iterator[dict[str, Any]]:
     """Rows of the families that are made of the gaps of two groups."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
@@ -194,9 +217,9 @@ def _pair_families(
     members = _estimate(compared.y, np.concatenate([weights, of_group]), confidence=confidence)
     names = [(groups[a], groups[b]) for a, b in pairs]
     yield from _rows(
-        compared, "pair", dict(zip(names, members[: len(pairs)], strict=True)), method="Benjamini–Hochberg"
+        compared, "pair", dict(zip(names, members[: len(pairs)], strict=True)), method="Benjamini–Hochberg", over=over
     )
-    yield from _rows(compared, "group", _named(groups, members[len(pairs) :]))
+    yield from _rows(compared, "group", _named(groups, members[len(pairs) :]), over=over)
 
     cluster_of = [clusters.get(group, "") for group in groups]
     known = [cluster for cluster in dict.fromkeys(cluster_of) if cluster and set(cluster_of) != {cluster}]
@@ -205,7 +228,7 @@ def _pair_families(
         if known:
             of_cluster = [against_others([own == cluster for own in cluster_of]) for cluster in known]
             members += _estimate(compared.y, np.stack(of_cluster), confidence=confidence)
-        yield from _rows(compared, "cluster", _named(["same cluster", "same group", *known], members))
+        yield from _rows(compared, "cluster", _named(["same cluster", "same group", *known], members), over=over)
 
 
 def _differences(labels: Sequence[str], groups: Sequence[str], pairs: npt.NDArray[np.int64]) -> FloatArray:
@@ -273,7 +296,8 @@ def _of_narratives(
     names = [name for name in dict.fromkeys(labels) if name]
     members = {}
     for name in names if len(names) > 1 else ():
-        part = compared.of_narratives(np.array([label == name for label in labels]))
+        chosen = np.array([label == name for label in labels])
+        part = compared.of_narratives(chosen)
         try:
             headline = headline_gap(part, confidence=confidence)
         except NotEstimableError as error:
@@ -283,7 +307,10 @@ def _of_narratives(
         if not headline.converged:
             note = "the mixed model's optimum could not be confirmed"
         n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
-        members[name, ""] = _Member(headline.estimate, n_pairs, headline.estimator, note)
+        by_narrative = np.full(len(labels), np.nan)
+        by_narrative[chosen] = headline.estimate.by_narrative
+        estimate = replace(headline.estimate, by_narrative=by_narrative)
+        members[name, ""] = _Member(estimate, n_pairs, headline.estimator, note)
     return members
 
 

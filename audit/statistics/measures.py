@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -16,8 +17,14 @@ from audit.schema import Status
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled
 from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.conversations import (
+    conversations_of,
+    gaps_over_conversations,
+    noted_over_conversations,
+    told_apart_by,
+)
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
-from audit.statistics.families import adjust_p, family_rows
+from audit.statistics.families import Over, adjust_p, family_rows
 from audit.statistics.headline import Headline
 from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
@@ -29,6 +36,10 @@ Corpus: TypeAlias = Callable[[Sequence[str]], tuple[float, FloatArray]]
 
 _ESTIMATORS: Final = ("contrast", "mixed")
 _JACKKNIFE: Final = "jackknife"
+_PEOPLE: Final = "people_"
+"""What the names of people's questions begin with."""
+_NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
+_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p")
 _RENAMED: Final = {"delta_points": "delta", "n_ratings": "n_replies"}
 _ROUNDING: Final = 1e-12
 """Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
@@ -52,6 +63,7 @@ def measure_tables(
     settings: Settings,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
+    conversation_of: Callable[[str], str] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Estimate the gap of each measure in each dimension.
 
@@ -67,6 +79,8 @@ def measure_tables(
         How, as of ratings; the margin and what plans a study are in points, and not used.
     valence, clusters
         As for :func:`~audit.statistics.analysis.analyse`.
+    conversation_of
+        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
 
     Returns
     -------
@@ -89,6 +103,11 @@ def measure_tables(
     Tukey's own N·δ − (N − 1)·δ₋ₙ would shift it to what an endless corpus has, of which a share of distinct words says
     nothing.
 
+    Utterances of a conversation are not independent. Where there are fewer conversations than narratives, se, df,
+    interval and p of a gap, and of the contrasts beneath it, are those of
+    :func:`~audit.statistics.conversations.over_conversations`. The number of a corpus has none then: what leaving a
+    conversation out does to it is no sum of what leaving its utterances out does.
+
     References
     ----------
     .. [1] Tukey (1958), Bias and confidence in not quite large samples, Annals of Mathematical Statistics 29, 614.
@@ -100,9 +119,13 @@ def measure_tables(
     for measure in measured:
         gap: list[dict[str, Any]] = []
         labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
+        found_of: list[tuple[NarrativeCube, Estimates]] = []
+        dependent = False
         values = _finite(measure.values) if measure.values is not None else _any_text(replies)
         for dimension, variant, part in split_ratings(_with_numbers(asked, replies, values)):
             cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+            units = conversations_of(cube.narrative_ids, conversation_of)
+            dependent |= bool(units)
             if measure.corpus is not None:
                 made, cells = _corpus_gap(cube, replies, measure.corpus, confidence=settings.confidence)
                 gap.append(_corpus_row(cube, made))
@@ -111,6 +134,7 @@ def measure_tables(
                 found = Estimates.of(cube, seed=seed, settings=settings, published=False)
                 gap += _reply_rows(cube, found, _n_numberless(replies, part), confidence=settings.confidence)
                 estimate = found.headline.estimate if isinstance(found.headline, Headline) else None
+                found_of.append((cube, found))
                 cells = cell_table(part).rename(columns={"n_rated": "n_scored"})
                 rows["measure_families"] += (
                     _in_unit(row, measure.name)
@@ -119,16 +143,21 @@ def measure_tables(
                         confidence=settings.confidence,
                         valence=valence or {},
                         clusters=(clusters or {}).get(dimension, {}),
+                        over=_over(units, confidence=settings.confidence) if units else None,
                     )
                 )
             frames.append(cells.assign(measure=measure.name))
             if estimate is not None:
                 labelled[dimension].append(Labelled(variant, estimate, cube.narrative_ids, (0.0, 1.0)))
-        overall = list(overall_rows(gap, labelled, confidence=settings.confidence))
-        if measure.corpus is not None:
-            overall = [row | {"estimator": _JACKKNIFE} for row in overall]
+        overall = overall_rows(gap, labelled, confidence=settings.confidence)
+        gap += [row | {"estimator": _JACKKNIFE} if measure.corpus is not None else row for row in overall]
+        if dependent and conversation_of is not None:
+            if measure.corpus is not None:
+                gap = [_without_interval(row) for row in gap]
+            else:
+                gap = gaps_over_conversations(gap, found_of, labelled, conversation_of, seed=seed, settings=settings)
         sd = float("nan") if measure.corpus is not None else _sd(values)
-        rows["measure_gaps"] += (_in_unit(row, measure.name) | _standardised(row, sd) for row in [*gap, *overall])
+        rows["measure_gaps"] += (_in_unit(row, measure.name) | _standardised(row, sd) for row in gap)
     _adjust(rows["measure_gaps"])
     frames = [frame for frame in frames if len(frame)]
     cells = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(MEASURE_CELLS))
@@ -148,8 +177,9 @@ def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> It
     replies
         Columns of ``reply_schema.REPLIES``.
     manifest
-        The run's, with the files of its model and of its scorers.
+        The run's, with the files of its model and of its scorers, and where its narratives are from.
     """
+    conversation_of = told_apart_by(manifest)
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
         between = own.loc[own["in_group"].notna().to_numpy()]
         status = between["status"].astype(str)
@@ -165,14 +195,16 @@ def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> It
             if n > MISSING_SHARE * len(between):
                 said = text.format(count(n), plural(len(between), "prompt"))
                 yield Remark(str(dimension), str(variant), code, f"{said} ({rate(n / len(between))}).")
-        n_narratives = between["narrative_id"].nunique()
-        if n_narratives < FEW_NARRATIVES:
+        names = between["narrative_id"].astype(str).drop_duplicates()
+        units = names if conversation_of is None else names.map(conversation_of)
+        kind, n_units = "narrative" if conversation_of is None else "conversation", units.nunique()
+        if n_units < FEW_NARRATIVES:
             yield Remark(
                 str(dimension),
                 str(variant),
                 "few_narratives",
-                f"Each δ comes from {plural(n_narratives, 'narrative')}: its interval leans on how these few differ, "
-                "and takes it that such narratives' gaps are spread about normally.",
+                f"Each δ comes from {plural(n_units, kind)}: its interval leans on how these few differ, and takes it "
+                f"that such {kind}s' gaps are spread about normally.",
             )
     weights = weights_of(manifest.get("model", {}).get("files", {}))
     for scorer, taken in manifest.get("scorers", {}).items():
@@ -251,6 +283,18 @@ def _is_constant(numbers: FloatArray) -> bool:
 def _same(numbers: FloatArray) -> bool:
     """Whether numbers differ by floating-point arithmetic alone."""
     return float(np.ptp(numbers)) <= _ROUNDING * float(np.abs(numbers).max())
+
+
+def _over(conversations: Sequence[str], *, confidence: float) -> Over:
+    return partial(noted_over_conversations, conversations=conversations, confidence=confidence)
+
+
+def _without_interval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what would take utterances of a conversation for independent."""
+    if np.isnan(row["se"]) and np.isnan(row["p"]):
+        return dict(row)
+    note = "; ".join(filter(None, (row["note"], _NO_INTERVAL)))
+    return {**row, **dict.fromkeys(_DEPENDENT, float("nan")), "note": note}
 
 
 def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
@@ -366,12 +410,15 @@ def _standardised(row: Mapping[str, Any], sd: float) -> dict[str, float]:
 
 
 def _adjust(gaps: list[dict[str, Any]]) -> None:
-    """Correct, in place, the p of headlines within narratives over the measures of each dimension."""
-    families: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    """Correct, in place, the p of headlines within narratives over the measures of each dimension.
+
+    People's questions are a family of their own, so that importing them leaves the others' corrected p as it was.
+    """
+    families: defaultdict[tuple[str, str, bool], list[dict[str, Any]]] = defaultdict(list)
     for row in gaps:
         row |= {"p_adjusted": float("nan"), "family_size": float("nan")}
         if row["headline"] and row["scope"] == "narratives":
-            families[row["dimension"], row["variant"]].append(row)
+            families[row["dimension"], row["variant"], row["measure"].startswith(_PEOPLE)].append(row)
     for family in families.values():
         adjusted, size = adjust_p([row["p"] for row in family], method="Holm")
         for row, p in zip(family, adjusted, strict=True):

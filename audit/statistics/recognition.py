@@ -1,9 +1,12 @@
-"""How well emotions in conversations are recognised, by whom and of whom: accuracy, F1, and what is taken for what."""
+"""How well emotions in conversations are recognised and their causes found, by whom and of whom.
+
+Emotions by accuracy, F1 and what is taken for what; causes by exact match and F1 of words.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,23 +14,41 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from audit.reply_schema import RECOGNITION, RECOGNITION_CONFUSION, RECOGNITION_LABELS
+from audit.reply_schema import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
 from audit.schema import OVERALL
 from audit.statistics.agreement import resamples
 from audit.statistics.classification import ClassificationScore, score_labels
+from audit.statistics.conversations import conversation_of
 from audit.statistics.estimates import t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.statistics.rows import child_rng
+from audit.wording import plural
 
-NEEDED: Final = (
-    "dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "gold", "predicted", "identity",
-)  # fmt: skip
-"""Columns of the answers."""
+_WHOSE: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "identity")
+NEEDED: Final = (*_WHOSE, "gold", "predicted")
+"""Columns of the answers about emotions."""
+CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")
+"""Columns of the answers about causes."""
 
 MIN_CONVERSATIONS: Final = 20
 """Conversations below which there is no interval."""
 
 _SHARES: Final = ("accuracy", "macro_f1", "weighted_f1", "unreadable")
+_CAUSES: Final = {
+    "exact": ("exact", ""),
+    "f1": ("f1", ""),
+    "exact_marked": ("exact", "_marked"),
+    "f1_marked": ("f1", "_marked"),
+    "told_unmarked": ("exact", "_unmarked"),
+}
+"""Of which scores of which answers the numbers of a row are means."""
+_SAID: Final = {
+    "macro_f1": "macro F1",
+    "weighted_f1": "weighted F1",
+    "exact": "exact match",
+    "f1": "F1",
+}
+"""What a note calls them."""
 _NAN: Final = float("nan")
 _ROUNDING: Final = 1e-12
 _PAIRS: Final = {True: "in_group", False: "out_group", None: "baseline"}
@@ -88,12 +109,9 @@ def recognition_tables(
     ----------
     .. [1] Davison and Hinkley (1997), Bootstrap Methods and their Application, section 3.8.
     """
-    if missing := [name for name in NEEDED if name not in answers.columns]:
-        raise ValueError(f"the answers have no column {missing[0]!r}; they need {', '.join(NEEDED)}")
+    _check(answers, NEEDED, confidence=confidence)
     if answers["gold"].isna().any():
         raise ValueError("an answer has no gold label; utterances without one are not to be asked about")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
     rows: list[dict[str, Any]] = []
     by_label: list[dict[str, Any]] = []
     confusion: list[dict[str, Any]] = []
@@ -118,9 +136,74 @@ def recognition_tables(
     }
 
 
-def conversation_of(narrative_id: str) -> str:
-    """Return the conversation that an utterance is from: what stands before the last colon of ``conversation:turn``."""
-    return narrative_id.rsplit(":", 1)[0]
+def cause_table(answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confidence: float = 0.95) -> pd.DataFrame:
+    """Score the causes that a model named, overall, by speaker, by experiencer, by perceiver and by pairs.
+
+    Parameters
+    ----------
+    answers
+        Columns ``CAUSES_NEEDED``, one row an answer that was read, as for :func:`recognition_tables`: ``marked``,
+        whether people marked a cause; ``exact`` and ``f1``, how far the answer is what they marked, NaN where it has no
+        word. Not modified.
+    seed, n_draws, confidence
+        As for :func:`recognition_tables`, in whose way intervals are made.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of ``RECOGNITION_CAUSES``, unrounded.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or ``confidence`` is not between 0 and 1.
+
+    Notes
+    -----
+    Numbers are means over answers. Those about utterances with a marked cause are RECCON's "EM Pos" and "F1 Pos" [1]_.
+    Where none is marked, both are 1 of an answer that says so and 0 of another; their mean is how often that was told,
+    and not the paper's "F1 Neg".
+
+    References
+    ----------
+    .. [1] Poria et al. (2021), Recognizing Emotion Cause in Conversations, arXiv:2012.11820.
+    """
+    _check(answers, CAUSES_NEEDED, confidence=confidence)
+    rows: list[dict[str, Any]] = []
+    for (dimension, variant), own in answers.groupby(["dimension", "variant"], observed=True, sort=False):
+        levels = list(_levels(own))
+        narratives = own["narrative_id"].astype(str)
+        unit, names = pd.factorize(narratives.map(conversation_of))
+        with_word, marked = own[["exact", "f1"]].notna().all(axis=1).to_numpy(), own["marked"].to_numpy(np.bool_)
+        kinds = {"": with_word, "_marked": with_word & marked, "_unmarked": with_word & ~marked}
+        scores = {name: own[name].to_numpy(np.float64) for name in ("exact", "f1")}
+        means = [(scores[name], chosen & kinds[kind]) for _, _, chosen in levels for name, kind in _CAUSES.values()]
+        counts = np.stack([np.bincount(unit[used], minlength=len(names)) for _, used in means], axis=1)
+        sums = np.stack([np.bincount(unit[used], score[used], minlength=len(names)) for score, used in means], axis=1)
+        rng = child_rng(seed, str(dimension), str(variant), "causes")
+        weights = resamples(len(names), n_draws=n_draws, rng=rng, width=len(means))
+        draws = np.concatenate([*(divide(w @ sums, w @ counts) for w in weights), np.empty((0, len(means)))])
+        values, n_units = divide(sums.sum(axis=0), counts.sum(axis=0)), np.count_nonzero(counts, axis=0)
+        for place, (by, level, chosen) in enumerate(levels):
+            at = slice(place * len(_CAUSES), (place + 1) * len(_CAUSES))
+            row: dict[str, Any] = {"dimension": str(dimension), "variant": str(variant), "by": by, "level": level}
+            row |= {f"n{kind}": int((chosen & used).sum()) for kind, used in kinds.items()}
+            row |= {
+                "n_wordless": int((chosen & ~with_word).sum()),
+                "n_narratives": narratives[chosen & with_word].nunique(),
+                "n_conversations": int(n_units[at][0]),
+            }
+            row |= dict(zip(_CAUSES, values[at].tolist(), strict=True))
+            drawn = dict(zip(_CAUSES, draws[:, at].T, strict=True))
+            rows.append(row | _intervals(row, drawn, n_units[at], confidence=confidence, unsaid=list(_CAUSES)[2:]))
+    return pd.DataFrame(rows, columns=list(RECOGNITION_CAUSES))
+
+
+def _check(answers: pd.DataFrame, needed: Sequence[str], *, confidence: float) -> None:
+    if missing := [name for name in needed if name not in answers.columns]:
+        raise ValueError(f"the answers have no column {missing[0]!r}; they need {', '.join(needed)}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,15 +323,29 @@ def _row(
         "weighted_f1": sum(each.f1 * each.support for each in known) / score.n,
         "unreadable": score.n_unlabelled / score.n,
     }
+    drawn = {name: getattr(draws, name) for name in _SHARES}
+    return row | _intervals(row, drawn, [n_units] * len(drawn), confidence=confidence, unsaid=("unreadable",))
+
+
+def _intervals(
+    row: Mapping[str, float],
+    drawn: Mapping[str, FloatArray],
+    n_units: Iterable[int],
+    *,
+    confidence: float,
+    unsaid: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the intervals of the numbers of a row, and the note that says why some have none."""
+    ends: dict[str, Any] = {}
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for name in _SHARES:
-        low, high, reason = _interval(row[name], getattr(draws, name), n_units=n_units, confidence=confidence)
-        row |= {f"{name}_low": low, f"{name}_high": high}
-        if name != "unreadable" and reason:
-            reasons[reason].append(name.replace("_f1", " F1"))
-    whole = len(_SHARES) - 1
-    said = (reason if len(names) == whole else f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-    return row | {"note": "; ".join(said)}
+    there = [name for name in drawn if name not in unsaid and not np.isnan(row[name])]
+    for (name, draws), n in zip(drawn.items(), n_units, strict=True):
+        low, high, reason = _interval(row[name], draws, n_units=int(n), confidence=confidence)
+        ends |= {f"{name}_low": low, f"{name}_high": high}
+        if reason and name in there:
+            reasons[reason].append(_SAID.get(name, name))
+    said = [reason if len(own) == len(there) else f"{', '.join(own)}: {reason}" for reason, own in reasons.items()]
+    return ends | {"note": "; ".join(said)}
 
 
 def _label_rows(
@@ -272,7 +369,8 @@ def _interval(value: float, draws: FloatArray, *, n_units: int, confidence: floa
     """Return the ends of a share's interval, or NaN and why there is none."""
     known = draws[~np.isnan(draws)]
     if n_units < MIN_CONVERSATIONS:
-        return _NAN, _NAN, f"{n_units} conversations are too few for an interval, which takes {MIN_CONVERSATIONS}"
+        few = f"{plural(n_units, 'conversation')} {'is' if n_units == 1 else 'are'} too few for an interval"
+        return _NAN, _NAN, f"{few}, which takes {MIN_CONVERSATIONS}"
     if np.isnan(value) or known.size < 2:
         return _NAN, _NAN, "there are no resamples to make an interval of"
     se = float(known.std(ddof=1))

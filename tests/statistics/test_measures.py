@@ -12,6 +12,7 @@ from audit.measured import measures_of
 from audit.measures.diversity import distinct, leave_one_out_distinct
 from audit.reply_schema import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
 from audit.statistics.analysis import analyse
+from audit.statistics.conversations import conversation_of
 from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
 from audit.statistics.rows import Settings
 
@@ -134,6 +135,130 @@ def test_holm_corrects_over_the_measures_of_a_dimension_that_have_a_p(ratings_of
         wanted[high] = min(1, max(wanted[middle], high))
         assert own["p_adjusted"].iloc[:3].tolist() == pytest.approx([wanted[each] for each in p[:3]])
     assert family["dimension"].nunique() == 3
+
+
+def test_people_s_questions_are_a_family_of_their_own(ratings_of):
+    """So that importing them leaves the corrected p of all other measures as it was."""
+    rng = np.random.default_rng(6)
+    ratings = ratings_of(cube(rng), GROUPS)
+    measured = [
+        Measured(name, values=values_of(ratings) + rng.normal(0, 10, len(ratings)))
+        for name in ("eq", "people_warmth", "regard", "people_help", "people_care")
+    ]
+    gaps = tables_of(replies_of(ratings), *measured)["measure_gaps"]
+    alone = tables_of(replies_of(ratings), measured[0], measured[2])["measure_gaps"]
+    others = gaps.loc[~gaps["measure"].str.startswith("people_")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(others, alone)
+    people = gaps.loc[gaps["p_adjusted"].notna() & gaps["measure"].str.startswith("people_")]
+    assert people["family_size"].tolist() == [3, 3, 3]
+    assert people["p_adjusted"].min() == pytest.approx(min(1, 3 * people["p"].min()))
+
+
+NUMBERS = ["se", "df", "ci_low", "ci_high", "p"]
+
+
+def utterances(ratings_of, *, missing=0.0, each=4):
+    """Replies about utterances of two dimensions' cube, so many a conversation; conversations differ in their gap."""
+    rng = np.random.default_rng(9)
+    gaps = np.repeat(rng.normal(0, 8, 24 // each), each)[:, None, None] * np.eye(len(GROUPS))
+    parts = [ratings_of(cube(rng, n=24, missing=missing) + gaps, GROUPS, dimension=name) for name in ("a", "b")]
+    ratings = pd.concat(parts, ignore_index=True)
+    turn = ratings["narrative_id"].str[1:].astype(int)
+    names = "S:" + (turn // each).astype(str) + ":" + turn.astype(str)
+    return ratings.assign(prompt_index=np.arange(len(ratings)), narrative_id=names)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.04])
+def test_conversations_of_one_utterance_are_narratives(ratings_of, missing):
+    ratings = utterances(ratings_of, each=1, missing=missing)
+    measured = [Measured("recognised", values=values_of(ratings)), dist(1)]
+    plain, found = (
+        tables_of(replies_of(ratings), *measured, conversation_of=of) for of in (None, conversation_of)
+    )  # fmt: skip
+    for name, table in plain.items():
+        pd.testing.assert_frame_equal(found[name], table, check_exact=True)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.04])
+def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
+    ratings = utterances(ratings_of, missing=missing)
+    measured = [Measured("recognised", values=values_of(ratings)), dist(1)]
+    texts = [" ".join(words) for words in np.random.default_rng(2).choice(WORDS, (len(ratings), 9))]
+    replies, valence = replies_of(ratings).assign(text=texts), {"joy": "positive", "anger": "negative"}
+    plain, found = (
+        tables_of(replies, *measured, valence=valence, conversation_of=of) for of in (None, conversation_of)
+    )
+    for name in ("measure_cells", "reply_outcomes"):
+        pd.testing.assert_frame_equal(found[name], plain[name])
+    gaps, naive = (each["measure_gaps"].loc[lambda table: table["measure"] == "recognised"] for each in (found, plain))
+    same = [
+        name for name in gaps if name not in (*NUMBERS, "p_adjusted", "family_size", "sd_ci_low", "sd_ci_high", "note")
+    ]
+    pd.testing.assert_frame_equal(gaps[same], naive[same])
+    there = naive["se"].notna()
+    assert there.sum() == 10  # two estimators in two dimensions and the mean over these, in two scopes each
+    assert (gaps.loc[gaps["headline"].astype(bool), "se"] > 1.2 * naive["se"][naive["headline"].astype(bool)]).all()
+    assert (gaps.loc[there, "df"] <= 5).all()
+    assert gaps.loc[there, "note"].str.contains("over [56] conversations: utterances of one are not ind").all()
+    wide = gaps.loc[there & (gaps["scope"] == "narratives_and_terms")].set_index(["dimension", "estimator"])
+    narrow = gaps.loc[there & (gaps["scope"] == "narratives")].set_index(["dimension", "estimator"])
+    assert (wide["se"] >= narrow["se"]).all()
+    assert wide["note"].str.match("(5 groups|groups that count: 5 of a, 5 of b); over [56] conv").all()
+    families, naive = (each["measure_families"] for each in (found, plain))
+    same = [name for name in families if name not in (*NUMBERS, "p_adjusted", "note")]
+    pd.testing.assert_frame_equal(families[same], naive[same])
+    assert set(families["family"]) == {"pair", "group", "emotion", "valence", "uplift"}
+    assert (families["df"] <= 5).all()
+    assert (families["se"] > naive["se"]).mean() > 0.8
+    assert families["note"].str.fullmatch("over [3456] conversations: utterances of one are not independent").all()
+    # What is not known of conversations is left out, and what could not be tested is in no family.
+    rest = found["measure_gaps"].loc[lambda table: table["measure"] == "dist_1"]
+    assert plain["measure_gaps"].loc[rest.index, "se"].notna().any()
+    assert rest[[*NUMBERS, "p_adjusted"]].isna().all(axis=None)
+    assert rest["note"].str.contains("no interval: utterances of a conversation are not independent").any()
+
+
+def test_the_mean_over_dimensions_is_of_conversations_too(ratings_of):
+    """Oracle: δ of both dimensions' contrasts without each conversation, all of four utterances."""
+    ratings = utterances(ratings_of)
+    tables = tables_of(replies_of(ratings), Measured("m", values=values_of(ratings)), conversation_of=conversation_of)
+    row = gap_of(tables, "m", dimension="all")
+    own = ratings.loc[ratings["in_group"].notna()]
+    inside = np.eye(5) - 1 / 5
+    turns = own.groupby(["narrative_id", "dimension"], sort=False)["intensity"]
+    gaps = turns.apply(lambda y: (y.to_numpy(float).reshape(5, 5) * inside).sum() / (inside**2).sum())
+    by_conversation = gaps.groupby(gaps.index.get_level_values(0).map(conversation_of)).mean()
+    assert row["delta"] == pytest.approx(gaps.mean())
+    assert row["se"] == pytest.approx(by_conversation.std(ddof=1) / 6**0.5)
+    assert (row["df"], row["n_narratives"], row["n_narratives_asked"]) == (5, 24, 24)
+
+
+def test_a_family_over_conversations_is_the_one_of_their_means_where_these_have_one_length(ratings_of):
+    """Oracle: the families of a corpus with an utterance a conversation, the mean of its utterances."""
+    ratings = utterances(ratings_of).query("dimension == 'a'").reset_index(drop=True)
+    units = ratings["narrative_id"].map(conversation_of)
+    of_pairs = ["perceiver", "experiencer"]
+    means = ratings.assign(narrative_id=units, intensity=ratings["intensity"].astype(float))
+    means["intensity"] = means.groupby(["narrative_id", *of_pairs])["intensity"].transform("mean")
+    means = means.drop_duplicates(["narrative_id", *of_pairs])
+    found, wanted = (
+        tables_of(replies_of(own), Measured("m", values=values_of(own)), conversation_of=of)
+        for own, of in ((ratings, conversation_of), (means, None))
+    )
+    names = ["member", "partner", "delta", *NUMBERS, "p_adjusted"]
+    own, other = (
+        each["measure_families"].loc[lambda table: table["family"].isin(["pair", "group", "uplift"]), names]
+        for each in (found, wanted)
+    )
+    pd.testing.assert_frame_equal(own.reset_index(drop=True), other.reset_index(drop=True))
+
+
+def test_a_reader_is_told_of_few_conversations(ratings_of):
+    manifest = {"stimuli": {"source": "conversations"}}
+    replies = replies_of(utterances(ratings_of))
+    texts = [remark.text for remark in remarks_on_replies(replies, manifest)]
+    assert [text[:37] for text in texts] == ["Each δ comes from 6 conversations: it"] * 2
+    assert list(remarks_on_replies(replies, {"stimuli": {"source": "csv"}})) == []
 
 
 STATUSES = ("written", "cut", "empty", "refused", "other_script", "failed")

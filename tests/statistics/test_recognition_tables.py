@@ -12,9 +12,11 @@ from audit.statistics.classification import score_labels
 from audit.statistics.recognition import (
     MIN_CONVERSATIONS,
     RECOGNITION,
+    RECOGNITION_CAUSES,
     RECOGNITION_CONFUSION,
     RECOGNITION_LABELS,
     _Sample,
+    cause_table,
     recognition_tables,
 )
 
@@ -287,3 +289,83 @@ def test_a_planted_difference_between_experiencers_is_found():
     a_row, b_row = (row_of(found, "experiencer", name) for name in "ab")
     assert b_row["macro_f1_high"] < a_row["macro_f1_low"]
     assert b_row["unreadable_low"] > 0.4 > a_row["unreadable_high"]
+
+
+# --- Causes ----------------------------------------------------------------------------------------------------------
+
+
+def causes_of(rows, **columns):
+    """Make answers of (narrative_id, marked, exact, f1); other columns are one value or a list."""
+    answers = answers_of([(name, None, None) for name, *_ in rows], **columns).drop(columns=["gold", "predicted"])
+    marked, exact, f1 = zip(*(own for _, *own in rows), strict=True)
+    return answers.assign(marked=marked, exact=np.array(exact, dtype=float), f1=np.array(f1, dtype=float))
+
+
+# Marked: exact of 1 of 3, F1 (1 + 1/2 + 0)/3; without: 1 of 2 says so; one answer has no word.
+CAUSES = [
+    ("a:1", True, 1, 1),
+    ("a:3", True, 0, 1 / 2),
+    ("b:1", False, 1, 1),
+    ("b:1", False, 0, 0),
+    ("b:2", True, 0, 0),
+    ("c:1", True, np.nan, np.nan),
+]
+CAUSE_NUMBERS = ["exact", "f1", "exact_marked", "f1_marked", "told_unmarked"]
+
+
+def test_causes_worked_by_hand():
+    found = cause_table(causes_of(CAUSES), seed=7)
+    assert sorted(found) == sorted(RECOGNITION_CAUSES)
+    row = row_of(found)
+    assert row[CAUSE_NUMBERS].tolist() == pytest.approx([2 / 5, 2.5 / 5, 1 / 3, 1.5 / 3, 1 / 2])
+    counts = ["n", "n_marked", "n_unmarked", "n_wordless", "n_narratives", "n_conversations"]
+    assert row[counts].tolist() == [5, 3, 2, 1, 4, 2]
+    assert row[[f"{name}_{end}" for name in CAUSE_NUMBERS for end in ("low", "high")]].isna().all()
+    assert row["note"] == "2 conversations are too few for an interval, which takes 20"
+
+
+def test_causes_are_divided_as_emotions_are():
+    who = {
+        "identity": ["Welsh", "Welsh", "", "Greek", "Greek", "Greek"],
+        "experiencer": ["a Jain", "a Sikh", "a person", "a Jain", "a Jain", "a Jain"],
+        "perceiver": ["a Jain", "a Jain", "a Jain", "a Sikh", "a Jain", "a Jain"],
+        "in_group": [True, False, None, False, True, True],
+    }
+    found = cause_table(causes_of(CAUSES, **who), seed=7)
+    of = {(by, level): (n, f1) for by, level, n, f1 in found[["by", "level", "n", "f1"]].to_numpy()}
+    assert of == {
+        ("all", "all"): (5, 1 / 2),
+        ("speaker", "Greek"): (2, 0),
+        ("speaker", "Welsh"): (2, 3 / 4),
+        ("experiencer", "a Jain"): (3, pytest.approx(1 / 3)),
+        ("experiencer", "a Sikh"): (1, 1 / 2),
+        ("experiencer", "a person"): (1, 1),
+        ("perceiver", "a Jain"): (4, pytest.approx(2.5 / 4)),
+        ("perceiver", "a Sikh"): (1, 0),
+        ("pairs", "in_group"): (2, 1 / 2),
+        ("pairs", "out_group"): (2, 1 / 4),
+        ("pairs", "baseline"): (1, 1),
+    }
+    greek = row_of(found, "speaker", "Greek")
+    assert greek[["exact_marked", "told_unmarked", "n_marked", "n_unmarked", "n_wordless"]].tolist() == [0, 0, 1, 1, 1]
+    assert np.isnan(row_of(found, "speaker", "Welsh")["told_unmarked"])
+
+
+def test_the_interval_of_causes_is_the_t_interval_of_conversations_of_one_size():
+    """Oracle: t of the conversations' means, whose bootstrap SE is √((n − 1) / n) of the usual one."""
+    rng = np.random.default_rng(3)
+    f1 = np.clip(rng.normal(0.5, 0.2, 60)[:, None] + rng.normal(0, 0.1, (60, 4)), 0, 1)
+    rows = [(f"c{c}:{u}", True, float(value > 0.6), value) for c, own in enumerate(f1) for u, value in enumerate(own)]
+    half = 2.00099537704821 * f1.mean(axis=1).std(ddof=1) / 60**0.5  # t of 59 degrees of freedom at .975
+    row = row_of(cause_table(causes_of(rows), seed=7, n_draws=4_000))
+    assert (row["f1_high"] - row["f1_low"]) / 2 == pytest.approx(half, rel=0.05)
+    assert (row["f1"], row["f1_marked"], row["note"]) == (pytest.approx(f1.mean()), row["f1"], "")
+    assert row[["told_unmarked", "told_unmarked_low"]].isna().all()
+    again = row_of(cause_table(causes_of(rows * 3), seed=7, n_draws=4_000))
+    assert again[["f1_low", "f1_high"]].tolist() == pytest.approx(row[["f1_low", "f1_high"]].tolist())
+
+
+def test_causes_without_what_is_needed_are_refused():
+    with pytest.raises(ValueError, match="no column 'marked'"):
+        cause_table(causes_of(CAUSES).drop(columns="marked"), seed=7)
+    assert list(cause_table(causes_of(CAUSES).iloc[:0], seed=7)) == list(RECOGNITION_CAUSES)

@@ -1,0 +1,140 @@
+"""How well a run on conversations recognised emotions and found causes, from what its folder keeps of the corpus.
+
+The corpus is the user's own file, which may move; its labels and whose the utterances are do not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import pandas as pd
+
+from audit.config import RecognitionTask
+from audit.elicitation.plain_text import answer_of
+from audit.errors import StoreError
+from audit.measures.recognition import CAUSES, EmotionRecognition
+from audit.plan import Plan
+from audit.reply_schema import SCORED
+from audit.statistics.recognition import cause_table, recognition_tables
+from audit.store import RunFolder
+
+FILE: Final = "corpus.json"
+"""Where in a run's folder it lies."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What is told of the utterances of a run, beside their emotions.
+
+    Attributes
+    ----------
+    labels
+        The emotions that a model was to choose from.
+    synonyms
+        Label → other words that are read as it.
+    identities
+        ``narrative_id`` → the speaker's own identity; no entry where the corpus has none.
+    marked
+        ``narrative_id`` → whether people marked a cause; no entry where the corpus has no causes.
+    """
+
+    labels: tuple[str, ...]
+    synonyms: dict[str, tuple[str, ...]]
+    identities: dict[str, str]
+    marked: dict[str, bool]
+
+
+def keep_corpus(plan: Plan, folder: RunFolder) -> None:
+    """Write what the tables of a run on conversations need of its corpus; nothing of a run of another task.
+
+    Raises
+    ------
+    StoreError
+        If the disk is full or the place may not be written to.
+    """
+    corpus = plan.conversations
+    if corpus is None or not isinstance(plan.config.task, RecognitionTask):
+        return
+    asked = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
+    kept = Corpus(
+        labels=corpus.labels,
+        synonyms=dict(corpus.synonyms),
+        identities={name: corpus.identities[name] for name in asked if corpus.identities[name]},
+        marked={name: bool(corpus.causes[name]) for name in asked if name in corpus.causes},
+    )
+    folder.write_file(FILE, f"{json.dumps(asdict(kept), indent=1, ensure_ascii=True)}\n".encode())
+
+
+def read_corpus(folder: RunFolder) -> Corpus | None:
+    """Return what :func:`keep_corpus` wrote; None where it has not.
+
+    Raises
+    ------
+    StoreError
+        If the file can not be read.
+    """
+    path = folder.path / FILE
+    if not path.exists():
+        return None
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Corpus(
+            labels=tuple(kept["labels"]),
+            synonyms={label: tuple(words) for label, words in kept["synonyms"].items()},
+            identities=dict(kept["identities"]),
+            marked=dict(kept["marked"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{path} can not be read ({error}); delete it and run the same command again: it is written anew"
+        ) from error
+
+
+def recognised_tables(
+    kind: str,
+    replies: pd.DataFrame,
+    scores: pd.DataFrame,
+    corpus: Corpus,
+    *,
+    seed: int,
+    confidence: float,
+) -> dict[str, pd.DataFrame]:
+    """Score the answers about utterances, overall and by whose they are.
+
+    Parameters
+    ----------
+    kind
+        What was asked about them: emotion or cause.
+    replies
+        Columns of ``reply_schema.REPLIES``; those that are not read are missing, not wrong. Not modified.
+    scores
+        A column a measure, indexed by ``prompt_index``. Not modified.
+    corpus
+        What is told of the utterances.
+    seed
+        Of the resamples.
+    confidence
+        Coverage of the intervals.
+
+    Returns
+    -------
+    dict
+        Of emotions the tables of :func:`audit.statistics.recognition.recognition_tables`; of causes, where they are
+        scored, ``recognition_causes``, see :func:`audit.statistics.recognition.cause_table`.
+    """
+    own = replies.loc[replies["status"].isin(SCORED).to_numpy()]
+    names = own["narrative_id"].astype(str)
+    own = own.assign(identity=[corpus.identities.get(name, "") for name in names])
+    if kind == "cause":
+        measures = [measure.name for measure in CAUSES]
+        if not set(measures) <= set(scores):
+            return {}
+        exact, f1 = (own["prompt_index"].map(scores[name]) for name in measures)
+        answers = own.assign(exact=exact, f1=f1, marked=[corpus.marked.get(name, False) for name in names])
+        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
+    reader = EmotionRecognition(corpus.labels, corpus.synonyms)
+    read = reader.read([answer_of(text) for text in own["text"]])
+    answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
+    return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)

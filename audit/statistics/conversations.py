@@ -1,0 +1,226 @@
+"""Gaps over conversations: utterances of one share its story and its speakers, and are no independent narratives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.schema import OVERALL
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import Labelled, overall_row
+from audit.statistics.contrasts import sign_flip_p
+from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.mixed import MixedFit
+from audit.statistics.ratings import FloatArray
+from audit.statistics.rows import Estimates, Settings, child_rng
+from audit.wording import plural
+
+_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+_SAME: Final = 1e-9
+"""Gaps of conversations that differ by up to this share of the largest differ by floating-point arithmetic alone."""
+
+
+def conversation_of(narrative_id: str) -> str:
+    """Return the conversation that an utterance is from: what stands before the last colon of ``conversation:turn``."""
+    return narrative_id.rsplit(":", 1)[0]
+
+
+def told_apart_by(manifest: Mapping[str, Any]) -> Callable[[str], str] | None:
+    """Return what tells the conversation of a run's narratives; None of a run whose narratives are no utterances."""
+    return conversation_of if manifest.get("stimuli", {}).get("source") == "conversations" else None
+
+
+def conversations_of(narrative_ids: Sequence[Any], unit_of: Callable[[str], str] | None) -> tuple[str, ...]:
+    """Return the conversation of each narrative; none where there are as many as narratives, or no such thing."""
+    if unit_of is None:
+        return ()
+    units = tuple(unit_of(str(name)) for name in narrative_ids)
+    return units if len(set(units)) < len(units) else ()
+
+
+def over_conversations(
+    estimate: GapEstimate,
+    conversations: Sequence[str],
+    *,
+    confidence: float,
+    p_of: Callable[[FloatArray], float] | None = None,
+) -> GapEstimate:
+    """Take conversations, and not their utterances, for what an estimate of δ would have others of.
+
+    Parameters
+    ----------
+    estimate
+        With a contrast, or pseudo-value, for each utterance.
+    conversations
+        Shape (N,), the conversation of each; see :func:`conversations_of`.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+    p_of
+        Tests the sums of the conversations' contrasts, shape (C,), in place of the t-test.
+
+    Returns
+    -------
+    GapEstimate
+        The same δ, ``d_z`` and counts of narratives, with standard error, degrees of freedom, interval and p of the C
+        conversations that have a narrative which is used. ``by_narrative`` has one value for each conversation asked,
+        in order of first appearance, NaN where it is not used; their mean is δ, and their spread over √C its standard
+        error.
+
+    Notes
+    -----
+    With d_i the contrasts or pseudo-values and n_c those of conversation c, δ without it is
+
+        δ₋c = δ − Σ_{i in c} (d_i − δ) / (N − n_c)
+
+    and se² = (C − 1)/C · Σ(δ₋c − δ̄₋)², the jackknife that deletes clusters [1]_: not too small on average, also where
+    conversations differ in length, which the sandwich's Σ_c (Σ_{i in c} (d_i − δ))² · C/(C − 1) / N² [2]_ is. The two
+    are the same where all have one length, and both are sd(d)/√N where that is 1. A value of ``by_narrative`` is
+    δ + (C − 1)(δ̄₋ − δ₋c). δ₋c is exact of a contrast, which is a mean; of the mixed model, whose pseudo-values are δ
+    plus N times a narrative's part in it, it is what leaving the parts out makes of δ, the variances held. Degrees of
+    freedom are C − 1, or the estimate's own where they are fewer.
+
+    Of 3,000 simulated corpora without a gap, of 20 conversations of 1 to 9 utterances that differ in it, p is below .05
+    in 5.8% by the t-test (5.2% of 12 conversations of 6), in 4.7% (4.8%) by flipping signs by conversation, and in 34%
+    (36%) where utterances count as independent.
+
+    References
+    ----------
+    .. [1] MacKinnon, Nielsen and Webb (2023), Cluster-robust inference: a guide to empirical practice, Journal of
+       Econometrics 232(2), 272–299, section 2.3.
+    .. [2] Liang and Zeger (1986), Biometrika 73(1), 13–22.
+    """
+    place = {name: k for k, name in enumerate(dict.fromkeys(conversations))}
+    used = ~np.isnan(estimate.by_narrative)
+    of = np.array([place[name] for name in conversations], dtype=np.int64)[used]
+    parts = estimate.by_narrative[used] - estimate.delta_points
+    n_each = np.bincount(of, minlength=len(place))
+    there = n_each > 0
+    n, n_units = int(n_each.sum()), int(there.sum())
+    values = np.full(len(place), np.nan)
+    values[there] = estimate.delta_points
+    if n_units > 1:
+        moved = np.bincount(of, weights=parts, minlength=len(place))[there] / (n - n_each[there])
+        values[there] += (n_units - 1) * (moved - moved.mean())
+    se, df, reason = float("nan"), float("nan"), estimate.not_estimable
+    if n_units < 2:
+        reason = f"utterances of {plural(n_units, 'conversation')} say nothing about how conversations differ"
+    else:
+        df = min(float(n_units - 1), estimate.df)
+        if not reason and np.ptp(values[there]) <= _SAME * float(np.abs(estimate.by_narrative[used]).max()):
+            reason = f"all {n_units} conversations have the same gap, so their spread is 0"
+        se = float("nan") if reason else float(values[there].std(ddof=1)) / n_units**0.5
+    low, high, p = t_interval(estimate.delta_points, se, df, confidence=confidence)
+    if p_of is not None:
+        sums: FloatArray = np.bincount(of, weights=estimate.by_narrative[used], minlength=len(place)).astype(np.float64)
+        p = p_of(sums[there])
+    return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, not_estimable=reason, by_narrative=values)
+
+
+def gaps_over_conversations(
+    gap: Sequence[dict[str, Any]],
+    found: Sequence[tuple[NarrativeCube, Estimates]],
+    labelled: Mapping[str, Sequence[Labelled]],
+    conversation_of: Callable[[str], str],
+    *,
+    seed: int,
+    settings: Settings,
+) -> list[dict[str, Any]]:
+    """Give the gaps of utterances the uncertainty of their conversations.
+
+    Parameters
+    ----------
+    gap
+        Rows of ``schema.GAP`` by the contrast and the mixed model, in both scopes, and of the mean over dimensions, all
+        of which take utterances for independent. Not modified.
+    found
+        What the rows of dimensions are of.
+    labelled
+        By dimension, what the rows of the mean are of.
+    conversation_of
+        Tells the conversation of a narrative.
+    seed, settings
+        As for :meth:`~audit.statistics.rows.Estimates.of`. Signs of contrasts are flipped by conversation.
+
+    Notes
+    -----
+    The variance of the wider scope is V_jack + τ̂²/N, in which utterances count as N draws. What their conversations add
+    to the narrower one's is added where it is positive; its degrees of freedom are the fewer of groups and
+    conversations, less one, a cautious choice.
+    """
+    known: dict[tuple[str, str, str], Labelled] = {}
+    for cube, each in found:
+        for name, made in (("contrast", each.contrast), ("mixed", each.mixed)):
+            if not isinstance(made, NotEstimableError):
+                estimate = made.estimate(confidence=settings.confidence) if isinstance(made, MixedFit) else made
+                known[cube.dimension, cube.variant, name] = _labelled(estimate, cube.narrative_ids)
+    over: list[dict[str, Any]] = []
+    for (dimension, variant, name), rows in groupby(gap, key=itemgetter("dimension", "variant", "estimator")):
+        if dimension == OVERALL:
+            own = _overall(labelled, variant, confidence=settings.confidence)
+        else:
+            own = known.get((dimension, variant, name))
+        units = () if own is None else conversations_of(own.narrative_ids, conversation_of)
+        if own is None or not units:
+            over += rows
+            continue
+        flip = partial(
+            sign_flip_p, rng=child_rng(seed, dimension, variant, name), n_permutations=settings.n_permutations
+        )
+        p_of = flip if name == "contrast" and dimension != OVERALL else None
+        made = over_conversations(own.estimate, units, confidence=settings.confidence, p_of=p_of)
+        over += (_row(row, made, own.estimate, confidence=settings.confidence) for row in rows)
+    return over
+
+
+def noted_over_conversations(
+    estimate: GapEstimate, conversations: Sequence[str], *, confidence: float
+) -> tuple[GapEstimate, str]:
+    """Return what :func:`over_conversations` does, and the note that goes with it."""
+    over = over_conversations(estimate, conversations, confidence=confidence)
+    return over, _said(over)
+
+
+def _said(over: GapEstimate) -> str:
+    n = int(np.count_nonzero(~np.isnan(over.by_narrative)))
+    return over.not_estimable or f"over {plural(n, 'conversation')}: utterances of one are not independent"
+
+
+def _labelled(estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> Labelled:
+    return Labelled("", estimate, narrative_ids, (0.0, 1.0))
+
+
+def _overall(labelled: Mapping[str, Sequence[Labelled]], variant: str, *, confidence: float) -> Labelled | None:
+    """Return the mean of the gaps of single dimensions, if there is one."""
+    own = {name: each for name, some in labelled.items() for each in some if each.label == variant and "+" not in name}
+    ids = {name: each.narrative_ids for name, each in own.items()}
+    try:
+        estimate = overall_row({name: each.estimate for name, each in own.items()}, ids, confidence=confidence)
+    except NotEstimableError:
+        return None
+    return _labelled(estimate, tuple(dict.fromkeys(chain.from_iterable(ids.values()))))
+
+
+def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confidence: float) -> dict[str, Any]:
+    """Return a row of an estimate with the uncertainty of conversations in that of utterances'."""
+    said = _said(over)
+    if row["scope"] == "narratives":
+        numbers = {name: getattr(over, name) for name in _INTERVAL}
+        if np.isnan(row["p"]):  # nothing was tested
+            numbers["p"] = row["p"]
+        told = (row["note"], said) if np.isfinite(row["se"]) else (row["note"],)
+        return row | numbers | {"note": "; ".join(filter(None, told))}
+    if not np.isfinite(row["se"]):
+        return row
+    variance = float(row["se"]) ** 2 + max(0.0, over.se**2 - naive.se**2)
+    se = max(variance**0.5, over.se) if np.isfinite(over.se) else over.se
+    df = min(float(row["df"]), over.df)
+    ends_and_p = t_interval(row["delta_points"], se, df, confidence=confidence)
+    groups = row["note"] or f"{row['df'] + 1:.0f} groups"
+    return row | dict(zip(_INTERVAL, (se, df, *ends_and_p), strict=True)) | {"note": f"{groups}; {said}"}
