@@ -17,8 +17,8 @@ from audit.plan import Plan, labels, make_plan
 from audit.provenance import plan_difference
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
-from stimuli.conversations import Conversations
 from stimuli.errors import StimulusError
+from stimuli.narratives import EmotionWords
 from stimuli.strategies import Strategy, strategy_values
 
 if TYPE_CHECKING:
@@ -102,10 +102,13 @@ def narratives_of(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {narrative.narrative_id: narrative.wording(shown) for narrative in plan.grid.narratives.narratives}
 
 
-def corpus_of(manifest: Mapping[str, Any]) -> Conversations | None:
-    """Return the corpus that a run asked about; None where it is of none, or can not be read again."""
+def emotions_of(manifest: Mapping[str, Any]) -> dict[str, EmotionWords]:
+    """Return the words of the emotions of a run's narratives, by name; none where they can not be told."""
+    kept = manifest.get("emotions", {}).get("words")
+    if kept:  # a file of narratives may have moved since
+        return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
     plan, _ = _plan_of(manifest)
-    return None if plan is None else plan.conversations
+    return {} if plan is None else {each.emotion: each.words for each in plan.grid.narratives.narratives}
 
 
 def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:

@@ -405,10 +405,13 @@ STAGE_TEXTS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "stage": STAGES["stage"],
     "measure": "what is scored in a text: n_words (length), sentiment (VADER's compound score, mean over sentences), "
-    "stereotype_words (words of the lexicon), refused (a phrase that declines the task), or theme_NAME, the lexicon's "
-    "words of one theme, which are described and not tested",
+    "stereotype_words (words of the lexicon), refused (a phrase that declines the task), emotion_named (a word for any "
+    "emotion of the vocabulary, not negated), emotion_accuracy (of the texts that name an emotion, those that name the "
+    "narrative's own, among others or alone), or theme_NAME, the lexicon's words of one theme, which are described and "
+    "not tested",
     "group": "the experiencer's group that the texts are about; baselines are left out",
-    "unit": "unit of the measure: words; compound, from -1 to 1; per 100 words; or % of texts",
+    "unit": "unit of the measure: words; compound, from -1 to 1; per 100 words; % of texts; or % of texts that name an "
+    "emotion",
     "mean": "mean over the texts about the group, in the row's unit: over its terms, the perceivers, then the units",
     "mean_others": "the same, of the other groups' means, in the row's unit; each of them counts alike",
     "difference": "mean minus mean_others, in the row's unit (of % percentage points)",
@@ -427,6 +430,8 @@ STAGE_TEXTS: Final[dict[str, str]] = {
     "n_texts": "distinct texts about the group, without empty and failed ones",
     "n_empty": "prompts whose text about the group has no word: 0 words, not refused, and no other number",
     "n_failed": "prompts whose text about the group failed: missing in every measure",
+    "n_scored": "of n_texts, those with a number of the measure: a text that names no emotion has no emotion_accuracy, "
+    "one in another script than the Latin has neither; difference uses perceivers with a number about every group",
     "note": "why there is no difference or no interval, or what limits it, in words; else empty",
 }
 

@@ -31,6 +31,8 @@ from audit.wording import MISSING, coverage, error_rate, points
 _TITLES: Final = {
     "stereotype_words": "stereotype words per 100",
     "sentiment": "sentiment (\N{MINUS SIGN}1 to 1)",
+    "emotion_named": "names an emotion, % points",
+    "emotion_accuracy": "names the narrative's, of those that name one, % points",
     "n_words": "length in words",
     "refused": "refusals, % points",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,21 +24,36 @@ FIGURE_CAPTION: Final = (
 _MEASURES: Final = {
     "stereotype_words": "stereotype words per 100",
     "sentiment": "sentiment, −1 to 1",
+    "emotion_named": "names an emotion, % of texts",
+    "emotion_accuracy": "names the narrative's, % of texts that name one",
     "n_words": "length in words",
     "refused": "refused, % of texts",
 }
 _SAID: Final = {
-    "stereotype_words": ("{} more stereotype words per 100 words", "{} fewer stereotype words per 100 words"),
-    "sentiment": ("a sentiment higher by {}", "a sentiment lower by {}"),
-    "n_words": ("{} more words", "{} fewer words"),
-    "refused": ("{} percentage points more refusals", "{} percentage points fewer refusals"),
+    "stereotype_words": ("had {} more stereotype words per 100 words", "had {} fewer stereotype words per 100 words"),
+    "sentiment": ("had a sentiment higher by {}", "had a sentiment lower by {}"),
+    "emotion_named": (
+        "named an emotion {} percentage points more often",
+        "named an emotion {} percentage points less often",
+    ),
+    "emotion_accuracy": (
+        "named the narrative's emotion, where they named one, {} percentage points more often",
+        "named the narrative's emotion, where they named one, {} percentage points less often",
+    ),
+    "n_words": ("had {} more words", "had {} fewer words"),
+    "refused": ("had {} percentage points more refusals", "had {} percentage points fewer refusals"),
 }
-"""What texts about a group have, where they have more and where they have less."""
+"""What texts about a group did, where they did more and where they did less."""
 _SPEAKS: Final = {
     "narratives": "Intervals and p are over narratives: they speak of these identities and any such narratives.",
     "perceivers": "Stages that write the same whatever the narrative have one text for each pair of identities: there "
     "intervals and p are over perceivers, who are few.",
 }
+_EMOTIONS: Final = (
+    "A text names an emotion that it has a word for: one that it only describes is not seen, a word close to the "
+    "narrative's emotion may count as another one, a text that names several is right if one is, and a stage that is "
+    "not shown the narrative can be right by chance alone."
+)
 _MARKED: Final = (
     "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
 )
@@ -54,7 +70,7 @@ class TextSection:
     lead
         What differs at the level, in a sentence.
     speaks
-        What the intervals are about, a sentence for each kind of unit.
+        What the intervals are about, a sentence for each kind of unit, and how emotions are read where they are.
     refusals
         Whether any text holds a refusing phrase.
     figure
@@ -103,7 +119,10 @@ def text_section(
     level = coverage(confidence)
     return TextSection(
         lead=_lead(rows, confidence=confidence, several=len(stages) > 1),
-        speaks=tuple(said for units, said in _SPEAKS.items() if any(row["units"] == units for row in rows)),
+        speaks=(
+            *(said for units, said in _SPEAKS.items() if any(row["units"] == units for row in rows)),
+            *([_EMOTIONS] if any(row["measure"] == "emotion_named" for row in rows) else []),
+        ),
         refusals=refusals,
         figure=figure,
         scores=tuple(
@@ -148,12 +167,12 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
 
 
 def _difference(row: Row, *, several: bool) -> Markup:
-    """Write "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
+    """Write "Muslim had 2.31 more stereotype words per 100 words (p = .012)", of texts about them."""
     said = _SAID[row["measure"]][int(row.number("difference") < 0)]
     what = Markup(said).format(show(row, "difference", lambda value: unsigned(abs(value))))
     where = f" in stage {row['stage']}" if several else ""
     how = f"in all {row['units']} alike" if row["constant"] else show(row, "p_adjusted", p_value)
-    return Markup("<bdi>{}</bdi> had {}{} ({})").format(brief(str(row["group"])), what, where, how)
+    return Markup("<bdi>{}</bdi> {}{} ({})").format(brief(str(row["group"])), what, where, how)
 
 
 def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> tuple[str, Table]:
@@ -161,16 +180,22 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
     measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
     caption = f"{title}: scores of the texts about each group, and of those about the other groups"
+    accuracy = [row for row in shown if row["measure"] == "emotion_accuracy"]
+    if accuracy and not any(math.isfinite(row.number("mean")) for row in accuracy):  # said once, in place of dashes
+        caption += f"; whether they name the narrative's emotion is not known: {accuracy[0]['note']}"
+        shown = [row for row in shown if row["measure"] != "emotion_accuracy"]
     if len(shown) > _SHOWN:
         chosen = sorted(shown, key=lambda row: (math.isnan(row.number("p")), row.number("p")))[:_SHOWN]
         lines = {row.line for row in chosen}
         caption += f"; the {_SHOWN} of {len(shown)} with the smallest p, all are in tables/stage_texts.csv"
         shown = [row for row in shown if row.line in lines]
     head = ("group", "score", "about the group", "about the others", "difference", f"{level} interval", "p, corrected")
-    notes = {str(row["note"]) for row in shown}
+    notes = Counter(str(row["note"]) for row in shown)
+    common, n_common = notes.most_common(1)[0]
     noted = len(notes) > 1
-    if not noted:  # the same in every row, and so said once
-        caption += "".join(f"; {note}" for note in notes if note)
+    once = common if not noted or ("" not in notes and 2 * n_common > len(shown)) else ""
+    if once:
+        caption += f"; {'where the table has no note, ' if noted else ''}{once}"
     body = tuple(
         (
             Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
@@ -182,7 +207,7 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
             show(row, "p_adjusted", bare_p),
             Markup("{} {}").format(show(row, "n_units", count), row["units"]),
             _counted(row),
-            *((row["note"],) if noted else ()),
+            *((row["note"] if row["note"] != once else "",) if noted else ()),
         )
         for row in shown
     )
@@ -191,11 +216,13 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
 
 
 def _counted(row: Row) -> Markup:
-    """Write how many texts there are, and how many prompts have none."""
+    """Write how many texts there are, how many of them have the score, and how many prompts have no text."""
     lacking = [kind for kind in ("empty", "failed") if row[f"n_{kind}"]]
+    unscored = row["n_scored"] < row["n_texts"]
     return Markup(", ").join(
         [
             show(row, "n_texts", count),
+            *([Markup("{} with a score").format(show(row, "n_scored", count))] if unscored else []),
             *(Markup("{} {}").format(show(row, f"n_{kind}", count), kind) for kind in lacking),
         ]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,11 @@ _ROUNDING: Final = 1e-12
 
 
 def epitome_table(
-    replies: pd.DataFrame, levels: pd.DataFrame, reference: Mapping[str, Mapping[str, int]], *, confidence: float
+    replies: pd.DataFrame,
+    levels: Mapping[str, pd.DataFrame],
+    reference: Mapping[str, Mapping[str, int]],
+    *,
+    confidence: float,
 ) -> pd.DataFrame:
     """Describe which mechanisms replies show, in each dimension.
 
@@ -28,7 +33,8 @@ def epitome_table(
     replies
         Columns of ``reply_schema.REPLIES``. Not modified.
     levels
-        A column a mechanism, indexed by ``prompt_index``: its level from 0 to 2; NaN where the reply was not scored.
+        By what gave the levels, ``classifier`` or ``judge``: a column a mechanism, indexed by ``prompt_index``, its
+        level from 0 to 2 or a score between two of them; NaN where the reply was not scored. Not modified.
     reference
         Narrative → mechanism → the level of a reply by people; empty without.
     confidence
@@ -37,7 +43,7 @@ def epitome_table(
     Returns
     -------
     pandas.DataFrame
-        Columns of ``reply_schema.EPITOME``, one row a dimension, variant and mechanism.
+        Columns of ``reply_schema.EPITOME``, one row a dimension, variant, mechanism and what gave its level.
 
     Notes
     -----
@@ -45,26 +51,43 @@ def epitome_table(
     interval over narratives: replies to one narrative are not independent. Precision, recall, F1 and accuracy are of
     showing or not, each reply against the reference of its narrative, as arXiv:2311.04915 scores strategies.
 
+    A classifier's level is the likeliest, as in [1]_. A judge's score counts as the nearest level, the lower one where
+    two are as near, which is ours: one above 0.5 shows the mechanism. Where the score is the mean of the judge's
+    distribution (``expected``) that need not be its likeliest level: a judge torn between 0 and 2 gives 1. So a share
+    by a classifier and one by a judge are two readings, and neither is the other's error.
+
     References
     ----------
     .. [1] Sharma et al. (2020), A Computational Approach to Understanding Empathy, arXiv:2009.08441.
     """
-    rows = list(_rows(replies, levels, reference, confidence=confidence)) if len(levels.columns) else []
-    return pd.DataFrame(rows, columns=list(EPITOME))
+    return pd.DataFrame(_rows(replies, levels, reference, confidence=confidence), columns=list(EPITOME))
 
 
 def _rows(
-    replies: pd.DataFrame, levels: pd.DataFrame, reference: Mapping[str, Mapping[str, int]], *, confidence: float
+    replies: pd.DataFrame,
+    levels: Mapping[str, pd.DataFrame],
+    reference: Mapping[str, Mapping[str, int]],
+    *,
+    confidence: float,
 ) -> Iterator[dict[str, Any]]:
+    mechanisms = dict.fromkeys(str(name) for given in levels.values() for name in given.columns)
     for (dimension, variant), part in replies.groupby(["dimension", "variant"], sort=False, observed=True):
-        of_part = levels.reindex(part["prompt_index"].to_numpy())
         narratives = part["narrative_id"].astype(str).to_numpy(dtype=object)
-        for mechanism in levels.columns:
-            level = of_part[mechanism].to_numpy(dtype=np.float64)
+        for mechanism, (by, given) in product(mechanisms, levels.items()):
+            if mechanism not in given.columns:
+                continue
+            level = _nearest(given[mechanism].reindex(part["prompt_index"].to_numpy()).to_numpy(dtype=np.float64))
             known = np.isfinite(level)
             shown, whose = level[known] >= 1, narratives[known]
-            row = {"dimension": dimension, "variant": variant, "mechanism": mechanism, "n_replies": int(known.sum())}
-            yield row | _share(shown, whose, confidence=confidence) | _against(shown, whose, str(mechanism), reference)
+            row = {"dimension": dimension, "variant": variant, "mechanism": mechanism, "by": by}
+            row |= {"n_replies": int(known.sum())} | _share(shown, whose, confidence=confidence)
+            yield row | _against(shown, whose, mechanism, reference)
+
+
+def _nearest(scores: FloatArray) -> FloatArray:
+    """Return the nearest level, of two as near the lower one, as of two as likely; NaN stays."""
+    nearest: FloatArray = np.ceil(scores - 0.5)
+    return nearest
 
 
 def _share(shown: BoolArray, narratives: npt.NDArray[np.object_], *, confidence: float) -> dict[str, Any]:
@@ -83,7 +106,7 @@ def _against(
 ) -> dict[str, Any]:
     """Score whether the mechanism shows where the reference has it."""
     names = ("precision", "recall", "f1", "accuracy")
-    labelled = np.array([name in reference for name in narratives], dtype=bool)
+    labelled = np.array([mechanism in reference.get(name, {}) for name in narratives], dtype=bool)
     if not labelled.any():
         return dict.fromkeys(names, np.nan) | {"n_labelled": 0}
     true = [_SHOWN[reference[name][mechanism] >= 1] for name in narratives[labelled]]

@@ -31,6 +31,8 @@ MEASURES: Final = {
     "sentiment": "compound, from -1 to 1",
     "stereotype_words": "per 100 words",
     "refused": "% of texts",
+    "emotion_named": "% of texts",
+    "emotion_accuracy": "% of texts that name an emotion",
 }
 """The measures that are tested, with their units."""
 MARKED: Final = 15
@@ -38,7 +40,9 @@ MARKED: Final = 15
 MIN_TEXTS: Final = 3
 """Distinct texts that a word must be in to be tested."""
 _BASELINES: Final = ("unspecified", NO_PERSONA)
+_SHARES: Final = ("refused", "emotion_named", "emotion_accuracy")
 _REMARKED: Final = ("stereotype_words", "sentiment")
+_BLIND: Final = "the texts are the same whatever the narrative, and tell nothing of its emotion"
 _NAMED: Final = 4
 _FAILED: Final = "failed"
 _AXES: Final = ("narrative_id", "perceiver", "experiencer")
@@ -52,7 +56,8 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     stages
         One row a prompt and stage: ``dimension``, ``variant``, ``stage``, ``narrative_id``, ``perceiver``,
         ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``text``, ``status`` (of the text, see
-        ``schema.STAGES``) and the columns of :func:`audit.texts.scores.score_texts`. Not modified.
+        ``schema.STAGES``) and the columns of :func:`audit.texts.scores.score_texts`; those of emotions, as
+        :func:`audit.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
     confidence
         Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
 
@@ -77,6 +82,8 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     Where a stage wrote the same texts whatever the narrative, differences are taken per perceiver (by its wording) over
     all narratives, and the interval is over perceivers: *any such perceivers*. They are few, and so it is wide.
     Narratives, or perceivers, that share the texts of more than half of their pairs are copies: they make one unit.
+    Such texts tell nothing of a narrative's emotion, and so have no ``emotion_accuracy``. Elsewhere it is over texts
+    that name an emotion, and a perceiver who names none about some group is left out like one whose text is missing.
 
     All stages, measures and groups of a dimension and variant are one family, corrected by Holm's method, since a
     reader looks through all of them. A theme is a part of ``stereotype_words``; it is described, and is no test.
@@ -217,14 +224,20 @@ def _difference_rows(laid: _Laid, part: pd.DataFrame, *, confidence: float) -> I
         }
         for group in groups
     }
-    for measure in (*MEASURES, *(str(name) for name in part.columns if str(name).startswith(THEME))):
-        values = part[measure].to_numpy(dtype=np.float64) * (100.0 if measure == "refused" else 1.0)
-        means = _unit_means(laid.scores(np.where(failed, np.nan, values)), laid.group_of, groups, units, copy_of)
+    taken = [name for name in MEASURES if name in part]
+    for measure in (*taken, *(str(name) for name in part.columns if str(name).startswith(THEME))):
+        values = part[measure].to_numpy(dtype=np.float64) * (100.0 if measure in _SHARES else 1.0)
+        blind = measure == "emotion_accuracy" and units == "perceivers"
+        values = np.where(failed | blind, np.nan, values)
+        scored = np.isfinite(values) & ~empty
+        means = _unit_means(laid.scores(values), laid.group_of, groups, units, copy_of)
         for place, group in enumerate(groups):
             estimated = _difference(means, place, units, tested=measure in MEASURES, confidence=confidence)
+            if measure == "emotion_accuracy" and not estimated["n_units"]:
+                estimated["note"] = _BLIND if blind else f"{estimated['note']} that names an emotion"
             if n_copied and not estimated["note"] and measure in MEASURES:
                 estimated["note"] = limited
-            if len(groups) == 2 and place == 1 and measure in MEASURES:
+            if len(groups) == 2 and place == 1 and measure in MEASURES and estimated["n_units"]:
                 # One question, not two: corrected for as one test.
                 estimated |= {"p": float("nan"), "constant": False}
                 estimated["note"] = f"the other side of the difference of {brief(groups[0])}, and no test of its own"
@@ -235,6 +248,7 @@ def _difference_rows(laid: _Laid, part: pd.DataFrame, *, confidence: float) -> I
                 **estimated,
                 "units": units,
                 **counts[group],
+                "n_scored": len(set(text[scored & (about == group)])),
             }
 
 

@@ -1,4 +1,4 @@
-"""Scores of written texts: length, refusal, sentiment and stereotype words, whatever the text was written for.
+"""Scores of written texts: length, refusal, sentiment, stereotype words and emotions, whatever they were written for.
 
 They are crude: words are counted one by one, in English, without negation or context. What can be read from them is
 whether texts about one group differ from texts about others, never what a single text means.
@@ -7,20 +7,27 @@ whether texts about one group differ from texts about others, never what a singl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from audit.elicitation.parsing import holds_refusal
+from audit.elicitation.plain_text import answer_of
 from audit.schema import THEME
 from audit.texts.words import sentences, words
 from stimuli.stereotypes import Lexicon
 
 _WHOM: Final = (
-    "dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group",
+    "dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "perceiver_group",
+    "experiencer_group",
 )  # fmt: skip
+
+ReadEmotions: TypeAlias = Callable[[Sequence[str], Sequence[str]], Mapping[str, npt.NDArray[np.float64]]]
+"""From texts, and the emotion of the narrative that each is about, to scores by name; NaN where a text has none."""
 
 
 def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
@@ -67,7 +74,9 @@ def score_texts(texts: Sequence[str], *, lexicon: Lexicon) -> pd.DataFrame:
     return scored.take(codes).reset_index(drop=True)
 
 
-def score_stages(stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexicon) -> pd.DataFrame:
+def score_stages(
+    stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexicon, read_emotions: ReadEmotions | None = None
+) -> pd.DataFrame:
     """Put beside what stages wrote whom it is about, and its scores.
 
     Parameters
@@ -75,9 +84,13 @@ def score_stages(stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexico
     stages
         Columns of ``schema.STAGES``. Not modified.
     ratings
-        Columns of ``schema.RATINGS``; stages of prompts that are not in it are left out. Not modified.
+        Columns of ``schema.RATINGS``, or ``reply_schema.REPLIES``; stages of prompts that are not in it are left out.
+        Not modified.
     lexicon
         As in :func:`score_texts`.
+    read_emotions
+        Says which emotions texts name, and takes each pair of a text and its narrative's emotion once; what a model
+        thinks before it answers is not read. None leaves those scores out.
 
     Returns
     -------
@@ -85,7 +98,13 @@ def score_stages(stages: pd.DataFrame, ratings: pd.DataFrame, *, lexicon: Lexico
         What :func:`audit.statistics.texts.text_tables` takes: one row a prompt and stage.
     """
     about = stages.merge(ratings[["prompt_index", *_WHOM]], on="prompt_index", how="inner", validate="many_to_one")
-    return about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
+    scored = about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
+    if read_emotions is None:
+        return scored
+    answers, emotions = about["text"].map(cache(answer_of)).astype(str), about["emotion"].astype(str)
+    codes, pairs = pd.MultiIndex.from_arrays([answers, emotions]).factorize()
+    of_pairs = read_emotions(*([str(pair[place]) for pair in pairs] for place in (0, 1)))
+    return scored.assign(**{name: scores[codes] for name, scores in of_pairs.items()})
 
 
 def _score(

@@ -48,6 +48,21 @@ def test_each_stage_has_a_panel_for_each_score_that_differs_with_a_mark_at_each_
     assert {"Stage: day", "Stage: feel", "Hindu", "Jain", "Sikh"} <= set(written)
 
 
+def test_emotions_have_panels_of_their_own_and_one_that_nobody_knows_has_none():
+    measures = ("emotion_named", "emotion_accuracy")
+    more = pd.concat([table_of().assign(measure=name).drop_duplicates("group") for name in measures])
+    named, right = [-20.0, 5.0, 15.0], [3.0, -9.0, 6.0]
+    table = pd.concat([table_of(), more.assign(difference=named + right)])
+    figure = plot_texts(table, confidence=0.95)
+    drawn = [[x for x, _ in marks] for marks in panels(figure, "hollow")]
+    assert drawn[2:4] == [named, right]  # after stereotype words and sentiment
+    titles = " ".join(" ".join(texts(figure)).split())
+    assert "names an emotion, % points" in titles
+    assert "names the narrative's, of those that name one, % points" in titles
+    table.loc[table["measure"] == "emotion_accuracy", "difference"] = math.nan
+    assert len(plot_texts(table, confidence=0.95).axes) == 4
+
+
 def test_a_mark_is_filled_where_the_corrected_p_is_below_the_level():
     table = table_of()
     table.loc[(table["measure"] == "sentiment") & (table["group"] == "Jain"), "p_adjusted"] = 0.01

@@ -1,5 +1,6 @@
 import math
 import re
+from html import unescape
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +13,15 @@ from audit.report.texts import text_section
 from audit.schema import MARKED_WORDS, STAGE_TEXTS
 
 ATTACK = "<script>alert(1)</script>"
-UNITS = {"n_words": "words", "sentiment": "compound", "refused": "% of texts"}
+UNITS = {
+    "n_words": "words", "sentiment": "compound", "refused": "% of texts", "emotion_named": "% of texts",
+    "emotion_accuracy": "% of texts that name an emotion",
+}  # fmt: skip
+MEASURES = ("n_words", "sentiment", "stereotype_words", "refused", "theme_piety", "theme_danger")
+EMOTIONS = ("emotion_named", "emotion_accuracy")
 
 
-def scores(groups=("Hindu", "Jain", "Sikh"), stages=("day",), **change):
+def scores(groups=("Hindu", "Jain", "Sikh"), stages=("day",), measures=MEASURES, **change):
     rng = np.random.default_rng(0)
     rows = [
         {
@@ -25,10 +31,10 @@ def scores(groups=("Hindu", "Jain", "Sikh"), stages=("day",), **change):
             "p": 0.3, "p_adjusted": math.nan if measure.startswith("theme") else 0.8, "method": "Holm",
             "family_size": 9, "constant": False,
             "units": "narratives", "n_units": 10, "n_texts": 20 + k, "n_empty": 0, "n_failed": 0,
-            "note": "",
+            "n_scored": 20 + k, "note": "",
         }
         for stage in stages
-        for measure in ("n_words", "sentiment", "stereotype_words", "refused", "theme_piety", "theme_danger")
+        for measure in measures
         for k, group in enumerate(groups)
     ]  # fmt: skip
     table = pd.DataFrame(rows, columns=list(STAGE_TEXTS)).assign(**change)
@@ -48,7 +54,7 @@ def words(*rows):
 def page_of(table, marked=None, confidence=0.95):
     section = text_section(table, words() if marked is None else marked, title="religion", confidence=confidence)
     html = environment().get_template("texts.html.j2").render(section=SimpleNamespace(texts=section))
-    return html, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
+    return html, unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html)))
 
 
 def test_a_difference_that_is_the_same_everywhere_is_named_though_nothing_can_be_tested():
@@ -66,7 +72,7 @@ def set_difference(table, measure, group, difference, p):
 
 
 def test_every_number_of_the_section_is_that_of_its_place_in_the_table():
-    table = scores(stages=("day", "feel"))
+    table = scores(stages=("day", "feel"), measures=(*MEASURES, *EMOTIONS))
     table.loc[9, ["n_empty", "n_failed"]] = [2, 1]
     set_difference(table, "stereotype_words", "Jain", -1.51, 0.004)
     marked = words({"group": "Sikh", "word": "temple", "n_group": 12, "n_others": 3, "z": 4.26, "p_adjusted": 0.001})
@@ -134,6 +140,40 @@ def test_themes_without_a_word_are_left_out_and_words_that_do_not_stand_out_too(
     assert "No word stands out after correction." in text
 
 
+def test_naming_an_emotion_is_said_in_words_with_what_the_reading_misses():
+    table = scores(measures=(*MEASURES, *EMOTIONS))
+    set_difference(table, "emotion_named", "Jain", -12.5, 0.004)
+    set_difference(table, "emotion_accuracy", "Sikh", 8.25, 0.012)
+    _, text = page_of(table)
+    assert (
+        "texts about Jain named an emotion 12.50 percentage points less often (p = .004); Sikh named the narrative's "
+        "emotion, where they named one, 8.25 percentage points more often (p = .012)." in text
+    )
+    assert "names an emotion, % of texts" in text
+    assert "a stage that is not shown the narrative can be right by chance alone" in text
+    assert "by chance alone" not in page_of(scores())[1]
+
+
+def test_texts_without_the_score_are_counted_beside_all():
+    table = scores(measures=(*MEASURES, *EMOTIONS))
+    table.loc[(table["measure"] == "emotion_accuracy") & (table["group"] == "Jain"), "n_scored"] = 9
+    html, text = page_of(table)
+    assert text.count("with a score") == 1
+    assert "21, 9 with a score" in text
+    assert Numbers(html).stray == []
+
+
+def test_an_accuracy_that_nobody_knows_is_said_once_and_takes_no_rows():
+    table = scores(measures=(*MEASURES, *EMOTIONS))
+    numbers = ["mean", "mean_others", "difference", "ci_low", "ci_high", "p", "p_adjusted"]
+    table.loc[table["measure"] == "emotion_accuracy", numbers] = math.nan
+    table.loc[table["measure"] == "emotion_accuracy", "note"] = "why not"
+    html, text = page_of(table)
+    assert text.count("whether they name the narrative's emotion is not known: why not") == 1
+    assert "names the narrative's, % of texts that name one" not in text
+    assert html.count('<th scope="col">note') == 0
+
+
 def test_intervals_over_perceivers_are_called_so():
     assert "over perceivers, who are few" not in page_of(scores())[1]
     assert "over perceivers, who are few" in page_of(scores(units="perceivers"))[1]
@@ -142,6 +182,11 @@ def test_intervals_over_perceivers_are_called_so():
 def test_a_note_of_all_rows_is_said_once():
     _, text = page_of(scores(note="of 4 narratives 1 have the texts of another one"))
     assert text.count("of 4 narratives 1 have") == 1
+    table = scores(note="of 4 narratives 1 have the texts of another one")
+    table.loc[7, "note"] = "why there is none"
+    _, text = page_of(table)  # one row says something else: the others' is still said once
+    assert text.count("where the table has no note, of 4 narratives 1 have") == text.count("of 4 narratives") == 1
+    assert text.count("why there is none") == 1
     table = scores()
     table.loc[7, "note"] = "why there is none"
     assert "why there is none" in page_of(table)[1]

@@ -158,6 +158,92 @@ def test_baselines_are_no_group_on_either_side():
     assert set(rows_of(with_them)["group"]) == {"Hindu", "Jain", "Sikh"}
 
 
+# Of one stage, narratives n0 and n1, both perceivers' texts about Hindu, Jain and Sikh: does the text name an emotion,
+# and the narrative's own? Named none: no accuracy. p2 names none about the Jain in n0, and is left out there.
+EMOTIONS = {
+    ("n000", "a Hindu"): ((1, 1), (1, 0), (1, 0)),
+    ("n000", "a Jain"): ((1, 1), (0, None), (1, 1)),
+    ("n001", "a Hindu"): ((1, 1), (1, 0), (1, 0)),
+    ("n001", "a Jain"): ((1, 0), (1, 0), (1, 1)),
+}
+
+
+def with_emotions(stages, scores=EMOTIONS):
+    """Put beside each text what it names."""
+    found = [
+        scores[n, p][list(GROUPS).index(e)]
+        for n, p, e in stages[["narrative_id", "perceiver", "experiencer"]].itertuples(index=False)
+    ]
+    named, right = zip(*found, strict=True)
+    return stages.assign(emotion_named=np.array(named, dtype=float), emotion_accuracy=np.array(right, dtype=float))
+
+
+def test_naming_an_emotion_is_of_all_texts_and_the_right_one_of_those_that_name_one_about_every_group():
+    two = {name: GROUPS[name] for name in ("a Hindu", "a Jain")}
+    table = rows_of(with_emotions(stages_of(n=2, perceivers=two)))
+    hindu, jain, sikh = (one(table, "emotion_named", group) for group in ("Hindu", "Jain", "Sikh"))
+    assert [row["unit"] for row in (hindu, jain)] == ["% of texts"] * 2
+    # Jain: 1/2 in n0, 2/2 in n1, so 75; Hindu and Sikh are named in all. Differences by narrative: -50 and 0.
+    assert (hindu["mean"], jain["mean"], jain["mean_others"], jain["difference"]) == (100, 75, 100, -25)
+    assert jain["se"] == pytest.approx(stats.sem([-50, 0]))
+    assert jain["p"] == pytest.approx(stats.ttest_1samp([-50, 0], 0).pvalue)
+    hindu, jain, sikh = (one(table, "emotion_accuracy", group) for group in ("Hindu", "Jain", "Sikh"))
+    assert hindu["unit"] == "% of texts that name an emotion"
+    # n0 by the Hindu perceiver alone: 100, 0, 0. n1 by both: Hindu (1 + 0)/2, Jain 0, Sikh (0 + 1)/2.
+    assert [row["mean"] for row in (hindu, jain, sikh)] == [75, 0, 25]
+    by_hand = [100 - 0, 50 - 25]  # Hindu less the mean of Jain and Sikh
+    assert hindu["difference"] == np.mean(by_hand)
+    assert hindu["se"] == pytest.approx(stats.sem(by_hand))
+    assert (hindu["n_units"], hindu["units"]) == (2, "narratives")
+    # Four distinct texts about each group, one about Jains names no emotion.
+    assert [(row["n_texts"], row["n_scored"]) for row in (hindu, jain, sikh)] == [(4, 4), (4, 3), (4, 4)]
+
+
+def test_emotions_are_of_the_family_and_change_no_p_but_the_corrected_ones():
+    plain = stages_of(n=2, perceivers={name: GROUPS[name] for name in ("a Hindu", "a Jain")})
+    without, table = rows_of(plain), rows_of(with_emotions(plain))
+    # 6 tests of sentiment and stereotype words, 3 of naming; of accuracy 2, for that about Jains is 50 lower in both.
+    assert set(without["family_size"]) == {6}
+    assert set(table["family_size"]) == {11}
+    old = ["measure", "group", "mean", "difference", "p"]
+    kept = table.loc[~table["measure"].str.startswith("emotion")]
+    pd.testing.assert_frame_equal(kept[old].reset_index(drop=True), without[old])
+    ordered = table["p"].dropna().sort_values()
+    by_hand = (ordered * np.arange(11, 0, -1)).cummax().clip(upper=1)
+    assert table.loc[ordered.index, "p_adjusted"].tolist() == pytest.approx(by_hand.tolist())
+    # What is counted and remarked is stereotype words and sentiment, as before.
+    assert count_differences(table, confidence=0.95) == {("religion", "origin"): (6, 0)}
+
+
+def test_texts_that_are_the_same_whatever_the_narrative_tell_nothing_of_its_emotion():
+    stages = stages_of(n=4, by_narrative=False).assign(emotion_named=1.0)
+    stages["emotion_accuracy"] = (stages["narrative_id"] == "n000").astype(float)
+    table = rows_of(stages)
+    row = one(table, "emotion_accuracy", "Jain")
+    assert row[["mean", "difference", "p", "p_adjusted"]].isna().all()
+    assert (row["n_units"], row["n_texts"], row["n_scored"]) == (0, 3, 0)
+    assert row["note"] == "the texts are the same whatever the narrative, and tell nothing of its emotion"
+    assert one(table, "emotion_named", "Jain")["mean"] == 100
+
+
+def test_where_no_text_names_an_emotion_none_is_right_or_wrong_and_the_row_says_so():
+    table = rows_of(stages_of(n=3).assign(emotion_named=0.0, emotion_accuracy=math.nan))
+    assert one(table, "emotion_named", "Jain")["mean"] == 0
+    row = one(table, "emotion_accuracy", "Jain")
+    assert math.isnan(row["mean"])
+    assert row["note"] == "in none of 3 narratives is there a text about every group that names an emotion"
+
+
+def test_failed_and_empty_texts_and_those_in_another_script_name_nothing_and_are_no_zero():
+    stages = stages_of(n=3).assign(emotion_named=1.0, emotion_accuracy=1.0)
+    of_jain = stages.index[stages["experiencer"] == "a Jain"]
+    stages.loc[of_jain[0], ["text", "status", "n_words"]] = ["", "failed", 0]
+    stages.loc[of_jain[1], ["text", "status", "n_words"]] = ["", "empty", 0]
+    stages.loc[of_jain[:3], ["emotion_named", "emotion_accuracy"]] = math.nan  # the third: in another script
+    row = one(rows_of(stages), "emotion_named", "Jain")
+    assert (row["mean"], row["n_texts"], row["n_scored"], row["n_failed"], row["n_empty"]) == (100, 7, 6, 1, 1)
+
+
 def test_groups_count_alike_whatever_their_number_of_terms():
     stages = stages_of(experiencers=GROUPS | {"a Sikh woman": "Sikh", "a Sikh man": "Sikh"})
     by_hand = differences(stages, "sentiment", "Hindu", "narrative_id")

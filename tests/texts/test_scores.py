@@ -1,11 +1,15 @@
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
+from audit.measures.emotion import EmotionScorer, run_vocabulary
 from audit.texts import scores
-from audit.texts.scores import score_texts
+from audit.texts.scores import score_stages, score_texts
 from audit.texts.words import sentences, words
+from stimuli.narratives import EmotionWords
 from stimuli.stereotypes import Lexicon
 
 LEXICON = Lexicon("test", {"colours": ("red*", "blue"), "warm_colours": ("red*",)})
@@ -98,3 +102,70 @@ def test_no_text_at_all_gives_the_columns_alone():
         "n_words", "refused", "sentiment", "stereotype_words", "theme_colours", "theme_warm_colours",
     ]  # fmt: skip
     assert table.dtypes.astype(str).tolist() == ["int64", "bool", *["float64"] * 4]
+
+
+# --- Emotions of what stages wrote -----------------------------------------------------------------------------------
+
+
+def stages_about(*texts):
+    """Return stages and ratings: a prompt a text, about the narratives of these emotions in turn."""
+    emotions = ["sad", "wistful"]
+    stages = pd.DataFrame({"prompt_index": range(len(texts)), "stage": "infer", "text": texts, "status": "written"})
+    same = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "perceiver_group", "experiencer_group")
+    own = {"prompt_index": range(len(texts)), "emotion": [emotions[k % 2] for k in range(len(texts))]}
+    return stages, pd.DataFrame(own | dict.fromkeys(same, "x")).astype({"emotion": "category"})
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "right"),
+    [
+        ("They felt sad.", 1, 1),
+        ("They felt sad and angry.", 1, 1),  # of several, one is right
+        ("Anger: the train was late.", 1, 0),
+        ("They were not sad.", 0, None),  # names none, and so can not be right or wrong
+        ("They lost a friend.", 0, None),
+        ("<think>Are they angry?</think>They felt sad.", 1, 1),  # thinking is no answer
+        ("<think>Sad? I think so.</think>They lost a friend.", 0, None),
+        ("", None, None),
+        ("<think>sad</think>", None, None),
+        (
+            "\u041e\u043d\u0438 \u0433\u0440\u0443\u0441\u0442\u0438\u043b\u0438.",
+            None,
+            None,
+        ),  # in another script, which the words can not read
+    ],
+)
+def test_a_stage_s_text_names_an_emotion_and_the_narrative_s_own_or_has_no_such_number(text, named, right):
+    stages, ratings = stages_about(text)
+    row = score_stages(stages, ratings, lexicon=LEXICON, read_emotions=EmotionScorer().read).iloc[0]
+    for name, value in (("emotion_named", named), ("emotion_accuracy", right)):
+        assert math.isnan(row[name]) if value is None else row[name] == value
+
+
+def test_one_text_about_two_narratives_is_held_against_the_emotion_of_each_and_read_once_for_each():
+    asked = []
+    words = {"wistful": EmotionWords("wistfulness", "wistful")}
+    scorer = EmotionScorer(run_vocabulary(["sad", "wistful", ""], words))
+
+    def read(texts, emotions):
+        asked.extend(zip(texts, emotions, strict=True))
+        return scorer.read(texts, emotions)
+
+    text = "A kind of wistfulness."
+    stages, ratings = stages_about(text, text, text, text)
+    before = ratings.copy()
+    table = score_stages(stages, ratings, lexicon=LEXICON, read_emotions=read)
+    assert asked == [(text, "sad"), (text, "wistful")]
+    assert table["emotion_named"].tolist() == [1, 1, 1, 1]
+    assert table["emotion_accuracy"].tolist() == [0, 1, 0, 1]
+    pd.testing.assert_frame_equal(ratings, before)
+    # Without the user's own word for it the noun is none, though the name is.
+    assert np.isnan(EmotionScorer(run_vocabulary(["wistful"], {})).read([text], ["wistful"])["emotion_accuracy"]).all()
+
+
+def test_without_a_reader_there_is_no_such_score_and_of_no_text_at_all_the_columns_alone():
+    stages, ratings = stages_about("They felt sad.")
+    assert "emotion_named" not in score_stages(stages, ratings, lexicon=LEXICON)
+    nothing = score_stages(stages.iloc[:0], ratings, lexicon=LEXICON, read_emotions=EmotionScorer().read)
+    assert nothing.empty
+    assert {"emotion_named", "emotion_accuracy"} <= set(nothing)
