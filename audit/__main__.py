@@ -90,7 +90,9 @@ finished, what there is. No model is loaded.
 
 The second form puts runs side by side, analysed alike: their gaps, the differences between them on the narratives they
 share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given). Of the settings
-it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given.
+it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given. Of runs
+with task=reply: what changes in the gap of each measure against the run without a strategy, or else the first; it takes
+confidence and n_permutations.
 
 The third form takes ratings that another tool collected:
 
@@ -283,6 +285,9 @@ def _show_comparison(comparison: Comparison) -> None:
 
     for text in comparison.remarks:
         _say(f"note: {text}")
+    if "measure" in comparison.gap:
+        _show_changes(comparison)
+        return
     lines = [("run", "dimension", "gap (points)", f"{coverage(comparison.confidence)} interval", "p")]
     for row in comparison.gap[comparison.gap["scope"] == "narratives"].to_dict("records"):
         estimated = row["se"] == row["se"]
@@ -296,6 +301,34 @@ def _show_comparison(comparison: Comparison) -> None:
             )
         )
     _print_table(lines)
+    print(f"comparison: {comparison.page}")
+
+
+def _show_changes(comparison: Comparison) -> None:
+    from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
+
+    level = coverage(comparison.confidence)
+    tested = comparison.gap[comparison.gap["p"].notna()]
+    head = ("run", "against", "dimension", "measure", "change of the gap (its unit)", f"{level} interval")
+    lines = [(*head, "corrected p", "change of the mean", "from")]
+    for row in tested.to_dict("records"):
+        lines.append(
+            (
+                row["run"],
+                row["reference"],
+                dimension_title(row["dimension"]),
+                row["measure"],
+                points(row["delta_change"]),
+                interval(row["ci_low"], row["ci_high"]),
+                bare_p(row["p_adjusted"]),
+                points(row["mean_change"]),
+                f"{count(row['n_narratives'])} narratives",
+            )
+        )
+    _print_table(lines)
+    if len(tested) < len(comparison.gap):
+        untested = plural(len(comparison.gap) - len(tested), "change")
+        _say(f"note: {untested} without a test; the page says why")
     print(f"comparison: {comparison.page}")
 
 
@@ -397,7 +430,7 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     from audit.errors import StoreError
 
     if isinstance(config.task, InventoryTask):
-        from audit.inventory import inventory_records, make_inventory_plan
+        from audit.inventory.plan import inventory_records, make_inventory_plan
 
         filled_in = make_inventory_plan(config)
         n_prompts, records = len(filled_in.grid), inventory_records(filled_in)
@@ -697,12 +730,13 @@ def _statistics() -> dict[str, Any]:
 def _attempt(step: Callable[[], None]) -> str | None:
     """Do a step; show what the user can mend as one line, and return that line, or None if all went well."""
     from audit.errors import AuditError
+    from audit.wording import printable
     from stimuli.errors import StimulusError
 
     try:
         step()
     except (AuditError, StimulusError) as error:
-        fault = " ".join(str(error).split())
+        fault = printable(" ".join(str(error).split()))
         _say(f"audit: {fault}")
         return fault
     return None

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pandas as pd
 
@@ -22,8 +22,9 @@ from audit.choices import (
 from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError
 from audit.provenance import versions
+from audit.reply_comparison import REPLY_SETTINGS, compare_replies, reply_choices
 from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
-from audit.store import ComparisonFolder, RunFolder, read_manifest
+from audit.store import ComparisonFolder, RunFolder, is_of_replies, read_manifest
 from audit.wording import dimension_title
 from stimuli.stereotypes import Lexicon, lexicon_of
 
@@ -38,6 +39,8 @@ _PACKAGED: Final = "geneva"
 """Narratives that come with this package: an identifier is one text, whatever else was asked."""
 _UNKNOWN: Final = "outside"
 """Stands for the texts of a table of ratings, which it does not hold."""
+_Compared: TypeAlias = tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...], dict[str, Any]]
+"""The files of a comparison but the manifest, its gaps, its remarks, and what the manifest says of the runs."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Comparison:
     page
         The rendered page.
     gap
-        ``tables/gap.csv``; see :data:`audit.schema.COMPARED_GAP`.
+        ``tables/gap.csv``, see :data:`audit.schema.COMPARED_GAP`; of runs of replies ``tables/measure_changes.csv``,
+        see :data:`audit.reply_schema.MEASURE_CHANGES`.
     confidence
         Level of the intervals in ``gap``.
     remarks
@@ -104,7 +108,8 @@ def compare_folders(
     defaults
         Settings of the analysis that the first run did not record.
     settings
-        Settings that take the place of the first run's; ``SETTINGS`` are those that there are.
+        Settings that take the place of the first run's; ``SETTINGS`` are those that there are, of runs of replies
+        ``REPLY_SETTINGS``.
     command
         The command line that asked for it; None takes one that does.
     left_out
@@ -117,31 +122,28 @@ def compare_folders(
     StoreError
         If a folder is none of a run's, a run is not complete, or ``out`` holds anything but a comparison.
     ConfigError
-        If there are fewer than two runs, one of them twice, or a setting can not be used.
+        If there are fewer than two runs, one of them twice, they are of several tasks, or a setting can not be used.
     """
     manifests = {folder: read_manifest(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
-    used = _settings(next(iter(manifests.values())), defaults, settings or {})
-    lexicon = _lexicon(manifests)
+    of_replies = _are_of_replies(manifests)
+    known = REPLY_SETTINGS if of_replies else SETTINGS
+    used = _settings(next(iter(manifests.values())), defaults, settings or {}, known=known)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
-    runs: list[_Run] = []
-    for folder, manifest in manifests.items():
-        runs += _measure(folder, manifest, used, lexicon)
-        say(f"{folder}: {manifest['n_prompts']:,} ratings read")
-    labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
     command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
     command = _encodable(command)
-    content, gap, remarks = _contents(dict(zip(labels, runs, strict=True)), used, command=command, left_out=left_out)
+    compare = _compare_replies if of_replies else _compare_ratings
+    content, gap, remarks, facts = compare(manifests, used, command=command, left_out=left_out, say=say)
     with target:
         target.write_manifest(
             {
                 "command": command,
-                "runs": [{"run": label, **_hashes(run)} for label, run in zip(labels, runs, strict=True)],
+                "runs": facts["runs"],
                 "left_out": list(left_out),
                 "settings": used,
-                "stereotypes": {"source": lexicon.source, "sha256": lexicon.sha256},
+                **({"stereotypes": facts["stereotypes"]} if "stereotypes" in facts else {}),
                 "versions": versions(),
             }
         )
@@ -150,6 +152,56 @@ def compare_folders(
         for name, written in content.items():
             target.write_file(name, written)
     return Comparison(path, path / "comparison.html", gap, used["confidence"], remarks)
+
+
+def _compare_ratings(
+    manifests: Mapping[Path, Mapping[str, Any]],
+    used: Mapping[str, Any],
+    *,
+    command: str,
+    left_out: Sequence[str],
+    say: Callable[[str], None],
+) -> _Compared:
+    lexicon = _lexicon(manifests)
+    runs: list[_Run] = []
+    for folder, manifest in manifests.items():
+        runs += _measure(folder, manifest, used, lexicon)
+        say(f"{folder}: {manifest['n_prompts']:,} ratings read")
+    labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
+    content, gap, remarks = _contents(dict(zip(labels, runs, strict=True)), used, command=command, left_out=left_out)
+    facts = {
+        "runs": [{"run": label, **_hashes(run)} for label, run in zip(labels, runs, strict=True)],
+        "stereotypes": {"source": lexicon.source, "sha256": lexicon.sha256},
+    }
+    return content, gap, remarks, facts
+
+
+def _compare_replies(
+    manifests: Mapping[Path, Mapping[str, Any]],
+    used: Mapping[str, Any],
+    *,
+    command: str,
+    left_out: Sequence[str],
+    say: Callable[[str], None],
+) -> _Compared:
+    choices = [reply_choices(manifest) for manifest in manifests.values()]
+    labels = label_runs(choices, [folder.name for folder in manifests])
+    by_label = dict(zip(labels, manifests.values(), strict=True))
+    content, changes, remarks, runs = compare_replies(
+        dict(zip(labels, manifests, strict=True)),
+        by_label,
+        dict(zip(labels, choices, strict=True)),
+        used,
+        remarks=tuple(_otherwise(by_label, used)),
+        left_out=left_out,
+        command=command,
+        say=say,
+    )
+    hashes = [
+        {"run": row["run"], "folder": _encodable(row["folder"]), "identity": row["identity"], "replies": row["replies"]}
+        for row in runs
+    ]
+    return content, changes, remarks, {"runs": hashes}
 
 
 def _each_once(folders: Sequence[Path]) -> list[Path]:
@@ -175,16 +227,29 @@ def _different_runs(manifests: Mapping[Path, Mapping[str, Any]]) -> list[str]:
     return list(seen)
 
 
-def _settings(first: Mapping[str, Any], defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that all runs are analysed by."""
-    unused = next((name for name in settings if name not in SETTINGS), None)
-    if unused is not None:
+def _are_of_replies(manifests: Mapping[Path, Mapping[str, Any]]) -> bool:
+    """Say whether the runs asked for replies; ConfigError if some did and others asked for something else."""
+    tasks = {folder: str(manifest.get("task", {}).get("kind", "intensity")) for folder, manifest in manifests.items()}
+    (first, task), *others = tasks.items()
+    odd = next((folder for folder, other in others if other != task), None)
+    if odd is not None and any(is_of_replies(manifest) for manifest in manifests.values()):
         raise ConfigError(
-            f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(SETTINGS)}"
+            f"{first} is a run of task={task} and {odd} of task={tasks[odd]}: what they measure has no unit in common; "
+            "compare runs of one task"
         )
+    return is_of_replies(manifests[first])
+
+
+def _settings(
+    first: Mapping[str, Any], defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
+) -> dict[str, Any]:
+    """Return the settings that all runs are analysed by."""
+    unused = next((name for name in settings if name not in known), None)
+    if unused is not None:
+        raise ConfigError(f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(known)}")
     own = first.get("config", {}).get("statistics", {})
     validated = load_statistics({**defaults, **own, **settings, "formula": None, "random": None})
-    return {name: getattr(validated, name) for name in SETTINGS}
+    return {name: getattr(validated, name) for name in known}
 
 
 def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
@@ -195,7 +260,10 @@ def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
 
 def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
     """Read a run, and keep what is small of each of its prompt variants."""
+    from audit.conversations import emotions_of
+    from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.statistics.across_runs import measure_run
+    from audit.statistics.costs import cost_of
     from audit.statistics.rows import Settings
     from audit.statistics.texts import count_differences, text_tables
     from audit.texts.scores import score_stages
@@ -205,8 +273,9 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
     digest = stored.ratings_sha256()
     stages = stored.read_stages()
-    cost = _cost(ratings, stages, manifest)
-    about = score_stages(stages, ratings, lexicon=lexicon)
+    cost = cost_of(ratings, stages, n_prompts=manifest["n_prompts"], timings=manifest.get("timings", {}))
+    emotions = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest) if len(stages) else {}))
+    about = score_stages(stages, ratings, lexicon=lexicon, read_emotions=emotions.read)
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
@@ -221,28 +290,6 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
             text_differences=count_differences(written, confidence=used["confidence"]),
             ratings_sha256=digest,
         )
-
-
-def _cost(ratings: pd.DataFrame, stages: pd.DataFrame, manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a prompt of the run took: calls, tokens, room, and seconds of its last session."""
-    timings = manifest.get("timings", {})
-    asked = timings.get("n_prompts") or float("nan")
-    read = ratings["n_prompt_tokens"].dropna()
-    shortened = ratings["n_dropped"] > 0
-    cost = {
-        "n_calls": 1.0,
-        "n_prompt_tokens": 0.0,
-        "n_tokens": 0.0,
-        "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
-    }
-    if not stages.empty:
-        n_prompts = manifest["n_prompts"]
-        # A stage after one that failed was not asked: it has read nothing.
-        cost["n_calls"] += int((stages["n_prompt_tokens"] > 0).sum()) / n_prompts
-        cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
-        shortened |= ratings["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
-    cost["shortened_share"] = float(shortened.mean()) if ratings["n_dropped"].notna().any() else float("nan")
-    return cost | {"seconds": timings.get("elicit_s", float("nan")) / asked}
 
 
 def _hashes(run: _Run) -> dict[str, str]:
@@ -433,10 +480,15 @@ def _remarks(runs: Mapping[str, _Run], used: Mapping[str, Any]) -> Iterator[str]
         limited = [label for label, each in measured.items() if code in {remark.code for remark in each.remarks}]
         if limited:
             yield f"{title} ({'all runs' if len(limited) == len(runs) else '; '.join(limited)}): {why}."
+    yield from _otherwise({label: run.manifest for label, run in runs.items()}, used)
+
+
+def _otherwise(manifests: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]) -> Iterator[str]:
+    """Say which runs' own reports were made with other settings."""
     otherwise: dict[tuple[str, str], list[str]] = {}
-    for label, run in runs.items():
-        own = run.manifest.get("config", {}).get("statistics", {})
-        other = [name for name in SETTINGS if name in own and own[name] != used[name]]
+    for label, manifest in manifests.items():
+        own = manifest.get("config", {}).get("statistics", {})
+        other = [name for name in used if name in own and own[name] != used[name]]
         if other:
             said = tuple(", ".join(f"{name} {_setting(of[name])}" for name in other) for of in (own, used))
             otherwise.setdefault((said[0], said[1]), []).append(label)

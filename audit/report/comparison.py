@@ -35,9 +35,8 @@ from audit.wording import (
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
-_HASHES: Final = ("identity", "ratings", "texts", "wording", "leading", "identities", "revision")
+_HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
 _COSTS: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
-_COUNTS: Final = ("n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")
 _HEADS: Final = {
     "path": "model's place",
     "texts": "narratives (SHA-256)",
@@ -46,8 +45,9 @@ _HEADS: Final = {
     "identities": "identities (SHA-256)",
     "identity": "run (SHA-256)",
     "ratings": "ratings (SHA-256)",
+    "replies": "replies (SHA-256)",
     "version": "empathy-audit",
-    **{name: name.removeprefix("n_") for name in ("n_narratives", *_COUNTS)},
+    "n_narratives": "narratives",
 }
 """What a column of ``runs`` is called on the page, where its name would not say."""
 
@@ -134,6 +134,7 @@ def render_comparison(
     """
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
+    shared, different, hashes = facts_of(runs, list(RUNS))
     gap = tables["gap"]
     first = str(runs[0]["run"])
     comparisons = tables["comparisons"]
@@ -162,9 +163,9 @@ def render_comparison(
         paper=paper,
         markdown=paper.markdown(),
         latex=paper.latex(),
-        shared=list(_shared(runs)),
-        different=_different(runs),
-        hashes=_hashes(runs),
+        shared=shared,
+        different=different,
+        hashes=hashes,
         remarks=remarks,
         left_out=left_out,
         level=level,
@@ -402,33 +403,50 @@ def _number(value: float) -> str:
     return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
 
 
-def _shared(runs: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
-    """Yield what is the same in all runs, and was recorded."""
-    for column in RUNS:
-        if column != "run" and len({str(row[column]) for row in runs}) == 1 and str(runs[0][column]):
-            yield _HEADS.get(column, column), _cell(runs[0], column)
+def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[str, Markup]], Table, Table]:
+    """Lay out what was recorded of runs.
+
+    Parameters
+    ----------
+    runs
+        Rows of the table of runs.
+    columns
+        Of that table, in the order in which they are to be shown.
+
+    Returns
+    -------
+    tuple
+        What is the same in all runs, by its name; what differs; and of that the hashes and commands, which are long.
+    """
+    chosen = [name for name in columns if name != "run"]
+    alike = {name for name in chosen if len({str(row[name]) for row in runs}) == 1}
+    shared = [(_head(name), _cell(runs[0], name)) for name in chosen if name in alike and str(runs[0][name])]
+    long = (*_HASHES, "command")
+    return (
+        shared,
+        _facts(runs, [name for name in chosen if name not in (*long, *alike)]),
+        _facts(runs, [name for name in long if name in chosen and name not in alike]),
+    )
 
 
-def _different(runs: Sequence[Row]) -> Table:
-    """Show what differs, but for what is long."""
-    return _facts(runs, [column for column in RUNS if column not in (*_HASHES, "command")])
-
-
-def _hashes(runs: Sequence[Row]) -> Table:
-    return _facts(runs, (*_HASHES, "command"))
-
-
-def _facts(runs: Sequence[Row], columns: Sequence[str]) -> Table:
-    chosen = [name for name in columns if name != "run" and len({str(row[name]) for row in runs}) > 1]
-    words = frozenset(place for place, name in enumerate(chosen, start=1) if name not in _COUNTS)
+def _facts(runs: Sequence[Row], names: Sequence[str]) -> Table:
+    words = frozenset(place for place, name in enumerate(names, start=1) if not _is_count(name))
     return Table(
-        ("run", *(_HEADS.get(name, name) for name in chosen)),
-        tuple((str(row["run"]), *(_cell(row, name) for name in chosen)) for row in runs),
+        ("run", *map(_head, names)),
+        tuple((str(row["run"]), *(_cell(row, name) for name in names)) for row in runs),
         words=words,
     )
 
 
+def _head(column: str) -> str:
+    return _HEADS.get(column, column.removeprefix("n_").replace("_", " "))
+
+
+def _is_count(column: str) -> bool:
+    return column.startswith("n_") and column != "n_narratives"  # which is one of the choices, and may be unknown
+
+
 def _cell(row: Row, column: str) -> Markup:
-    if column in _COUNTS:
+    if _is_count(column):
         return show(row, column, count)
     return Markup("<bdi>{}</bdi>").format(str(row[column]) or "not recorded")

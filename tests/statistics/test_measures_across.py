@@ -1,0 +1,235 @@
+"""Changes of measures between runs: against the comparison of ratings, scipy's paired t-test, and corpora by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
+
+from audit.measures.diversity import leave_one_out_distinct
+from audit.reply_schema import REPLY_COSTS
+from audit.statistics.across_runs import OTHER_TEXTS, measure_run, strategy_rows
+from audit.statistics.costs import cost_rows
+from audit.statistics.measures import Measured
+from audit.statistics.measures_across import RepliesOfRun, change_rows
+from audit.statistics.rows import Settings
+
+SETTINGS = Settings(n_permutations=100)
+IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high": "change_high", "p": "p",
+              "n_narratives": "n_narratives"}  # fmt: skip
+
+
+def run_of(ratings, **measured):
+    """One run, in which the intensity is the measure ``eq`` unless others are given."""
+    given = measured or {"eq": values_of(ratings)}
+    each = [Measured(name, values=values) for name, values in given.items()]
+    return RepliesOfRun.of(replies_of(ratings), each, seed=0, settings=SETTINGS)
+
+
+def changes_of(*runs, measures=("eq",), texts=None, confidence=0.95):
+    """Changes of all runs against the first, called a, b and so on."""
+    named = dict(zip("abcdef", runs, strict=False))
+    others = dict.fromkeys(list(named)[1:], "a")
+    rows = change_rows(
+        named,
+        references=others,
+        comparable=dict.fromkeys(others, measures),
+        texts=texts or dict.fromkeys(named, "geneva"),
+        confidence=confidence,
+    )
+    return pd.DataFrame(list(rows))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.03])
+def test_the_change_of_a_measure_that_is_an_intensity_is_the_one_of_ratings(ratings_of, missing):
+    """The ratings' own comparison is the oracle, of single dimensions and of the mean over them."""
+    rng = np.random.default_rng(5)
+    ratings = [two_dimensions(ratings_of, rng, missing=each) for each in (0.0, missing)]
+    measured = {
+        label: next(measure_run(each, scale=(0, 100), seed=0, settings=SETTINGS))
+        for label, each in zip("ab", ratings, strict=True)
+    }
+    blank = dict.fromkeys(("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share"), 0.0)
+    wanted = strategy_rows(
+        measured,
+        strategies={"a": "none", "b": "ecn"},
+        references={"b": "a"},
+        costs=dict.fromkeys("ab", blank | {"seconds": 0.0}),
+        confidence=0.95,
+    )
+    wanted = pd.DataFrame(list(wanted)).query("run == 'b'").set_index("dimension")
+    found = changes_of(*map(run_of, ratings)).set_index("dimension")
+    assert list(found.index) == ["religion", "nationality", "all"]
+    for name, theirs in IN_RATINGS.items():
+        assert found[name].tolist() == pytest.approx(wanted[theirs].tolist(), rel=1e-9), name
+    if not missing:  # nor does the mean depend on which pairs are there
+        assert found["mean_change"].tolist() == pytest.approx(wanted["mean_change"].tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_planted_change_and_a_planted_shift_are_found_within_their_intervals(ratings_of, seed):
+    """By 99.9% intervals: of 3 x 4 of them one would fail in 80 tries of the test with other seeds."""
+    rng = np.random.default_rng([seed, 3])
+    base = cube(rng, n=24)
+    inside = np.equal.outer(GROUPS, GROUPS)
+
+    def again(gap, shift):
+        return run_of(ratings_of(base + rng.normal(0, 2, base.shape) + gap * inside + shift, GROUPS))
+
+    found = changes_of(again(5, 0), again(1, 0), again(5, 7), confidence=0.999).set_index("run")
+    assert found["ci_low"]["b"] < -4 < found["ci_high"]["b"] < 0
+    assert found["ci_low"]["c"] < 0 < found["ci_high"]["c"]
+    assert found["mean_low"]["c"] < 7 < found["mean_high"]["c"]
+    # 5 groups without the baseline: a fifth of the pairs is in-group.
+    assert found["mean_low"]["b"] < -4 / 5 < found["mean_high"]["b"]
+
+
+def test_the_mean_s_change_is_a_paired_t_test_of_the_narratives_means(ratings_of):
+    rng = np.random.default_rng(8)
+    cubes = [cube(rng) for _ in range(2)]
+    found = changes_of(*(run_of(ratings_of(y, GROUPS)) for y in cubes)).iloc[0]
+    k = GROUPS.index("unspecified")
+    means = [np.delete(np.delete(y, k, axis=1), k, axis=2).mean(axis=(1, 2)) for y in cubes]
+    wanted = stats.ttest_rel(means[1], means[0]).confidence_interval(0.95)
+    assert [found["mean_low"], found["mean_high"]] == pytest.approx([wanted.low, wanted.high])
+    assert [found["mean"], found["reference_mean"]] == pytest.approx([means[1].mean(), means[0].mean()])
+    sd = np.std(cubes[0], ddof=1)  # of all replies, baselines included
+    assert [found["mean_sd"], found["change_sd"]] == pytest.approx(
+        [found["mean_change"] / sd, found["delta_change"] / sd]
+    )
+
+
+def test_replies_that_are_missing_in_one_run_do_not_move_the_mean(ratings_of):
+    y = cube(np.random.default_rng(2))
+    high, low = y > np.quantile(y, 0.9), y < np.quantile(y, 0.05)
+    runs = [run_of(ratings_of(np.where(gone, np.nan, each), GROUPS)) for gone, each in ((low, y), (high, y + 3))]
+    found = changes_of(*runs).iloc[0]
+    assert [found["mean_change"], found["mean"] - found["reference_mean"]] == pytest.approx([3, 3])
+    k = len(GROUPS) - 1  # without the baseline
+    n_high, n_low = (int(gone[:, :k, :k].sum()) for gone in (high, low))
+    assert n_high > n_low > 10
+    n = y[:, :k, :k].size
+    assert (found["n_missing"], found["reference_missing"]) == (n_high, n_low)
+    assert (found["n_both"], found["n_replies"], found["reference_replies"]) == (
+        n - n_high - n_low,
+        n - n_high,
+        n - n_low,
+    )
+
+
+def test_holm_is_over_measures_and_runs(ratings_of):
+    rng = np.random.default_rng(4)
+    ratings = ratings_of(cube(rng), GROUPS)
+    runs = [
+        run_of(ratings, **{name: values_of(ratings) + rng.normal(0, 5, len(ratings)) for name in ("eq", "regard")})
+        for _ in range(3)
+    ]
+    found = changes_of(*runs, measures=("eq", "regard")).sort_values("p")
+    assert found["family_size"].tolist() == [4] * 4
+    steps = np.minimum(1, np.maximum.accumulate(found["p"].to_numpy() * [4, 3, 2, 1]))
+    assert found["p_adjusted"].tolist() == pytest.approx(steps.tolist())
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_measure_that_is_the_same_in_every_reply_has_a_change_of_0_and_no_test(ratings_of, missing):
+    rng = np.random.default_rng(1)
+    runs = []
+    for each in (0.0, missing):
+        y = np.where(np.isnan(cube(rng, missing=each)), np.nan, 0.1)
+        runs.append(run_of(ratings_of(y, GROUPS)))
+    found = changes_of(*runs).iloc[0]
+    assert found["delta_change"] == 0
+    assert found["mean_change"] == pytest.approx(0, abs=1e-12)
+    assert found[["se", "p", "p_adjusted", "ci_low", "mean_low", "change_sd"]].isna().all()
+    assert "the same in all 14 narratives" in found["note"]
+
+
+def test_runs_of_other_texts_or_without_an_estimate_have_a_note_and_no_number(ratings_of):
+    y = cube(np.random.default_rng(6))
+    runs = [run_of(ratings_of(each, GROUPS)) for each in (y, y + 1)]
+    apart = changes_of(*runs, texts={"a": "geneva", "b": "csv 1"}).iloc[0]
+    assert OTHER_TEXTS in apart["note"]
+    mute = run_of(ratings_of(np.full_like(y, np.nan), GROUPS))
+    none = changes_of(runs[0], mute).iloc[0]
+    assert "no change, since δ of b can not be estimated" in none["note"]
+    for row in (apart, none):
+        assert row[["delta", "delta_change", "p", "mean_change", "change_sd"]].isna().all()
+
+
+def test_a_corpus_change_is_the_jackknifed_difference_on_the_narratives_that_both_have(ratings_of):
+    """Every number over again by plain counts: of all shared narratives, and of these without each of them."""
+    rng = np.random.default_rng(9)
+    words = np.array([f"w{k}" for k in range(30)])
+    ratings = ratings_of(cube(rng, n=8), GROUPS)
+    corpus = Measured("dist_1", corpus=lambda texts: leave_one_out_distinct([[text] for text in texts], 1))
+    runs, tables = [], []
+    for gone, size in (("n5", 6), ("n3", 9)):
+        texts = [" ".join(rng.choice(words, size)) for _ in range(len(ratings))]
+        replies = replies_of(ratings).assign(text=texts)
+        refused = (replies["narrative_id"] == gone) & (replies["prompt_index"] % 7 == 0)
+        replies["status"] = replies["status"].astype(object).mask(refused, "refused")
+        tables.append(replies.loc[~replies["narrative_id"].isin(["n3", "n5"]) & replies["in_group"].notna()])
+        runs.append(RepliesOfRun.of(replies, [corpus], seed=0, settings=SETTINGS))
+
+    def numbers(replies, without=None):
+        """Return the gap, a difference of means since all pairs are balanced, and the mean."""
+        kept = replies.loc[replies["narrative_id"] != without]
+        of_pair = kept.groupby(["perceiver", "experiencer"], observed=True)["text"].agg(
+            lambda texts: len({*(own := " ".join(texts).split())}) / len(own)
+        )
+        inside = kept.groupby(["perceiver", "experiencer"], observed=True)["in_group"].first().astype(bool)
+        return np.array([of_pair[inside].mean() - of_pair[~inside].mean(), of_pair.mean()])
+
+    whole = numbers(tables[1]) - numbers(tables[0])
+    names = [f"n{k}" for k in (0, 1, 2, 4, 6, 7)]
+    left = np.array([numbers(tables[1], name) - numbers(tables[0], name) for name in names])
+    se = np.sqrt(5 / 6 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
+    found = changes_of(*runs, measures=("dist_1",)).iloc[0]
+    assert [found["delta_change"], found["mean_change"]] == pytest.approx(whole.tolist())
+    half = stats.t.ppf(0.975, 5) * se
+    assert [found["ci_low"], found["ci_high"]] == pytest.approx([whole[0] - half[0], whole[0] + half[0]])
+    assert [found["mean_low"], found["mean_high"]] == pytest.approx([whole[1] - half[1], whole[1] + half[1]])
+    assert (found["n_narratives"], found["n_both"]) == (6, 6 * 25)
+    assert np.isnan(found["change_sd"])
+
+
+def test_utterances_of_a_conversation_are_not_counted_as_independent(ratings_of):
+    """Two utterances of each of eight conversations have the same gaps: they say as much as one of each does."""
+    rng = np.random.default_rng(7)
+
+    def conversation_of(name):
+        return str(int(name.removeprefix("n")) % 8)
+
+    halves = [cube(rng, n=8) for _ in range(2)]
+    once = changes_of(*(run_of(ratings_of(y, GROUPS)) for y in halves)).iloc[0]
+    twice = [
+        replace(run_of(ratings_of(np.concatenate([y, y]), GROUPS)), conversation_of=conversation_of) for y in halves
+    ]
+    found = changes_of(*twice).iloc[0]
+    for name in ("delta_change", "se", "df", "ci_low", "p", "mean_change", "mean_low", "mean_high"):
+        assert found[name] == pytest.approx(once[name]), name
+    assert "over 8 conversations" in found["note"]
+    assert found["n_narratives"] == 16
+
+
+def test_shares_of_what_became_of_prompts_are_counted_without_baselines_and_over_all_dimensions(ratings_of):
+    ratings = two_dimensions(ratings_of, np.random.default_rng(3), missing=0)
+    replies = replies_of(ratings)
+    between = replies.loc[replies["in_group"].notna(), "prompt_index"].to_numpy()
+    status = replies["status"].astype(object)
+    status[between[:14]] = "cut"  # of 14 x 25 in religion
+    of_run = partial(RepliesOfRun.of, measured=[Measured("eq", values=values_of(ratings))], seed=0, settings=SETTINGS)
+    runs = {"a": of_run(replies), "b": of_run(replies.assign(status=status))}
+    costs = {label: {"n_calls": 1.0, "seconds": 0.1} for label in runs}
+    rows = {(row["run"], row["dimension"]): row for row in cost_rows(runs, references={"b": "a"}, costs=costs)}
+    assert all(list(row) == list(REPLY_COSTS) for row in rows.values())
+    shares = {where: row["cut_share"] for where, row in rows.items() if where[0] == "b"}
+    assert shares == {("b", "religion"): 14 / 350, ("b", "nationality"): 0, ("b", "all"): 14 / 700}
+    assert rows["b", "all"]["cut_change"] == 14 / 700
+    assert np.isnan(rows["a", "all"]["cut_change"])
+    assert rows["a", "religion"]["n_reply_tokens"] == 5
