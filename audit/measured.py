@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from audit.elicitation.plain_text import answer_of
 from audit.measures.base import described
-from audit.measures.choose import CORPORA, DIVERSITY
+from audit.measures.choose import CORPORA, DIVERSITY, JUDGE
 from audit.measures.diversity import leave_one_out_distinct
+from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
-from audit.measures.recognition import EmotionRecognition
 from audit.reply_schema import MEASURES, SCORED, ReplyStatus
 from audit.statistics.measures import Measured
-from audit.statistics.recognition import recognition_tables
-from stimuli.conversations import Conversations
+
+_COUNTS: Final = ("cut", "refused", "unparseable", "failed")
 
 
 def measures_of(
-    manifest: Mapping[str, Any], replies: pd.DataFrame, scores: pd.DataFrame
+    manifest: Mapping[str, Any],
+    replies: pd.DataFrame,
+    scores: pd.DataFrame,
+    counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
 ) -> tuple[pd.DataFrame, list[Measured]]:
     """Describe all measures of a run, the absent ones too, and bring their values together.
 
@@ -32,6 +35,8 @@ def measures_of(
         The run's, with ``scorers``, ``absent`` and ``diversity``; see :func:`audit.score.score_replies`.
     replies, scores
         Columns of ``reply_schema.REPLIES`` and ``SCORES``. Not modified.
+    counts
+        By scorer, what it counted, if that is known; see :class:`audit.measures.base.Counting`.
 
     Returns
     -------
@@ -48,7 +53,8 @@ def measures_of(
             own = of_scorer.get(measure["name"], scores.iloc[:0])
             values = pd.Series(own["value"].to_numpy(dtype=np.float64), index=own["prompt_index"].to_numpy())
             values = values.where(np.isfinite(values))
-            rows.append(_row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=values))
+            row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=values)
+            rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
             measured.append(Measured(measure["name"], values=values))
     if manifest.get(DIVERSITY):
         for n, corpus in CORPORA.items():
@@ -60,10 +66,39 @@ def measures_of(
         rows.append(_row(outcome, scorer="status of the reply", n_replies=len(values), values=values))
         measured.append(Measured(name, values=values))
     for scorer, why in manifest.get("absent", {}).items():
-        blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan)
+        blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")
         absent = {"measure": scorer, "title": scorer, "status": "absent", "note": why}
         rows.append(blank | absent | {"n_replies": n_replies, "n_scored": 0})
     return pd.DataFrame(rows, columns=list(MEASURES)), measured
+
+
+def levels_of(manifest: Mapping[str, Any], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return EPITOME's levels as classifiers and as a judge give them.
+
+    Parameters
+    ----------
+    manifest
+        The run's, with ``scorers``.
+    values
+        A column a measure, indexed by ``prompt_index``. Not modified.
+
+    Returns
+    -------
+    dict
+        ``classifier``, ``judge`` or both: a column a mechanism, as
+        :func:`audit.statistics.epitome.epitome_table` takes them. A judge's criterion is a mechanism's by its name,
+        where its scale is EPITOME's.
+    """
+    scorers = manifest.get("scorers", {})
+    rubric = scorers.get(JUDGE, {}).get("facts", {}).get("rubric", "")
+    ends = {each["name"]: (each["low"], each["high"]) for taken in scorers.values() for each in taken["measures"]}
+    found: dict[str, pd.DataFrame] = {}
+    for by, prefix in (("classifier", "epitome"), ("judge", f"judge_{rubric}")):
+        names = {f"{prefix}_{mechanism}": mechanism for mechanism in MECHANISMS}
+        own = values[[name for name in names if name in values and ends.get(name) == (0, 2)]].rename(columns=names)
+        if len(own.columns):
+            found[by] = own
+    return found
 
 
 def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.Series | None = None) -> dict[str, Any]:
@@ -80,6 +115,15 @@ def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.
         "sd": float(known.std(ddof=1)) if len(known) > 1 else np.nan,
         "note": "",
     }
+
+
+def _counted(counts: Mapping[str, Mapping[str, float]], measure: str) -> dict[str, float]:
+    """Return what a scorer counted of a measure, or of all that it takes; NaN for what it does not count."""
+    own = {**counts.get("", {}), **counts.get(measure, {})}
+    if own.keys() & {"rated", "refused", "unparseable", "failed", "blank"}:  # a judge's: what never was has no entry
+        own = {**dict.fromkeys(("refused", "unparseable", "failed"), 0.0), **own}
+    mass = own["mass"] / own["with_mass"] if own.get("with_mass") else np.nan
+    return {f"n_{name}": own.get(name, np.nan) for name in _COUNTS} | {"mean_mass": mass}
 
 
 def _named(scorer: str, taken: Mapping[str, Any]) -> str:
@@ -102,29 +146,3 @@ def _outcomes(replies: pd.DataFrame) -> Iterator[tuple[str, pd.Series, dict[str,
 
 def _distinct(texts: Sequence[str], *, n: int) -> tuple[float, Any]:
     return leave_one_out_distinct([[answer_of(text)] for text in texts], n)
-
-
-def recognition_of(
-    replies: pd.DataFrame, corpus: Conversations, *, seed: int, confidence: float
-) -> dict[str, pd.DataFrame]:
-    """Score the labels that answers about utterances give; see :func:`audit.statistics.recognition.recognition_tables`.
-
-    Parameters
-    ----------
-    replies
-        Columns of ``reply_schema.REPLIES``; those that are not read are missing, not wrong. Not modified.
-    corpus
-        What was asked about.
-    seed
-        Of the resamples.
-    confidence
-        Coverage of the intervals.
-    """
-    own = replies.loc[replies["status"].isin(SCORED)]
-    read = EmotionRecognition(corpus.labels).read([answer_of(text) for text in own["text"]])
-    answers = own.assign(
-        gold=own["emotion"].astype(str),
-        predicted=pd.Series(read, index=own.index, dtype=object),
-        identity=[corpus.identities.get(str(name), "") for name in own["narrative_id"]],
-    )
-    return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)

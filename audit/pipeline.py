@@ -12,15 +12,15 @@ import pandas as pd
 from audit.collect import Say, collect, earlier_manifest, missing_shards
 from audit.config import AuditConfig, InventoryTask, StatisticsConfig, load_statistics
 from audit.errors import ConfigError
-from audit.inventory import InventoryPlan, make_inventory_plan
-from audit.inventory_collect import collect_answers
-from audit.inventory_publish import publish_inventory
+from audit.inventory.collect import collect_answers
+from audit.inventory.plan import InventoryPlan, make_inventory_plan
+from audit.inventory.publish import publish_inventory
 from audit.outside import describe_outside, read_outside
 from audit.plan import Plan, make_plan
 from audit.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.publish import Outcome, publish
 from audit.raters import import_ratings
-from audit.score import score_replies
+from audit.score import plan_scoring, score_replies
 from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
 from stimuli.human import read_human
 from stimuli.stereotypes import load_stereotypes
@@ -54,7 +54,8 @@ def run_audit(
     if isinstance(config.task, InventoryTask):
         return _run_inventory(config, command=command, preset=preset, job=job, say=say)
     plan = make_plan(config)
-    if plan.kind == "replies":
+    scoring = plan_scoring(plan) if plan.kind == "replies" else None
+    if scoring is not None:
         _check_unrated(config.statistics)
     elif (own := config.statistics).human is not None:
         ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
@@ -75,8 +76,8 @@ def run_audit(
             say(f"all {len(grid):,} prompts are there already; analysing")
         else:
             manifest = collect(plan, folder, manifest, command=command, say=say)
-        if plan.kind == "replies":
-            score_replies(plan, folder, manifest, say=say)
+        if scoring is not None:
+            score_replies(plan, scoring, folder, manifest, say=say)
             manifest["config"]["measures"] = config.model_dump(mode="json")["measures"]
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)

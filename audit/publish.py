@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.conversations import corpus_of, explorer_of, narratives_of
+from audit.conversations import emotions_of, explorer_of, narratives_of
+from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
-from audit.score import JUDGE
 from audit.store import SCHEMA_VERSION, RunFolder, is_of_replies
 from audit.wording import plural
 from stimuli.human import HumanIntensities, read_human
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from audit.statistics.rows import Settings
 
 
+_OF_CORPORA: Final = frozenset({"emotion", "cause"})
+"""Tasks about utterances of a corpus of conversations."""
 _CORPUS_GONE: Final = (
-    "The corpus of conversations could not be read again as it was: accuracy and F1, by label and by speaker, "
-    "are left out. Bring it back to its place, and report again."
+    "The run folder has no corpus.json, which accuracy, F1 and exact match need: they are left out. The run's command, "
+    "given again, writes it."
 )
 
 
@@ -83,7 +85,6 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.calls import call_table
     from audit.statistics.people import human_table
     from audit.statistics.texts import text_tables, texts_remarks
-    from audit.texts.scores import score_stages
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -102,10 +103,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         clusters=clusters,
     )
     stages = folder.read_stages()
-    lexicon = lexicon_of(settings if len(stages) else {})
-    if len(stages):
-        manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
-    on_texts = text_tables(score_stages(stages, ratings, lexicon=lexicon), confidence=settings["confidence"])
+    on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
     beside = human_table(
         analysis.tables["narratives"],
@@ -145,17 +143,18 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.figures.measures import draw_measures
     from audit.figures.style import figure_bytes
     from audit.judge.own_gap import experiencer_effects
-    from audit.measured import measures_of, recognition_of
+    from audit.measured import levels_of, measures_of
     from audit.raters import people_of
+    from audit.recognised import read_corpus, recognised_tables
     from audit.reply_schema import reply_dictionary
     from audit.report.replies import render_replies
     from audit.statistics.calls import call_table
+    from audit.statistics.conversations import told_apart_by
     from audit.statistics.epitome import epitome_table
     from audit.statistics.judged import judged_tables
     from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
     from audit.statistics.people import people_tables
     from audit.statistics.texts import text_tables, texts_remarks
-    from audit.texts.scores import score_stages
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -167,7 +166,8 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     settings = manifest["config"]["statistics"]
     how = _settings(settings)
     seed = manifest["seed"]
-    measures, measured = measures_of(manifest, replies, folder.read_scores())
+    counted = {name: folder.read_score_counts(name) for name in manifest.get("scorers", {})}
+    measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
     values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
     values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
     human = folder.read_people()
@@ -182,10 +182,10 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         settings=how,
         valence=emotion_valence(),
         clusters=manifest.get("clusters", {}),
+        conversation_of=told_apart_by(manifest),
     )
-    mechanisms = list(manifest.get("scorers", {}).get("epitome", {}).get("asked", {}))
-    levels = values.filter([f"epitome_{name}" for name in mechanisms]).set_axis(mechanisms, axis="columns")
     reference = manifest.get("epitome_labels", {})
+    levels = levels_of(manifest, values)
     tables["epitome"] = epitome_table(replies, levels, reference, confidence=settings["confidence"])
     judged = folder.read_judged()
     if JUDGE not in manifest.get("scorers", {}):  # of a judge that is not to be had any more
@@ -202,21 +202,19 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         seed=seed,
         settings=how,
     )
-    of_emotions = manifest["task"]["kind"] == "emotion"
-    corpus = corpus_of(manifest) if of_emotions else None
+    kind = manifest["task"]["kind"]
+    corpus = read_corpus(folder) if kind in _OF_CORPORA else None
     if corpus is not None:
-        tables |= recognition_of(replies, corpus, seed=seed, confidence=settings["confidence"])
+        tables |= recognised_tables(kind, replies, values, corpus, seed=seed, confidence=settings["confidence"])
     tables |= people_tables(human, values, replies, seed=seed, confidence=settings["confidence"])
     stages = folder.read_stages()
-    lexicon = lexicon_of(settings if len(stages) else {})
-    if len(stages):
-        manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
-    on_texts = text_tables(score_stages(stages, replies, lexicon=lexicon), confidence=settings["confidence"])
+    on_texts = text_tables(_score_stages(stages, replies, manifest), confidence=settings["confidence"])
     tables |= {"calls": call_table(replies, stages), **on_texts}
     remarks = (
         *_unfinished(manifest, replies),
         *_unscored(manifest, folder),
-        *([_on_run("corpus_gone", _CORPUS_GONE)] if of_emotions and corpus is None else []),
+        *_on_judge(manifest, measures, min_number_mass=settings["min_number_mass"]),
+        *([_on_run("corpus_gone", _CORPUS_GONE)] if kind in _OF_CORPORA and corpus is None else []),
         *remarks_on_replies(replies, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
     )
@@ -240,6 +238,21 @@ def _settings(statistics: Mapping[str, Any]) -> Settings:
     from audit.statistics.rows import Settings
 
     return Settings(**{field.name: statistics[field.name] for field in fields(Settings)})
+
+
+def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: dict[str, Any]) -> pd.DataFrame:
+    """Score what stages wrote, and note in the manifest by which words."""
+    from audit.measures.emotion import EmotionScorer, run_vocabulary
+    from audit.texts.scores import score_stages
+
+    if stages.empty:
+        return score_stages(stages, answers, lexicon=lexicon_of({}))
+    lexicon = lexicon_of(manifest["config"]["statistics"])
+    words = emotions_of(manifest)
+    emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
+    manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
+    manifest["emotions"] = emotions.facts | {"words": {emotion: asdict(own) for emotion, own in words.items()}}
+    return score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
 
 
 def _human(statistics: Mapping[str, Any], ratings: pd.DataFrame) -> HumanIntensities | None:
@@ -329,12 +342,35 @@ def _unfinished(manifest: Mapping[str, Any], answers: pd.DataFrame) -> Iterator[
 def _unscored(manifest: Mapping[str, Any], folder: RunFolder) -> Iterator[Remark]:
     """Say which scorers have not come to all replies yet."""
     there = folder.shards("replies")
-    for name in manifest.get("scorers", {}):
-        if there - folder.scored(name):
+    for name in manifest.get("wanted", ()):
+        if name not in manifest["absent"] and there - folder.scored(name):
             yield _on_run(
                 "unfinished",
                 f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
                 "command, given again, goes on.",
+            )
+
+
+def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
+    """Say what limits the scores of a judge, and what its own gap was not asked of."""
+    taken = manifest.get("scorers", {}).get(JUDGE)
+    if taken is None:
+        return
+    own = measures.loc[measures["measure"].isin([each["name"] for each in taken["measures"]])]
+    unsure = own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
+    if len(unsure):
+        least = unsure.iloc[0]
+        yield _on_run(
+            "judge_mass",
+            f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
+            f"the scale ({least['title']}): its scores speak of the lesser part of what it would say.",
+        )
+    for dimension, n in taken.get("own_gap", {}).get("left_out", {}).items():
+        if n:
+            yield _on_run(
+                "own_gap_left_out",
+                f"Of {dimension}, {plural(n, 'narrative')} can not tell of the judge's own gap: they name whom each of "
+                "their replies is to, so that a reply can not be shown as one to somebody else.",
             )
 
 

@@ -6,7 +6,21 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from audit.schema import CALLS, CELLS, CORRELATIONS, FAMILIES, GAP, GIVEN, MARKED_WORDS, RATINGS, STAGE_TEXTS, STAGES
+from audit.schema import (
+    CALLS,
+    CELLS,
+    COMPARISONS,
+    CORRELATIONS,
+    FAMILIES,
+    GAP,
+    GIVEN,
+    MARKED_WORDS,
+    RATINGS,
+    RUNS,
+    STAGE_TEXTS,
+    STAGES,
+    STRATEGIES,
+)
 
 
 class ReplyStatus(StrEnum):
@@ -65,6 +79,11 @@ MEASURES: Final[dict[str, str]] = {
     "n_scored": "of these with a number",
     "mean": "mean over the replies with a number, baselines included, in the measure's unit",
     "sd": "standard deviation (n - 1) of the same",
+    "n_cut": "texts of which the scorer read the beginning alone; missing where it can not tell, as are the next four",
+    "n_refused": "replies that a judge declined to score",
+    "n_unparseable": "replies whose judge gave no score that can be read",
+    "n_failed": "replies that the judge's engine gave no answer about",
+    "mean_mass": "probability that a judge's answer is a number of the scale at all, mean over replies (`expected`)",
     "note": "of an absent one, why, and how to get it; else empty",
 }
 
@@ -79,13 +98,14 @@ MEASURE_GAPS: Final[dict[str, str]] = {
     "narratives_and_terms = any such identities too",
     "headline": "whether the row is of the estimator to go by: contrast where no reply is missing, else mixed",
     "delta": "gap in the measure's unit: in-group minus out-group",
-    "se": "standard error of delta, in the measure's unit",
+    "se": "standard error of delta, in the measure's unit; over conversations where narratives are utterances of them",
     "df": GAP["df"],
     "ci_low": "lower end of the confidence interval, in the measure's unit",
     "ci_high": "upper end of the same",
     "p": GAP["p"],
-    "p_adjusted": "of headlines within narratives: p corrected over the measures of the dimension (Holm)",
-    "family_size": "measures that were corrected for: those of the dimension with a p",
+    "p_adjusted": "of headlines within narratives: p corrected over the measures of the dimension (Holm); people's "
+    "questions, whose names begin with people_, are a family of their own",
+    "family_size": "measures that were corrected for: those of the dimension and family with a p",
     "d_z": "delta over the standard deviation of the narratives' contrasts; no unit",
     "delta_sd": "delta over the measure's standard deviation among scored replies; no unit; missing for diversity",
     "sd_ci_low": "ci_low over the same standard deviation, which is taken as known",
@@ -162,6 +182,8 @@ EPITOME: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "mechanism": "emotional_reactions, interpretations or explorations",
+    "by": "what gave the levels: classifier, its likeliest level; or judge, the level nearest to its score, the lower "
+    "of two as near, which need not be its likeliest where the score is the mean of its distribution (`expected`)",
     "n_replies": "replies with a level",
     "n_narratives": "narratives that they are to",
     "share": "share of replies that show it, at level 1 or 2: the mean of the narratives' shares",
@@ -250,10 +272,11 @@ AGREEMENT: Final[dict[str, str]] = {
     "question": "what raters were asked",
     "level": "what differences between scores mean: ordinal",
     "alpha": "Krippendorff's alpha: 1 where raters agree, 0 where no more than by chance",
-    "ci_low": "lower end of its percentile interval over resampled items",
+    "ci_low": "lower end of its percentile interval over resampled narratives, each with all replies to it",
     "ci_high": "upper end of the same",
     "n_raters": "raters with a score",
     "n_items": "replies with the scores of two raters or more: they alone count",
+    "n_narratives": "narratives that these are to: what is resampled; of fewer than 20 there is no interval",
     "n_scores": "scores of these",
     "n_left_out": "scores of replies that one rater alone scored",
     "note": "why there is no alpha or interval, in words; else empty",
@@ -309,6 +332,32 @@ RECOGNITION_LABELS: Final[dict[str, str]] = {
     "n_correct": "answers that are both",
 }
 
+RECOGNITION_CAUSES: Final[dict[str, str]] = {
+    **_PARTS,
+    "n": "answers that were read: written or cut, with a word",
+    "n_marked": "of these about utterances with a marked cause",
+    "n_unmarked": "of these about utterances of which people marked that nothing said is the cause",
+    "n_wordless": "answers without a word, which are in no other number",
+    "n_narratives": "utterances that the answers are about",
+    "n_conversations": "conversations that these are from, which are what is resampled",
+    "exact": "share of answers that are the marked words; where none are marked, that say so",
+    "exact_low": "lower end of its interval, from resampled conversations; not corrected for multiplicity",
+    "exact_high": "upper end of the same",
+    "f1": "mean F1 of the words of an answer and the marked ones; where none are marked, as exact",
+    "f1_low": "lower end of its interval",
+    "f1_high": "upper end of the same",
+    "exact_marked": "exact of the answers about utterances with a marked cause",
+    "exact_marked_low": "lower end of its interval; missing of fewer than 20 conversations, as of the next two",
+    "exact_marked_high": "upper end of the same",
+    "f1_marked": "f1 of the same answers",
+    "f1_marked_low": "lower end of its interval",
+    "f1_marked_high": "upper end of the same",
+    "told_unmarked": "share of the answers about utterances without a marked cause that say that there is none",
+    "told_unmarked_low": "lower end of its interval",
+    "told_unmarked_high": "upper end of the same",
+    "note": "why exact or f1 has no interval, in words; else empty",
+}
+
 RECOGNITION_CONFUSION: Final[dict[str, str]] = {
     **_PARTS,
     "gold": "the right label",
@@ -331,6 +380,7 @@ REPLY_TABLES: Final[dict[str, dict[str, str]]] = {
     "recognition": RECOGNITION,
     "recognition_labels": RECOGNITION_LABELS,
     "recognition_confusion": RECOGNITION_CONFUSION,
+    "recognition_causes": RECOGNITION_CAUSES,
     "calls": CALLS,
     "stage_texts": STAGE_TEXTS,
     "marked_words": MARKED_WORDS,
@@ -342,5 +392,121 @@ def reply_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that a reply run's folders hold."""
     collected = {"replies": REPLIES, "scores": SCORES, "stages": STAGES, "given": GIVEN}
     for table, columns in {**collected, **REPLY_TABLES}.items():
+        for column, description in columns.items():
+            yield {"table": table, "column": column, "description": description}
+
+
+_COMPARED_WITH: Final = (
+    "the run that it is compared with: where strategies differ, the one without a strategy of the same model, prompt, "
+    "narratives, kind of reply, seed and identities; else the first; empty of that run itself, and where there is none"
+)
+_RECORDED: Final = frozenset({"elicitation", "scale", "parser", "n_rated", "n_refused", "n_unparseable", "n_failed"})
+
+REPLY_RUNS: Final[dict[str, str]] = {
+    **{name: text for name, text in list(RUNS.items())[:6]},
+    "generation": "what a reply may be: its tokens at most, and how they are drawn",
+    **{name: text for name, text in list(RUNS.items())[6:-5] if name not in _RECORDED},
+    **{f"n_{status}": f"of these {status.value}" for status in ReplyStatus},
+    "started": RUNS["started"],
+    "version": "version of empathy-audit that collected the replies",
+    "command": RUNS["command"],
+    "identity": "SHA-256 of all that the run's replies depend on",
+    "replies": "SHA-256 of what became of each prompt, and of the texts",
+}
+
+COMPARED_MEASURES: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    **{
+        name: MEASURES[name]
+        for name in ("measure", "title", "unit", "better", "scorer", "status", "n_replies", "n_scored", "mean", "sd")
+    },
+    "scorer_sha256": "SHA-256 of what the scorer was asked, of its facts (its model's files, templates, lists) and of "
+    "the measure; empty of an absent one. Runs in which it differs are not compared",
+    "reference": _COMPARED_WITH,
+    "compared": "whether the measure is compared with that run",
+    "note": "why it is not compared, or why the measure is absent; else empty",
+}
+
+MEASURE_GAP_ALL: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    **{name: text for name, text in MEASURE_GAPS.items() if name != "headline"},
+}
+
+MEASURE_CHANGES: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "strategy": RUNS["strategy"],
+    "reference": _COMPARED_WITH,
+    "dimension": GAP["dimension"],
+    **_OF_MEASURE,
+    "unit": MEASURES["unit"],
+    "delta": "the run's gap on the narratives that both use, in the measure's unit: in-group minus out-group",
+    "reference_delta": "the reference's on the same",
+    "delta_change": "delta minus reference_delta, narrative by narrative, in the measure's unit",
+    "se": "standard error of delta_change, in the measure's unit",
+    "df": COMPARISONS["df"],
+    "ci_low": "lower end of the confidence interval of delta_change, in the measure's unit; not corrected for "
+    "multiplicity",
+    "ci_high": "upper end of the same",
+    "p": COMPARISONS["p"],
+    "p_adjusted": "p corrected for all changes of the dimension: of every measure, and of every run against its "
+    "reference",
+    "method": "the correction: Holm (family-wise error)",
+    "family_size": "tests that were corrected for: the dimension's changes with a p",
+    "change_sd": "delta_change over the measure's standard deviation among the reference's scored replies; no unit; "
+    "missing for diversity",
+    "sd_ci_low": "ci_low over the same standard deviation, which is taken as known",
+    "sd_ci_high": "ci_high over the same",
+    "n_narratives": "narratives that both use",
+    "mean": "the run's mean over the pairs between identities, baselines left out, in the measure's unit: mean over "
+    "narratives of the mean over the pairs that have a number in both runs",
+    "reference_mean": "the reference's mean over the same pairs of the same narratives",
+    "mean_change": "mean minus reference_mean, in the measure's unit: does the run write otherwise to everybody",
+    "mean_low": "lower end of the t interval of mean_change over narratives; not corrected for multiplicity",
+    "mean_high": "upper end of the same",
+    "mean_sd": "mean_change over the standard deviation of change_sd",
+    "mean_sd_low": "mean_low over the same",
+    "mean_sd_high": "mean_high over the same",
+    "n_both": "prompts with a number in both runs, which the means are of; baselines left out",
+    "n_replies": "replies of the run that its own gap uses",
+    "reference_replies": "replies of the reference that its own gap uses",
+    "n_missing": MEASURE_GAPS["n_missing"],
+    "reference_missing": "the same of the reference",
+    "note": "why a number is missing, in words; empty if none is",
+}
+
+_COST: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share", "seconds")
+
+REPLY_COSTS: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "strategy": RUNS["strategy"],
+    "reference": _COMPARED_WITH,
+    "dimension": GAP["dimension"],
+    "n_prompts": "prompts between the dimension's identities, baselines left out",
+    **{
+        name: text
+        for status in ReplyStatus
+        for name, text in (
+            (f"{status}_share", f"share of these {status.value}"),
+            (f"{status}_change", f"{status}_share minus the reference's; missing without a reference"),
+        )
+        if status != ReplyStatus.WRITTEN
+    },
+    **{name: STRATEGIES[name].replace("rating", "reply") for name in _COST},
+    "n_reply_tokens": "tokens of a reply, mean over those written or cut of the run, whatever their dimension",
+}
+
+REPLY_COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
+    "runs": REPLY_RUNS,
+    "measures": COMPARED_MEASURES,
+    "measure_gap_all": MEASURE_GAP_ALL,
+    "measure_changes": MEASURE_CHANGES,
+    "reply_costs": REPLY_COSTS,
+}
+"""Each table of a comparison of runs of replies by its file's stem."""
+
+
+def reply_comparison_dictionary() -> Iterator[dict[str, str]]:
+    """Yield table, column and description of every column of such a comparison's ``tables/``."""
+    for table, columns in REPLY_COMPARISON_TABLES.items():
         for column, description in columns.items():
             yield {"table": table, "column": column, "description": description}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,9 @@ import pandas as pd
 from audit.config import JudgeConfig, MeasuresConfig, ModelConfig, RecognitionTask, fingerprint
 from audit.elicitation.plain_text import answer_of
 from audit.errors import ConfigError, ModelAbsentError
-from audit.measures.base import Reply, Scorer, described
-from audit.measures.choose import Wanted, wanted_scorers
+from audit.measures.base import Counting, Reply, Scorer, described
+from audit.measures.choose import JUDGE, Wanted, wanted_scorers
+from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.reply_schema import SCORED
 from audit.store import RunFolder
@@ -26,13 +28,44 @@ from stimuli.strategy_labels import read_levels
 if TYPE_CHECKING:
     from audit.judge.rubric import RubricJudge
 
-JUDGE = "judge"
-"""The scorer that is a model that follows instructions."""
+_JUDGED: Final = "judged"
 Say = Callable[[str], None]
 """Takes a line about progress."""
 
 
-def score_replies(plan: Plan, folder: RunFolder, manifest: dict[str, Any], *, say: Say) -> None:
+@dataclass(frozen=True)
+class Scoring:
+    """What a run's replies are to be scored by, as far as it is known before any model is loaded.
+
+    Attributes
+    ----------
+    wanted
+        The scorers, in the configuration's order.
+    levels
+        EPITOME's levels of people's replies: narrative, mechanism, level; empty without ``measures.epitome.labels``.
+    """
+
+    wanted: tuple[Wanted, ...]
+    levels: dict[str, dict[str, int]]
+
+
+def plan_scoring(plan: Plan) -> Scoring:
+    """Read all that scoring depends on, so that what can not be used is refused before the model is asked.
+
+    Raises
+    ------
+    ConfigError
+        If the run has no measures.
+    StimulusError
+        If a file of references, levels or rubrics can not be used.
+    """
+    config = plan.config.measures
+    if config is None:
+        raise ConfigError("task=reply needs measures: give measures=default")
+    return Scoring(tuple(_wanted(plan, config)), _levels(plan, config))
+
+
+def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: dict[str, Any], *, say: Say) -> None:
     """Score what is not scored yet of a run's replies, and note in its manifest by what.
 
     Replies that are missing are not scored: refused, empty, in another script or failed. Of a model's text, what it
@@ -42,84 +75,137 @@ def score_replies(plan: Plan, folder: RunFolder, manifest: dict[str, Any], *, sa
     ----------
     plan
         What the run asks, and the measures.
+    scoring
+        What :func:`plan_scoring` returns.
     folder
         The run's; entered. All its replies must be there.
     manifest
-        The run's. ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``; ``absent`` says why others
-        could not be had.
+        The run's. ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``, and the judge's also
+        ``own_gap``; ``wanted`` which are asked for, and ``absent`` why some could not be had. While anything is scored
+        the run is not complete.
     say
         Takes lines about progress.
 
     Raises
     ------
     ModelError
-        If a scorer is there and can not be used; what others scored is kept.
-    StimulusError
-        If a file of references can not be used.
+        If a scorer is there and can not be used; what others scored is kept, and what an earlier one of its name did.
     """
+    from audit.recognised import keep_corpus
+
     config = plan.config.measures
-    if config is None:
-        raise ConfigError("task=reply needs measures: give measures=default")
+    assert config is not None
+    keep_corpus(plan, folder)
     replies = folder.read("replies", n_prompts=manifest["n_prompts"])
     scored = replies.loc[replies["status"].isin(SCORED)]
-    scorers: dict[str, Any] = manifest.setdefault("scorers", {})
-    absent: dict[str, str] = {}
-    asked_for = list(_wanted(plan, config))
-    for wanted in asked_for:
-        if wanted.absent:
-            absent[wanted.name] = wanted.absent
-            continue
-        if scorers.get(wanted.name, {}).get("asked") != wanted.asked:
-            _forget(folder, wanted.name)
-        missing = sorted(folder.shards("replies") - folder.scored(wanted.name))
-        unjudged = _unjudged(plan, config.judge, folder) if wanted.name == JUDGE else []
-        if not missing and not unjudged:
-            continue
-        say(f"scoring {len(scored):,} replies: {wanted.name} ...")
-        try:
-            scorer = wanted.open()
-        except ModelAbsentError as error:
-            absent[wanted.name] = " ".join(str(error).split())
-            continue
-        facts = json.loads(json.dumps(scorer.facts))  # as the manifest reads them
-        if scorers.get(wanted.name, {}).get("facts", facts) != facts:  # the same name, and other weights
-            _forget(folder, wanted.name)
-            missing = sorted(folder.shards("replies"))
-            unjudged = _unjudged(plan, config.judge, folder) if wanted.name == JUDGE else []
-        scorers[wanted.name] = {
-            "asked": wanted.asked,
-            "facts": facts,
-            "measures": [described(measure) for measure in scorer.measures],
-        }
-        folder.write_manifest(manifest)
-        _score(scorer, wanted.name, scored, plan, folder, missing, size=manifest["shard_size"])
-        for number in unjudged:
-            say(f"asking for the judge's own gap in {plan.grid.dimensions[number].name} ...")
-            _judge_again(cast("RubricJudge", scorer), scored, plan, folder, number, n_narratives=config.judge.own_gap)
-    names = {wanted.name for wanted in asked_for}
-    for name in scorers.keys() - names:
+    names = [wanted.name for wanted in scoring.wanted]
+    scorers = {name: taken for name, taken in manifest.get("scorers", {}).items() if name in names}
+    absent = {wanted.name: wanted.absent for wanted in scoring.wanted if wanted.absent}
+    manifest |= {"scorers": scorers, "wanted": names, "absent": absent}
+    for wanted in scoring.wanted:
+        again = _narratives_again(config.judge) if wanted.name == JUDGE else 0
+        scorers.pop(wanted.name, None)
+        taken = None if wanted.absent else _take(wanted, again, scored, plan, folder, manifest, say=say)
+        if taken is not None:
+            scorers[wanted.name] = taken
+    for name in folder.scorers() - set(names):
         _forget(folder, name)
-    manifest["scorers"] = {name: scorers[name] for name in scorers if name in names - absent.keys()}
-    manifest["epitome_labels"] = _levels(plan, config, manifest["scorers"])
-    manifest["absent"] = absent
+    manifest["epitome_labels"] = scoring.levels
     for name, why in absent.items():
         say(f"note: {name} is not measured: {why}")
     manifest["diversity"] = "diversity" in config.names and not isinstance(plan.config.task, RecognitionTask)
 
 
-def _levels(plan: Plan, config: MeasuresConfig, scorers: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Read the levels of people's replies, of the mechanisms that were scored."""
-    if config.epitome.labels is None or "epitome" not in scorers:
+def _take(
+    wanted: Wanted,
+    again: int,
+    replies: pd.DataFrame,
+    plan: Plan,
+    folder: RunFolder,
+    manifest: dict[str, Any],
+    *,
+    say: Say,
+) -> dict[str, Any] | None:
+    """Have one scorer score what it has not, and return what the manifest says of it; None if it is not to be had.
+
+    What it scored when it was another one stays until the new one has been opened.
+    """
+    name = wanted.name
+    taken = folder.read_scorer(name)
+    same = taken.get("asked") == wanted.asked
+    missing, unjudged = _left(plan, folder, name, again, taken if same else {})
+    if same and not missing and not unjudged:
+        if name == JUDGE and not again:
+            folder.clear(_JUDGED)
+            taken["own_gap"] = {"n_narratives": 0, "left_out": {}}
+            folder.write_scorer(name, taken)
+        return taken
+    say(f"scoring {len(replies):,} replies: {name} ...")
+    try:
+        scorer = wanted.open()
+    except ModelAbsentError as error:
+        manifest["absent"][name] = " ".join(str(error).split())
+        return None
+    facts = json.loads(json.dumps(scorer.facts))  # as the manifest reads them
+    if not same or taken["facts"] != facts:  # another scorer, or the same name and other weights
+        taken = {}
+        missing, unjudged = _left(plan, folder, name, again, taken)
+    manifest["status"] = "running"
+    folder.write_manifest(manifest)
+    if not taken:
+        _forget(folder, name)
+    elif name == JUDGE and taken["own_gap"]["n_narratives"] != again:
+        folder.clear(_JUDGED)
+        taken["own_gap"] = {"n_narratives": again, "left_out": {}}
+    if not taken:
+        taken = {"asked": wanted.asked, "facts": facts, "measures": [described(each) for each in scorer.measures]}
+        if name == JUDGE:
+            taken["own_gap"] = {"n_narratives": again, "left_out": {}}
+    folder.write_scorer(name, taken)
+    manifest["scorers"][name] = taken
+    folder.write_manifest(manifest)
+    _score(scorer, name, replies, plan, folder, missing, size=manifest["shard_size"])
+    for number in unjudged:
+        _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
+    return taken
+
+
+def _left(
+    plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Return the shards that a scorer has not scored, and the dimensions that a judge is to judge again.
+
+    ``taken`` is what it has been, empty for another one, of which nothing counts.
+    """
+    done = folder.scored(name) if taken else set()
+    judged = folder.judged() if taken and taken.get("own_gap", {}).get("n_narratives") == again else set()
+    dimensions = set(range(len(plan.grid.dimensions))) if again else set()
+    return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
+
+
+def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
+    """Read the levels of people's replies, of the mechanisms that are to be scored."""
+    own = config.epitome
+    if own.labels is None:
         return {}
+    scored = {name for name in MECHANISMS if "epitome" in config.names and getattr(own, name)}
+    if JUDGE in config.names and config.judge.model:
+        criteria = load_rubric(config.judge.rubric, config.judge.rubric_file).criteria
+        scored |= {name for name, asked in criteria.items() if name in MECHANISMS and (asked.low, asked.high) == (0, 2)}
+    if not scored:
+        raise ConfigError(
+            f"measures.epitome.labels={own.labels} is compared with levels that nothing gives: name classifiers in "
+            "measures.epitome, or a judge with measures.judge.rubric=epitome"
+        )
     ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
-    return read_levels(config.epitome.labels, ids, list(scorers["epitome"]["asked"]))
+    return read_levels(own.labels, ids, sorted(scored))
 
 
 def _forget(folder: RunFolder, name: str) -> None:
     """Remove what a scorer gave that is no longer wanted, or is another one now."""
     folder.clear(f"scores/{name}")
     if name == JUDGE:
-        folder.clear("judged")
+        folder.clear(_JUDGED)
 
 
 def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
@@ -139,8 +225,11 @@ def _wanted_recognition(task: RecognitionTask, conversations: Conversations | No
 
     assert conversations is not None
     if task.kind == "emotion":
-        labels = list(conversations.labels)
-        return Wanted("recognition", {"labels": labels}, partial(EmotionRecognition, labels))
+        labels, synonyms = list(conversations.labels), conversations.synonyms
+        asked: dict[str, Any] = {"labels": labels}
+        if synonyms:
+            asked["synonyms"] = {label: list(words) for label, words in synonyms.items()}
+        return Wanted("recognition", asked, partial(EmotionRecognition, labels, synonyms))
     asked = {"causes": fingerprint({name: list(own) for name, own in conversations.causes.items()})}
     return Wanted("causes", asked, partial(CauseSpans, conversations.causes))
 
@@ -192,23 +281,37 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
     )
 
 
-def _unjudged(plan: Plan, config: JudgeConfig, folder: RunFolder) -> list[int]:
-    """Return the dimensions in which a judge that sees the experiencer has not been asked for its own gap."""
-    if not config.own_gap or config.shown_as or not load_rubric(config.rubric, config.rubric_file).names_experiencer:
-        return []
-    return sorted(set(range(len(plan.grid.dimensions))) - folder.judged())
+def _narratives_again(config: JudgeConfig) -> int:
+    """Return of how many narratives a judge is asked for its own gap: none where it does not see the experiencer."""
+    sees = not config.shown_as and load_rubric(config.rubric, config.rubric_file).names_experiencer
+    return config.own_gap if sees else 0
 
 
 def _judge_again(
-    judge: RubricJudge, replies: pd.DataFrame, plan: Plan, folder: RunFolder, number: int, *, n_narratives: int
+    judge: RubricJudge,
+    replies: pd.DataFrame,
+    plan: Plan,
+    folder: RunFolder,
+    number: int,
+    taken: dict[str, Any],
+    *,
+    say: Say,
 ) -> None:
-    from audit.judge.own_gap import own_gap_ratings, sample_replies
+    """Ask for a judge's own gap in a dimension, and note how many narratives are no use: they name whom they tell.
+
+    A reply to them, shown as one to somebody else, would contradict what it replies to.
+    """
+    from audit.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
     dimension = plan.grid.dimensions[number]
+    say(f"asking for the judge's own gap in {dimension.name} ...")
     own = replies.loc[replies["dimension"] == dimension.name]
     read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+    of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}
+    taken["own_gap"]["left_out"][dimension.name] = len({reply.narrative_id for reply in read} - of_use)
+    folder.write_scorer(JUDGE, taken)
     rng = np.random.default_rng(np.random.SeedSequence([plan.config.seed, number]))
-    chosen = sample_replies(read, dimension, n_narratives=n_narratives, rng=rng)
+    chosen = sample_replies(read, dimension, n_narratives=taken["own_gap"]["n_narratives"], rng=rng)
     folder.write_judged(number, own_gap_ratings(judge, chosen, dimension))
 
 
@@ -226,6 +329,7 @@ def _score(
         for number in missing:
             own = replies.loc[shard_of == number]
             read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+            before = _counts(scorer)
             scores = scorer.score(read) if read else np.empty((0, len(measures)))
             table = pd.DataFrame(
                 {
@@ -234,8 +338,23 @@ def _score(
                     "value": scores.ravel(),
                 }
             )
-            folder.write_scores(name, number, table)
+            folder.write_scores(name, number, table, _since(before, _counts(scorer)))
             bar.update(len(own))
+
+
+def _counts(scorer: Scorer) -> dict[str, dict[str, float]]:
+    counts = scorer.counts if isinstance(scorer, Counting) else {}
+    return {measure: dict(own) for measure, own in counts.items()}
+
+
+def _since(
+    before: Mapping[str, Mapping[str, float]], now: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Return what was counted after an earlier state."""
+    return {
+        measure: {what: n - before.get(measure, {}).get(what, 0) for what, n in own.items()}
+        for measure, own in now.items()
+    }
 
 
 def _reply(place: int, text: str, plan: Plan) -> Reply:

@@ -42,6 +42,8 @@ JUDGEMENT: Final = "judgement"
 """The same of a folder in which a model compares the replies of two runs."""
 _OF_A_JUDGEMENT: Final = frozenset({"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", ".lock"})
 _OF_RUNS: Final = {COMPARISON: "comparison of runs", JUDGEMENT: "comparison of two runs' replies by a judge"}
+_SCORER: Final = "scorer.json"
+"""What a scorer is, beside its scores."""
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())
 _TYPES: Final = {
     "prompt_index": pa.int64(),
@@ -456,10 +458,44 @@ class RunFolder(_Folder):
         """Return the numbers of the shards whose replies a scorer has scored."""
         return _numbers(self.path / "scores" / name)
 
-    def write_scores(self, name: str, number: int, scores: pd.DataFrame) -> None:
-        """Write what a scorer gave the replies of one shard; see :data:`audit.reply_schema.SCORES` for the columns."""
+    def scorers(self) -> set[str]:
+        """Return the names of the scorers that have scored replies."""
+        return {path.name for path in self.path.glob("scores/*") if path.is_dir()}
+
+    def write_scorer(self, name: str, taken: Mapping[str, Any]) -> None:
+        """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
+        self.write_file(f"scores/{name}/{_SCORER}", f"{json.dumps(taken, indent=2, sort_keys=True)}\n".encode())
+
+    def read_scorer(self, name: str) -> dict[str, Any]:
+        """Return what :meth:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
+        try:
+            taken = json.loads((self.path / "scores" / name / _SCORER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return taken if isinstance(taken, dict) else {}
+
+    def write_scores(
+        self, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
+    ) -> None:
+        """Write what a scorer gave the replies of one shard, and what it counted meanwhile.
+
+        Parameters
+        ----------
+        name
+            The scorer's.
+        number
+            The shard's.
+        scores
+            Columns of :data:`audit.reply_schema.SCORES`.
+        counts
+            As of :class:`audit.measures.base.Counting`, of this shard alone.
+        """
+        place = f"scores/{name}/part-{number:06d}"
+        # The scores are what says that a shard is done, so they come last.
+        if counts:
+            self.write_file(f"{place}.json", f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode())
         table = pa.Table.from_pandas(scores, schema=SCORES_SCHEMA, preserve_index=False).replace_schema_metadata()
-        self.write_file(f"scores/{name}/part-{number:06d}.parquet", _parquet(table))
+        self.write_file(f"{place}.parquet", _parquet(table))
 
     def read_scores(self) -> pd.DataFrame:
         """Return all scores, in the order of scorers' names and shards; no rows where there are none.
@@ -473,6 +509,30 @@ class RunFolder(_Folder):
             sorted(self.path.glob("scores/*/part-*.parquet")), SCORES_SCHEMA, "scores"
         ).to_pandas()
         return scores
+
+    def read_score_counts(self, name: str) -> dict[str, dict[str, float]]:
+        """Return what a scorer counted over all its shards; nothing where it counts nothing.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        total: dict[str, dict[str, float]] = {}
+        for number in sorted(self.scored(name)):
+            path = self.path / "scores" / name / f"part-{number:06d}.json"
+            try:
+                counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+                for measure, own in counts.items():
+                    of_measure = total.setdefault(measure, {})
+                    for what, n in own.items():
+                        of_measure[what] = of_measure.get(what, 0) + n
+            except (OSError, ValueError, AttributeError, TypeError) as error:
+                raise StoreError(
+                    f"{path} can not be read ({error}); delete the folder {path.parent} and run the same command "
+                    "again: it scores anew"
+                ) from error
+        return total
 
     def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write a strategy's examples and knowledge; see :data:`audit.schema.GIVEN` for the keys."""

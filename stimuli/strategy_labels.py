@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from stimuli.errors import StimulusError
-from stimuli.tables import check_unique, read_cells
+from stimuli.tables import check_unique, column_names, read_cells
 
 LEVELS: Final = ("0", "1", "2")
 """No, weak and strong communication of a mechanism."""
@@ -23,7 +23,7 @@ def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence
     narrative_ids
         The run's.
     mechanisms
-        The columns to read.
+        The columns to read, of those that the file has.
 
     Returns
     -------
@@ -33,8 +33,11 @@ def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence
     Raises
     ------
     StimulusError
-        If the file can not be read, a level is none of 0, 1 and 2, a narrative stands twice, or none is of the run.
+        If the file can not be read, a level is none of 0, 1 and 2, a narrative stands twice, none is of the run,
+        or there is no column of a mechanism.
     """
+    there = column_names(path)
+    mechanisms = [name for name in mechanisms if name in there] or mechanisms
     columns = {"narrative_id": "narrative_id", **{name: name for name in mechanisms}}
     rows = read_cells(path, columns, of="levels")
     check_unique((cells["narrative_id"] for _, cells in rows), of="narrative", place=str(path))

@@ -43,11 +43,7 @@ def read_cells(
         If the file is missing, not UTF-8, not well-formed or without rows, a column is missing or stands twice, a row
         has more cells than the header, or a cell is empty.
     """
-    if not path.is_file():
-        raise StimulusError(f"{path} is not a file")
-    if delimiter is None:
-        delimiter = "\t" if path.suffix == ".tsv" else ","
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
+    reader = _open(path, delimiter)
     rows: list[tuple[str, dict[str, str]]] = []
     try:
         header = list(reader.fieldnames or ())
@@ -68,6 +64,28 @@ def read_cells(
     if not rows:
         raise StimulusError(f"{path}: has a header but no {of}")
     return rows
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names in a file's header, for files that may lack columns.
+
+    Raises
+    ------
+    StimulusError
+        If the file is missing, not UTF-8, or its header not well-formed.
+    """
+    try:
+        return list(_open(path, None).fieldnames or ())
+    except csv.Error as error:
+        raise StimulusError(f"{path}: its header: {error}") from error
+
+
+def _open(path: Path, delimiter: str | None) -> csv.DictReader[str]:
+    if not path.is_file():
+        raise StimulusError(f"{path} is not a file")
+    if delimiter is None:
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+    return csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
 
 
 def _cells(

@@ -152,7 +152,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
     assert "20 of 32 prompts have been asked" in (run / "report.html").read_text()
     assert main(command) == 130
     assert len(files_of(run, "replies")) == 4
-    assert len(files_of(run, "scores")) == 6
+    assert len(files_of(run, "scores")) == 6 + 2  # what each scorer is stands beside its scores
     assert main(command) == 0
     assert calls == {"generate": 4 + 1, "write_scores": 8 + 1}  # what was interrupted is done twice
     assert files_of(run, *COLLECTED, "tables") == files_of(finished, *COLLECTED, "tables")
@@ -169,7 +169,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_i
     assert {name: found[name] for name in before if "/emotion/" not in name} == {
         name: content for name, content in before.items() if "/emotion/" not in name
     }
-    assert sorted(found.keys() - before.keys()) == [f"scores/perplexity/{name}" for name in SHARDS]
+    assert sorted(found.keys() - before.keys()) == [f"scores/perplexity/{name}" for name in (*SHARDS, "scorer.json")]
     measures = table_of(again, "measures").set_index("measure")
     assert "emotion_hit" not in measures.index
     scored = manifest_of(again)["counts"]

@@ -17,6 +17,7 @@ worse, and a judge that says so has no gap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,8 @@ def sample_replies(
     Parameters
     ----------
     replies
-        Scored ones of a reply run; those of other dimensions and blank ones are not taken.
+        Scored ones of a reply run. Those of other dimensions are not taken, nor blank ones, nor those whose narrative
+        names who they are to (see :func:`names_experiencer`): shown as one to somebody else it would contradict itself.
     dimension
         Whose replies. Those to its unspecified experiencer are taken where a narrative has any, else those to one
         experiencer at random.
@@ -58,7 +60,11 @@ def sample_replies(
     """
     unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
     addressed: dict[str, set[str]] = {}
-    own = [reply for reply in replies if reply.dimension == dimension.name and reply.text.strip()]
+    own = [
+        reply
+        for reply in replies
+        if reply.dimension == dimension.name and reply.text.strip() and not names_experiencer(reply, dimension)
+    ]
     for reply in own:
         addressed.setdefault(reply.narrative_id, set()).add(reply.experiencer)
     ids = sorted(addressed)
@@ -68,6 +74,15 @@ def sample_replies(
         there = sorted(addressed[ids[place]] & unspecified or addressed[ids[place]])
         taken[ids[place]] = there[int(rng.integers(len(there)))]
     return [reply for reply in own if taken.get(reply.narrative_id) == reply.experiencer]
+
+
+def names_experiencer(reply: Reply, dimension: Dimension) -> bool:
+    """Tell whether a reply's narrative names the experiencer that it is to, who is no unspecified one."""
+    unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
+    term = reply.experiencer
+    if not term or term in unspecified:
+        return False
+    return re.search(rf"(?<!\w){re.escape(term)}(?!\w)", reply.narrative, re.IGNORECASE) is not None
 
 
 def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> pd.DataFrame:
@@ -88,7 +103,6 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
         Columns of ``schema.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
         ``perceiver`` who wrote the reply, ``experiencer`` who it is shown as one to, ``intensity`` the score in points,
         ``status`` what became of the question to the judge. A reply is named by ``narrative_id`` and ``perceiver``.
-        :func:`own_gap_scales` gives the variants' scales.
 
     Raises
     ------
@@ -132,11 +146,6 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
             )
     table = pd.DataFrame(rows, columns=list(RATINGS))
     return table.astype({"in_group": "boolean", "n_shared": "Int64", "n_prompt_tokens": "Int64", "n_dropped": "Int64"})
-
-
-def own_gap_scales(judge: RubricJudge) -> dict[str, tuple[float, float]]:
-    """Return the ends of each measure's scale, as :func:`audit.statistics.analysis.analyse` takes them by variant."""
-    return {measure.name: (measure.low, measure.high) for measure in judge.measures}
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +243,7 @@ def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -
         seen.add((reply.narrative_id, reply.perceiver))
         if not reply.text.strip():
             raise ConfigError(f"{place}: is blank; leave it out")
-        specified = reply.experiencer not in {e.term for e in dimension.experiencers if e.is_baseline}
-        if specified and reply.experiencer and reply.experiencer.lower() in reply.narrative.lower():
+        if names_experiencer(reply, dimension):
             raise ConfigError(
                 f"{place}: the narrative names {reply.experiencer!r}, which would contradict the other experiencers; "
                 "use narratives that do not, or replies to the unspecified one"

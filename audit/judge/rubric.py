@@ -8,7 +8,7 @@ model says under one rubric: no person's judgement, and open to what a reply say
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -88,9 +88,9 @@ class RubricJudge:
         What the judge reads in place of every experiencer, e.g. ``a person``: then no identity but those that
         narrative and reply name can move a score. Empty shows each its own, and a leaning of the judge towards
         experiencers is part of the scores.
-    outcomes
-        By measure, how many replies were rated, refused, unparseable, failed or :data:`BLANK`, of all that were scored
-        since the judge was made; all but the first have no score.
+    counts
+        See :class:`audit.measures.base.Counting`: by measure, of all replies that were scored since the judge was made;
+        all but the rated ones have no score.
     """
 
     rubric: Rubric
@@ -99,12 +99,12 @@ class RubricJudge:
     method: Method
     max_tokens: int = MAX_TOKENS
     shown_as: str = ""
-    outcomes: dict[str, Counter[str]] = field(init=False, default_factory=dict)
+    counts: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
     _elicitations: dict[str, Elicitation] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Make an elicitation for each criterion's scale."""
-        self.outcomes = {measure.name: Counter() for measure in self.measures}
+        self.counts = {measure.name: defaultdict(float) for measure in self.measures}
         self._elicitations = {name: self._elicitation(asked.scale) for name, asked in self.rubric.criteria.items()}
 
     @property
@@ -131,7 +131,7 @@ class RubricJudge:
         return judge_facts(self.opened, model=self.model) | asked
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """See :class:`audit.measures.base.Scorer`: points; NaN where the judge gave none, of which ``outcomes`` counts.
+        """See :class:`audit.measures.base.Scorer`: points; NaN where the judge gave none, of which ``counts`` tells.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class RubricJudge:
         """
         columns = []
         for name, judged in self.judge(replies).items():
-            self.outcomes[name].update(BLANK if one is None else one.status.value for one in judged)
+            self._count(self.counts[name], judged)
             scores = [one.intensity if one is not None and one.status is Status.RATED else np.nan for one in judged]
             columns.append(np.array(scores, dtype=np.float64))
         return np.column_stack(columns)
@@ -170,6 +170,14 @@ class RubricJudge:
             by_place = dict(zip(places, answers, strict=True))
             judged[measure.name] = [by_place.get(place) for place in range(len(replies))]
         return judged
+
+    @staticmethod
+    def _count(counts: dict[str, float], judged: Sequence[Elicited | None]) -> None:
+        for one in judged:
+            counts[BLANK if one is None else one.status.value] += 1
+            if one is not None and np.isfinite(one.number_mass):
+                counts["mass"] += one.number_mass
+                counts["with_mass"] += 1
 
     def _elicitation(self, scale: Scale) -> Elicitation:
         if self.method == "generate":

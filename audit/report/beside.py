@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -39,6 +39,8 @@ class Beside:
         Which mechanisms show, and where people's replies have them.
     recognition, labels
         How well emotions are recognised, and each label by itself.
+    causes
+        How well causes are found.
     """
 
     judge_gap: Table | None
@@ -49,6 +51,7 @@ class Beside:
     epitome: Table | None
     recognition: Table | None
     labels: Table | None
+    causes: Table | None
 
 
 def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, confidence: float) -> Beside:
@@ -78,6 +81,7 @@ def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, con
         epitome=_epitome(rows.get("epitome", []), level=level),
         recognition=_recognition(rows.get("recognition", []), level=level),
         labels=_labels([row for row in rows.get("recognition_labels", []) if row["by"] == OVERALL], level=level),
+        causes=_causes(rows.get("recognition_causes", []), level=level),
     )
 
 
@@ -123,7 +127,16 @@ def _judge_effects(rows: Sequence[Row], titles: Mapping[str, str], *, level: str
 
 def _agreement(rows: Sequence[Row], *, level: str) -> Table | None:
     return _table(
-        ("question", "Krippendorff's α", f"{level} interval", "raters", "replies with two or more", "scores", "note"),
+        (
+            "question",
+            "Krippendorff's α",
+            f"{level} interval",
+            "raters",
+            "replies with two or more",
+            "narratives",
+            "scores",
+            "note",
+        ),
         [
             (
                 _bdi(row["question"]),
@@ -131,12 +144,13 @@ def _agreement(rows: Sequence[Row], *, level: str) -> Table | None:
                 show_interval(row),
                 show(row, "n_raters", count),
                 show(row, "n_items", count),
+                show(row, "n_narratives", count),
                 show(row, "n_scores", count),
                 str(row["note"] or ""),
             )
             for row in rows
         ],
-        words=(6,),
+        words=(7,),
     )
 
 
@@ -164,7 +178,7 @@ def _correlations(rows: Sequence[Row], titles: Mapping[str, str], *, level: str,
 
 
 def _epitome(rows: Sequence[Row], *, level: str) -> Table | None:
-    head = ("mechanism", "dimension", "shown in", f"{level} interval", "replies", "narratives")
+    head = ("mechanism", "by", "dimension", "shown in", f"{level} interval", "replies", "narratives")
     labelled = any(row.number("n_labelled") for row in rows)
     against = ("precision", "recall", "f1", "accuracy") if labelled else ()
     return _table(
@@ -172,6 +186,7 @@ def _epitome(rows: Sequence[Row], *, level: str) -> Table | None:
         [
             (
                 str(row["mechanism"]).replace("_", " "),
+                str(row["by"]),
                 dimension_title(str(row["dimension"])),
                 show(row, "share", rate),
                 _share_interval(row, "ci_low", "ci_high"),
@@ -181,7 +196,7 @@ def _epitome(rows: Sequence[Row], *, level: str) -> Table | None:
             )
             for row in rows
         ],
-        words=(1,),
+        words=(1, 2),
     )
 
 
@@ -191,12 +206,12 @@ def _recognition(rows: Sequence[Row], *, level: str) -> Table | None:
         (*head, "answers, n", "utterances", "note"),
         [
             (
-                Markup("{} {}").format(_PARTS.get(str(row["by"]), str(row["by"])), _level(row)),
+                _part(row),
                 dimension_title(str(row["dimension"])),
                 show(row, "accuracy", rate),
                 _share_interval(row, "accuracy_low", "accuracy_high"),
                 show(row, "macro_f1", unsigned),
-                show_interval(row, "macro_f1_low", "macro_f1_high"),
+                _share_interval(row, "macro_f1_low", "macro_f1_high", unsigned),
                 show(row, "unreadable", rate),
                 show(row, "n", count),
                 show(row, "n_narratives", count),
@@ -205,6 +220,31 @@ def _recognition(rows: Sequence[Row], *, level: str) -> Table | None:
             for row in rows
         ],
         words=(1, 9),
+    )
+
+
+def _causes(rows: Sequence[Row], *, level: str) -> Table | None:
+    head = ("answers", "dimension", "exact match", f"{level} interval", "F1", f"{level} interval")
+    return _table(
+        (*head, "exact, marked", "F1, marked", "said none, unmarked", "answers, n", "utterances", "note"),
+        [
+            (
+                _part(row),
+                dimension_title(str(row["dimension"])),
+                show(row, "exact", rate),
+                _share_interval(row, "exact_low", "exact_high"),
+                show(row, "f1", unsigned),
+                _share_interval(row, "f1_low", "f1_high", unsigned),
+                show(row, "exact_marked", rate),
+                show(row, "f1_marked", unsigned),
+                show(row, "told_unmarked", rate),
+                show(row, "n", count),
+                show(row, "n_narratives", count),
+                str(row["note"] or ""),
+            )
+            for row in rows
+        ],
+        words=(1, 11),
     )
 
 
@@ -218,7 +258,7 @@ def _labels(rows: Sequence[Row], *, level: str) -> Table | None:
                 show(row, "precision", unsigned),
                 show(row, "recall", unsigned),
                 show(row, "f1", unsigned),
-                show_interval(row, "f1_low", "f1_high"),
+                _share_interval(row, "f1_low", "f1_high", unsigned),
                 show(row, "support", count),
                 show(row, "n_predicted", count),
             )
@@ -228,15 +268,17 @@ def _labels(rows: Sequence[Row], *, level: str) -> Table | None:
     )
 
 
-def _level(row: Row) -> Markup:
-    return Markup("") if row["by"] == OVERALL else _bdi(str(row["level"]).replace("_", "-"))
+def _part(row: Row) -> Markup:
+    """Say which answers a row is of."""
+    level = Markup("") if row["by"] == OVERALL else _bdi(str(row["level"]).replace("_", "-"))
+    return Markup("{} {}").format(_PARTS.get(str(row["by"]), str(row["by"])), level)
 
 
-def _share_interval(row: Row, low: str, high: str) -> Markup:
-    """Write an interval of a share in percent; an en dash where there is none."""
+def _share_interval(row: Row, low: str, high: str, write: Callable[[float], str] = rate) -> Markup:
+    """Write an interval of a share, in percent unless another way is named; an en dash where there is none."""
     if row.number(low) != row.number(low):
         return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, rate), show(row, high, rate))
+    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
 
 
 def _table(head: Sequence[str], rows: Sequence[tuple[str, ...]], *, words: Sequence[int] = ()) -> Table | None:

@@ -321,11 +321,12 @@ def _least_p(rows: Sequence[Row], *, alpha: float, n_flips: int) -> str:
     """Say so where the signs of so few narratives can not give a p that survives the correction."""
     if any(row["estimator"] != "contrast" for row in rows):
         return ""
-    n = max(int(row["n_narratives"]) for row in rows)
+    n = max(int(row.number("df")) + 1 for row in rows)  # of utterances, conversations
     if n > 60 or 2**n > n_flips or len(rows) * 2 / 2**n < alpha:
         return ""
+    flipped = "narrative" if n == max(int(row["n_narratives"]) for row in rows) else "conversation"
     return (
-        f" With {plural(n, 'narrative')} none could: flipping their signs gives no p below {bare_p(2 / 2**n)}, too "
+        f" With {plural(n, flipped)} none could: flipping their signs gives no p below {bare_p(2 / 2**n)}, too "
         "large for so many measures."
     )
 
@@ -396,7 +397,7 @@ def _gap_cells(row: Row, measures: Mapping[str, Row]) -> tuple[str, ...]:
 
 def _measures_table(rows: Sequence[Row]) -> Table:
     return Table(
-        ("measure", "unit", "taken by", "formula", "better", "replies with a number", "mean", "SD"),
+        ("measure", "unit", "taken by", "formula", "better", "replies with a number", "mean", "SD", "of the scorer"),
         tuple(
             (
                 row["title"],
@@ -407,11 +408,28 @@ def _measures_table(rows: Sequence[Row]) -> Table:
                 Markup("{} of {}").format(show(row, "n_scored", count), show(row, "n_replies", count)),
                 show(row, "mean", _sized),
                 show(row, "sd", _sized),
+                _counted(row),
             )
             for row in rows
         ),
-        words=frozenset((1, 2, 3, 4)),
+        words=frozenset((1, 2, 3, 4, 8)),
     )
+
+
+def _counted(row: Row) -> Markup:
+    """Say what the scorer did not read to the end, or had no score for; nothing where it counts nothing."""
+    said = [
+        Markup(text).format(show(row, name, write))
+        for name, text, write in (
+            ("n_cut", "{} texts read in part", count),
+            ("n_refused", "{} declined", count),
+            ("n_unparseable", "{} unreadable", count),
+            ("n_failed", "{} failed", count),
+            ("mean_mass", "mean number mass {}", unsigned),
+        )
+        if math.isfinite(row.number(name))
+    ]
+    return Markup(", ").join(said)
 
 
 def _cautions(measures: Mapping[str, Row]) -> list[tuple[str, str]]:

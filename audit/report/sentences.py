@@ -61,6 +61,10 @@ LIMITS: Final = {
     ),
     "replies_missing": ("Many replies without a measure", "what is missing may differ from what was scored"),
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored as far as it goes"),
+    "judge_mass": (
+        "A judge of low number mass",
+        "it would mostly have written something other than a number of the scale",
+    ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
     "few_narratives": (

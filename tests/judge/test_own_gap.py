@@ -8,7 +8,7 @@ import pytest
 from judging import around, draw, opened, shown
 
 from audit.errors import ConfigError
-from audit.judge.own_gap import experiencer_effects, own_gap_ratings, own_gap_scales, sample_replies
+from audit.judge.own_gap import experiencer_effects, own_gap_ratings, sample_replies
 from audit.judge.rubric import RubricJudge
 from audit.measures.base import Reply
 from audit.schema import RATINGS
@@ -55,10 +55,12 @@ def judged(bias, replies=None, *, method="expected", refuses=lambda text: False)
     return judge, ratings
 
 
+def scales_of(judge):
+    return {measure.name: (measure.low, measure.high) for measure in judge.measures}
+
+
 def gap_of(judge, ratings):
-    tables = analyse(
-        ratings, scales=own_gap_scales(judge), seed=0, settings=Settings(confidence=0.99, n_permutations=100)
-    )
+    tables = analyse(ratings, scales=scales_of(judge), seed=0, settings=Settings(confidence=0.99, n_permutations=100))
     gap = tables.tables["gap"]
     return gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
 
@@ -110,7 +112,7 @@ def test_a_planted_leaning_to_one_group_is_an_effect_and_no_gap():
 
 def test_all_criteria_are_analysed_at_once_each_on_its_own_scale():
     judge = RubricJudge(load_rubric("epitome"), opened(lambda text: around(1 + draw(0.2, text))), "a judge", "expected")
-    found = analyse(own_gap_ratings(judge, written(5), RELIGION), scales=own_gap_scales(judge), seed=0)
+    found = analyse(own_gap_ratings(judge, written(5), RELIGION), scales=scales_of(judge), seed=0)
     assert set(found.tables["gap"]["variant"]) >= {f"judge_epitome_{name}" for name in judge.rubric.criteria}
 
 
@@ -176,7 +178,6 @@ def test_the_table_is_that_of_ratings_with_each_reply_shown_to_every_experiencer
     assert list(ratings.columns) == list(RATINGS)
     assert ratings["prompt_index"].tolist() == list(range(2 * 4 * 5))
     assert set(ratings["variant"]) == {MEASURE}
-    assert own_gap_scales(judge) == {MEASURE: (1, 5)}
     rows = ratings.query("narrative_id == 'n00' and perceiver_group == 'Hindu'")
     in_group = dict(zip(rows["experiencer_group"], rows["in_group"], strict=True))
     assert {group: in_group[group] for group in ("Hindu", "Muslim")} == {"Hindu": True, "Muslim": False}
@@ -212,6 +213,14 @@ def test_a_sample_takes_whole_narratives_and_replies_to_the_unspecified_where_th
     assert few == again[::-1]
     blank = [replace(written(1)[0], text=" ")]
     assert sample_replies(blank, RELIGION, n_narratives=2, rng=rng) == []
+
+
+def test_a_sample_leaves_out_replies_whose_narrative_names_whom_they_are_to():
+    rng = np.random.default_rng(0)
+    named = [replace(reply, narrative="I, a Hindu, fell.") for reply in written(3, "a Hindu")]
+    assert sample_replies(named, RELIGION, n_narratives=3, rng=rng) == []
+    other = [replace(reply, experiencer="a Muslim") for reply in named if reply.narrative_id == "n01"]
+    assert sample_replies([*named, *other], RELIGION, n_narratives=3, rng=rng) == other
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_generated_scores_are_read_and_what_is_none_is_missing_and_counted_by_re
     scorer = judge(lambda text: said[shown(text)[1][1]](text), method="generate")
     scores = scorer.score([reply("good"), reply("odd"), reply(" \n"), reply("lost")])
     np.testing.assert_array_equal(scores, [[2, 0, 1], [np.nan] * 3, [np.nan] * 3, [np.nan, 0, np.nan]])
-    assert [dict(scorer.outcomes[name]) for name in EPITOME] == [
+    assert [dict(scorer.counts[name]) for name in EPITOME] == [
         {"rated": 1, "unparseable": 1, "blank": 1, "failed": 1},
         {"rated": 2, "refused": 1, "blank": 1},
         {"rated": 1, "unparseable": 2, "blank": 1},
@@ -60,14 +60,14 @@ def test_generated_scores_are_read_and_what_is_none_is_missing_and_counted_by_re
 def test_no_mass_on_a_level_is_missing_and_not_the_lowest():
     scorer = judge(lambda text: {"Hm": 1.0})
     assert np.isnan(scorer.score([reply("Oh.")])).all()
-    assert dict(scorer.outcomes[EPITOME[0]]) == {"unparseable": 1}
+    assert dict(scorer.counts[EPITOME[0]]) == {"unparseable": 1, "mass": 0.0, "with_mass": 1}
 
 
 def test_a_reply_too_long_for_the_judge_has_failed_and_the_others_are_unharmed():
     scorer = judge(lambda text: "1", method="generate")
     scorer.opened.engine.max_model_len = 2000
     assert scorer.score([reply("ah " * 999), reply("ah")])[:, 0].tolist() == pytest.approx([math.nan, 1], nan_ok=True)
-    assert dict(scorer.outcomes[EPITOME[0]]) == {"failed": 1, "rated": 1}
+    assert dict(scorer.counts[EPITOME[0]]) == {"failed": 1, "rated": 1}
 
 
 def test_no_replies_and_only_blank_ones_ask_nothing():

@@ -94,7 +94,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
     }  # fmt: skip
     with RunFolder(folder) as run:
         run.write_shard(0, replies, "replies")
-        run.write_scores("counts", 0, scores)
+        run.write_scores("counts", 0, scores, {})
         run.write_manifest(manifest | change)
     return report_run(folder, defaults=_statistics()).report
 
