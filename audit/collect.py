@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.config import AuditConfig, ReplyTask, WrittenTask
 from audit.conversations import prompt_records
 from audit.errors import StoreError
-from audit.inventory import InventoryPlan
+from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.schema import Status

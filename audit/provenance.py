@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.config import IntensityTask, fingerprint, measured
 from audit.errors import StoreError
-from audit.inventory import InventoryPlan
+from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
 from stimuli.narratives import Narratives
 from stimuli.strategies import NO_STRATEGY, Strategy
