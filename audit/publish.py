@@ -343,7 +343,7 @@ def _unscored(manifest: Mapping[str, Any], folder: RunFolder) -> Iterator[Remark
     """Say which scorers have not come to all replies yet."""
     there = folder.shards("replies")
     for name in manifest.get("wanted", ()):
-        if name not in manifest["absent"] and there - folder.scored(name):
+        if name not in manifest["absent"] and (name not in manifest["scorers"] or there - folder.scored(name)):
             yield _on_run(
                 "unfinished",
                 f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "

@@ -99,6 +99,11 @@ class BertScorer:
         import transformers
 
         self._asked = f"BERTScore's model {model}"
+        if layer is None and not model.startswith("embedded:"):
+            raise ModelError(
+                f"{self._asked}: say which layer's hidden states to compare, 0 being its embeddings; the authors of "
+                "BERTScore chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
+            )
         files = find_folder(
             model,
             asked=self._asked,
@@ -108,12 +113,7 @@ class BertScorer:
             download=download,
             packaged=PACKAGED,
         )
-        layer = LAYERS.get(model) if layer is None else layer
-        if layer is None:
-            raise ModelError(
-                f"{self._asked}: say which layer's hidden states to compare, 0 being its embeddings; the authors of "
-                "BERTScore chose 9 of bert-base-uncased's 12 and 17 of roberta-large's 24"
-            )
+        layer = LAYERS[model] if layer is None else layer
         self._network, self._tokenizer = load_scorer(
             files.folder, kind="AutoModel", asked=self._asked, remedy=_REMEDY, device=device
         )

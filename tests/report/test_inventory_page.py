@@ -195,7 +195,7 @@ def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     assert not re.search(r"unbiased|debiased|solved|empathic model", text)
     single = Words(render_inventory(**parts_of(presentation="single", affect=False))).text
     assert "Each item was shown alone" in single
-    assert "Intervals are over items; of two items there is none" in single
+    assert "Intervals are over items; of two items, where they are over items, there is none" in single
     assert "Intervals are over items and orders, those of what is evoked over situations and orders;" in text
     assert "Low number mass" in single
     assert "EmotionBench" not in single

@@ -108,6 +108,16 @@ def test_an_order_that_lacks_an_item_is_none_the_higher_for_it():
     assert (row["score"], row["se_orders"], row["sd_within_items"]) == (2.0, 0.0, 0.0)
 
 
+def test_an_order_of_which_little_was_answered_counts_in_no_spread():
+    inventory = inventory_of(reverse=())
+    places = {"care0": 1.0, "care1": 2.0, "care2": 3.0}
+    answers = answers_of(
+        lambda p, i, o: math.nan if o == 4 and i != "care0" else places.get(i, 0.0) + o / 10, inventory, n_orders=5
+    )
+    row = one(tables_of(answers, inventory)[0], perceiver="a Jain", subscale="care")
+    assert (row["n_orders"], row["n_orders_used"]) == (5, 4)
+
+
 # --- Who answers by item, and who by place ---------------------------------------------------------------------------
 
 
@@ -264,7 +274,8 @@ def test_the_directions_of_the_scale_are_no_sample():
     listed, _ = tables_of(shown_alone(inventory), inventory)
     assert scores["se_orders"].isna().all()
     assert (listed["se_orders"] > 0.2).all()
-    same = [name for name in INVENTORY_SCORES if name != "se_orders"]
+    assert (scores["n_orders_used"] == 0).all()
+    same = [name for name in INVENTORY_SCORES if name not in ("se_orders", "n_orders_used")]
     pd.testing.assert_frame_equal(scores[same], listed[same])
 
 
