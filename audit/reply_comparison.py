@@ -141,7 +141,8 @@ def compare_replies(
         texts={label: _texts(each) for label, each in choices.items()},
         confidence=used["confidence"],
     )
-    units = dict(zip(measures["measure"], measures["unit"], strict=True))
+    scored = measures.loc[measures["status"] == "scored"]  # an absent scorer may have a measure's name
+    units = dict(zip(scored["measure"], scored["unit"], strict=True))
     strategies = {label: each["strategy"] for label, each in choices.items()}
     costs = cost_rows(runs, references=references, costs={label: run.cost for label, run in read.items()})
     rows = {
@@ -265,7 +266,9 @@ def _measure_rows(
         name = str(row["measure"])
         there = row["status"] == "scored"
         note = str(row["note"])
-        if there and reference:
+        if there and reference and not set(run.replies["dimension"]) & set(runs[reference].replies["dimension"]):
+            note = f"{label} and {reference} have no dimension in common"
+        elif there and reference:
             note = _why_not(name, run, runs[reference], reference)
         elif there:
             note = reasons.get(label, "")
@@ -305,10 +308,14 @@ def _why_not(name: str, run: _Run, reference: _Run, label: str) -> str:
     own, other = run.taken.get(name, {}), reference.taken.get(name, {})
     if own == other:
         return ""
-    said = first_difference(other, own) or first_difference(own, other)
+    said, swapped = first_difference(other, own), False
+    if not said:
+        said, swapped = first_difference(own, other), True
     key, _, values = said.partition(" is ")
     there, _, here = values.partition(" there and ")
     named = ["not there" if value == "None" else short(value) for value in (there, here.removesuffix(" here"))]
+    if swapped:
+        named.reverse()
     return f"taken by another scorer than in {label}, where {key} is {named[0]}, and here {named[1]}"
 
 
@@ -430,7 +437,8 @@ def _draw(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str,
     from audit.figures.measure_changes import plot_measure_changes
 
     changes = tables["measure_changes"]
-    titles = dict(zip(tables["measures"]["measure"], tables["measures"]["title"], strict=True))
+    scored = tables["measures"].loc[tables["measures"]["status"] == "scored"]
+    titles = dict(zip(scored["measure"], scored["title"], strict=True))
     places = {label: place for place, label in enumerate(tables["runs"]["run"], start=1)}
     drawn: dict[str, Any] = {}
     for (dimension, label), own in changes.groupby(["dimension", "run"], sort=False):

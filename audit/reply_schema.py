@@ -461,7 +461,8 @@ MEASURE_CHANGES: Final[dict[str, str]] = {
     "narratives of the mean over the pairs that have a number in both runs",
     "reference_mean": "the reference's mean over the same pairs of the same narratives",
     "mean_change": "mean minus reference_mean, in the measure's unit: does the run write otherwise to everybody",
-    "mean_low": "lower end of the t interval of mean_change over narratives; not corrected for multiplicity",
+    "mean_low": "lower end of the t interval of mean_change over narratives (of utterances, over conversations); not "
+    "corrected for multiplicity",
     "mean_high": "upper end of the same",
     "mean_sd": "mean_change over the standard deviation of change_sd",
     "mean_sd_low": "mean_low over the same",
@@ -471,7 +472,7 @@ MEASURE_CHANGES: Final[dict[str, str]] = {
     "reference_replies": "replies of the reference that its own gap uses",
     "n_missing": MEASURE_GAPS["n_missing"],
     "reference_missing": "the same of the reference",
-    "note": "why a number is missing, in words; empty if none is",
+    "note": "why a number is missing, and what else limits it, in words; else empty",
 }
 
 _COST: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "shortened_share", "seconds")

@@ -108,8 +108,6 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: dic
         taken = None if wanted.absent else _take(wanted, again, scored, plan, folder, manifest, say=say)
         if taken is not None:
             scorers[wanted.name] = taken
-    for name in folder.scorers() - set(names):
-        _forget(folder, name)
     manifest["epitome_labels"] = scoring.levels
     for name, why in absent.items():
         say(f"note: {name} is not measured: {why}")

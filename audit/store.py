@@ -401,7 +401,14 @@ class RunFolder(_Folder):
     def write_shard(
         self, number: int, rows: Sequence[Mapping[str, object]] | pd.DataFrame, kind: Kind = "ratings"
     ) -> None:
-        """Write one shard's rows, or a table of them; the keys are those of its kind, such as ``schema.RATINGS``."""
+        """Write one shard's rows, or a table of them; the keys are those of its kind, such as ``schema.RATINGS``.
+
+        What was scored of replies that are written again was of other texts, and goes.
+        """
+        if kind == "replies":
+            for path in self.path.glob(f"scores/*/part-{number:06d}.*"):
+                path.unlink()
+            self.clear("judged")
         schema = _SCHEMAS[kind]
         if isinstance(rows, pd.DataFrame):
             table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata()
@@ -457,10 +464,6 @@ class RunFolder(_Folder):
     def scored(self, name: str) -> set[int]:
         """Return the numbers of the shards whose replies a scorer has scored."""
         return _numbers(self.path / "scores" / name)
-
-    def scorers(self) -> set[str]:
-        """Return the names of the scorers that have scored replies."""
-        return {path.name for path in self.path.glob("scores/*") if path.is_dir()}
 
     def write_scorer(self, name: str, taken: Mapping[str, Any]) -> None:
         """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""

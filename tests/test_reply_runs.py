@@ -158,7 +158,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
     assert files_of(run, *COLLECTED, "tables") == files_of(finished, *COLLECTED, "tables")
 
 
-def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_is_forgotten(
+def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_keeps_its_scores(
     again, tiny_model, monkeypatch
 ):
     forbid(monkeypatch, "audit.measures.choose._lexical")
@@ -166,9 +166,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_i
     more = ["measures.names=[lexical,diversity,perplexity]", f"measures.perplexity.model={tiny_model}"]
     assert main(["run", *overrides(tiny_model, again, *more)]) == 0
     found = files_of(again, *COLLECTED)
-    assert {name: found[name] for name in before if "/emotion/" not in name} == {
-        name: content for name, content in before.items() if "/emotion/" not in name
-    }
+    assert {name: found[name] for name in before} == before
     assert sorted(found.keys() - before.keys()) == [f"scores/perplexity/{name}" for name in (*SHARDS, "scorer.json")]
     measures = table_of(again, "measures").set_index("measure")
     assert "emotion_hit" not in measures.index
@@ -176,6 +174,20 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_i
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
     assert "perplexity" in set(table_of(again, "measure_gaps")["measure"])
     assert "A model that scores itself" in (again / "report.html").read_text()
+    forbid(monkeypatch, "audit.measures.choose._emotion")
+    assert main(["run", *overrides(tiny_model, again)]) == 0
+    assert "emotion_hit" in set(table_of(again, "measures")["measure"])
+
+
+def test_replies_that_are_written_again_are_scored_again(finished, tiny_model, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "again"))
+    before = files_of(run, *COLLECTED)
+    (run / "replies" / SHARDS[1]).unlink()
+    with RunFolder(run) as folder:
+        scores = folder.read_scores()
+        folder.write_scores("lexical", 1, scores.iloc[:0], {})
+    assert main(["run", *overrides(tiny_model, run)]) == 0
+    assert files_of(run, *COLLECTED) == before
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ def rubric_facts(rubric: Rubric, *, method: Method, max_tokens: int, shown_as: s
     """Return what tells two ways of asking a judge apart."""
     return {
         "rubric": rubric.name,
-        "rubric_file": rubric.file,
         "rubric_sha256": rubric.sha256,
         "method": method,
         "max_tokens": max_tokens if method == "generate" else None,

@@ -147,7 +147,8 @@ def render_reply_comparison(
     runs = rows_of(tables["runs"], "runs")
     shared, different, hashes = facts_of(runs, list(REPLY_RUNS))
     changes = rows_of(tables["measure_changes"], "measure_changes")
-    titles = dict(zip(tables["measures"]["measure"], tables["measures"]["title"], strict=True))
+    scored = tables["measures"].loc[tables["measures"]["status"] == "scored"]
+    titles = dict(zip(scored["measure"], scored["title"], strict=True))
     sections = list(_sections(changes, figures, titles, [str(row["run"]) for row in runs], level=level))
     n_rows = len(paper.table.rows)
     page = environment().get_template("reply_comparison.html.j2").render(

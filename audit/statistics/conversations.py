@@ -209,6 +209,8 @@ def _overall(labelled: Mapping[str, Sequence[Labelled]], variant: str, *, confid
 
 def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confidence: float) -> dict[str, Any]:
     """Return a row of an estimate with the uncertainty of conversations in that of utterances'."""
+    if np.isnan(row["delta_points"]):
+        return row
     said = _said(over)
     if row["scope"] == "narratives":
         numbers = {name: getattr(over, name) for name in _INTERVAL}

@@ -77,7 +77,9 @@ def cost_rows(
         tokens = replies.loc[replies["status"].isin(SCORED), "n_tokens"]
         for dimension, found in own.items():
             reference = references.get(label, "")
-            before = shares[reference].get(dimension, {}) if reference else {}
+            # Over all dimensions only where they are the same ones.
+            same = not reference or dimension != OVERALL or _singles(runs[label]) == _singles(runs[reference])
+            before = shares[reference].get(dimension, {}) if reference and same else {}
             changes = {
                 name.replace("_share", "_change"): value - before.get(name, float("nan"))
                 for name, value in found.items()
@@ -86,6 +88,10 @@ def cost_rows(
             row = {"run": label, "reference": reference, "dimension": dimension, **found, **changes, **costs[label]}
             row["n_reply_tokens"] = float(tokens.mean()) if len(tokens) else float("nan")
             yield {column: row.get(column, "") for column in REPLY_COSTS}
+
+
+def _singles(run: RepliesOfRun) -> set[str]:
+    return set(run.single_dimensions)
 
 
 def _shares(run: RepliesOfRun) -> dict[str, dict[str, float]]:

@@ -118,7 +118,6 @@ def test_facts_name_model_engine_rubric_and_method():
         "files": {"weights": "a hash"},
         "engine": {"name": "scripted", "version": "1", "device": "cpu", "dtype": "float32"},
         "rubric": "epitome",
-        "rubric_file": "packaged",
         "rubric_sha256": load_rubric("epitome").sha256,
         "method": "generate",
         "max_tokens": 32,

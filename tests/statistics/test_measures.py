@@ -218,6 +218,18 @@ def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     assert rest["note"].str.contains("no interval: utterances of a conversation are not independent").any()
 
 
+def test_where_a_dimension_has_no_gap_the_mean_over_dimensions_has_no_interval_either(ratings_of):
+    ratings = utterances(ratings_of)
+    values = values_of(ratings)
+    first = ratings["dimension"].iloc[0]
+    values = values.mask((ratings["dimension"] == first).to_numpy())
+    found = tables_of(replies_of(ratings), Measured("recognised", values=values), conversation_of=conversation_of)
+    gaps = found["measure_gaps"]
+    own = gaps.loc[gaps["scope"] == "narratives"].groupby("dimension")["se"].count()
+    assert own.drop([first, "all"]).gt(0).all()
+    assert gaps.loc[gaps["dimension"].isin([first, "all"]), ["delta", *NUMBERS]].isna().all(axis=None)
+
+
 def test_the_mean_over_dimensions_is_of_conversations_too(ratings_of):
     """Oracle: δ of both dimensions' contrasts without each conversation, all of four utterances."""
     ratings = utterances(ratings_of)
