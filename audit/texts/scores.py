@@ -101,9 +101,10 @@ def score_stages(
     scored = about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
     if read_emotions is None:
         return scored
-    answers, emotions = about["text"].map(cache(answer_of)).astype(str), about["emotion"].astype(str)
-    codes, pairs = pd.MultiIndex.from_arrays([answers, emotions]).factorize()
-    of_pairs = read_emotions(*([str(pair[place]) for pair in pairs] for place in (0, 1)))
+    pairs = pd.DataFrame({"text": about["text"].map(cache(answer_of)), "emotion": about["emotion"]}).astype(str)
+    codes = pairs.groupby(["text", "emotion"], sort=False).ngroup().to_numpy(dtype=np.intp)
+    distinct = pairs.drop_duplicates()
+    of_pairs = read_emotions(distinct["text"].tolist(), distinct["emotion"].tolist())
     return scored.assign(**{name: scores[codes] for name, scores in of_pairs.items()})
 
 
