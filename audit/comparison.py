@@ -274,8 +274,10 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     digest = stored.ratings_sha256()
     stages = stored.read_stages()
     cost = cost_of(ratings, stages, n_prompts=manifest["n_prompts"], timings=manifest.get("timings", {}))
-    emotions = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest) if len(stages) else {}))
-    about = score_stages(stages, ratings, lexicon=lexicon, read_emotions=emotions.read)
+    read = None
+    if len(stages):
+        read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest))).read
+    about = score_stages(stages, ratings, lexicon=lexicon, read_emotions=read)
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]

@@ -133,9 +133,8 @@ def _take(
     same = taken.get("asked") == wanted.asked
     missing, unjudged = _left(plan, folder, name, again, taken if same else {})
     if same and not missing and not unjudged:
-        if name == JUDGE and not again:
-            folder.clear(_JUDGED)
-            taken["own_gap"] = {"n_narratives": 0, "left_out": {}}
+        if name == JUDGE:
+            _note_own_gap(folder, taken, again)
             folder.write_scorer(name, taken)
         return taken
     say(f"scoring {len(replies):,} replies: {name} ...")
@@ -151,14 +150,10 @@ def _take(
     manifest["status"] = "running"
     folder.write_manifest(manifest)
     if not taken:
-        _forget(folder, name)
-    elif name == JUDGE and taken["own_gap"]["n_narratives"] != again:
-        folder.clear(_JUDGED)
-        taken["own_gap"] = {"n_narratives": again, "left_out": {}}
-    if not taken:
+        folder.clear(f"scores/{name}")
         taken = {"asked": wanted.asked, "facts": facts, "measures": [described(each) for each in scorer.measures]}
-        if name == JUDGE:
-            taken["own_gap"] = {"n_narratives": again, "left_out": {}}
+    if name == JUDGE:
+        _note_own_gap(folder, taken, again)
     folder.write_scorer(name, taken)
     manifest["scorers"][name] = taken
     folder.write_manifest(manifest)
@@ -181,6 +176,13 @@ def _left(
     return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
 
 
+def _note_own_gap(folder: RunFolder, taken: dict[str, Any], again: int) -> None:
+    """Note of how many narratives a judge is asked for its own gap; what it was asked of another number goes."""
+    if taken.get("own_gap", {}).get("n_narratives") != again:
+        folder.clear(_JUDGED)
+        taken["own_gap"] = {"n_narratives": again, "left_out": {}}
+
+
 def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
     """Read the levels of people's replies, of the mechanisms that are to be scored."""
     own = config.epitome
@@ -197,13 +199,6 @@ def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
         )
     ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
     return read_levels(own.labels, ids, sorted(scored))
-
-
-def _forget(folder: RunFolder, name: str) -> None:
-    """Remove what a scorer gave that is no longer wanted, or is another one now."""
-    folder.clear(f"scores/{name}")
-    if name == JUDGE:
-        folder.clear(_JUDGED)
 
 
 def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:

@@ -128,6 +128,16 @@ def brief(name: str, *, at_most: int = 120) -> str:
     return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"
 
 
+def percentage_points(difference: float) -> str:
+    """Write a difference of shares in percentage points."""
+    return fixed(100 * difference, decimals=1, signed=True)
+
+
+def mean_count(value: float) -> str:
+    """Write a mean count: whole where it is, else with one decimal."""
+    return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
+
+
 def printable(text: str) -> str:
     r"""Write a text that came from elsewhere for a terminal: what would act there, or hide, is escaped, e.g. ``\x1b``.
 

@@ -25,8 +25,8 @@ from audit.wording import (
     count,
     coverage,
     dimension_title,
-    fixed,
     interval,
+    mean_count,
     plural,
     points,
     rate,
@@ -319,7 +319,7 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
             *(show(each, "mean_number_mass", rate) for each in (row, reference))
         )
     sentence += Markup(". Calls a rating: {}, under none {}.").format(
-        *(show(each, "n_calls", _number) for each in (row, reference))
+        *(show(each, "n_calls", mean_count) for each in (row, reference))
     )
     if row["n_text_tests"]:
         sentence += Markup(
@@ -381,7 +381,7 @@ def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
         tuple(
             (
                 names[str(row["run"])],
-                *(show(row, name, _number) for name in _COSTS),
+                *(show(row, name, mean_count) for name in _COSTS),
                 show(row, "shortened_share", rate),
                 show(row, "seconds", unsigned),
                 _texts(row),
@@ -396,11 +396,6 @@ def _texts(row: Row) -> Markup:
     if not row["n_text_tests"]:
         return Markup("not testable") if row.number("n_tokens") > 0 else Markup("no texts")
     return Markup("{} of {}").format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
-
-
-def _number(value: float) -> str:
-    """Write a mean count: whole where it is, else with one decimal."""
-    return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
 
 
 def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[str, Markup]], Table, Table]:

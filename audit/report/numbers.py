@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from audit.wording import MISSING, points
+from audit.wording import MISSING, fixed, points, unsigned
 
 
 class Row(dict[str, Any]):
@@ -83,3 +84,19 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     return Markup("{} to {}").format(show(row, low, points), show(row, high, points))
+
+
+def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
+    """Return what writes the numbers that belong to an interval of any unit: to two digits of half of it."""
+    half = (row.number(high) - row.number(low)) / 2
+    if not (math.isfinite(half) and half > 0):
+        return points if signed else unsigned
+    return partial(fixed, decimals=min(max(1 - math.floor(math.log10(half)), 0), 12), signed=signed)
+
+
+def show_rounded_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
+    """Show an interval of any unit, each end by :func:`rounded`."""
+    if not math.isfinite(row.number(low)):
+        return Markup(MISSING)
+    write = rounded(row, low, high)
+    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import asset, encodable, environment, policy
 from audit.report.tables import Table
-from audit.wording import MISSING, bare_p, count, coverage, dimension_title, fixed, rate
+from audit.wording import MISSING, bare_p, count, coverage, dimension_title, fixed, percentage_points, rate
 
 _EACH: Final = 2
 """Pairs of each kind that can be read on the page, in each dimension."""
@@ -210,8 +210,8 @@ def _leaning(row: Row, *, level: str) -> Markup:
         "Position bias: {} percentage points towards the reply that stands first ({}). The two orders contradict each "
         "other in {} of pairs."
     ).format(
-        show(row, "position_bias", _in_points),
-        _spread(row, "bias_low", "bias_high", _in_points, level=level),
+        show(row, "position_bias", percentage_points),
+        _spread(row, "bias_low", "bias_high", percentage_points, level=level),
         show(row, "inconsistent", _percent),
     )
 
@@ -224,8 +224,8 @@ def _gap(row: Row, first: str, *, level: str) -> Markup:
         "{})."
     ).format(
         first,
-        show(row, "preference", _in_points),
-        _spread(row, "ci_low", "ci_high", _in_points, level=level),
+        show(row, "preference", percentage_points),
+        _spread(row, "ci_low", "ci_high", percentage_points, level=level),
         show(row, "p_adjusted", bare_p),
     )
 
@@ -257,12 +257,12 @@ def _table(rows: Sequence[Row], *, level: str) -> Table:
         tuple(
             (
                 _KINDS[str(row["pairs"])],
-                show(row, "preference", _in_points if row["pairs"] == "gap" else _percent),
-                _ends(row, "ci_low", "ci_high", _in_points if row["pairs"] == "gap" else _percent),
+                show(row, "preference", percentage_points if row["pairs"] == "gap" else _percent),
+                _ends(row, "ci_low", "ci_high", percentage_points if row["pairs"] == "gap" else _percent),
                 show(row, "p", bare_p),
                 show(row, "p_adjusted", bare_p),
-                show(row, "position_bias", _in_points),
-                _ends(row, "bias_low", "bias_high", _in_points),
+                show(row, "position_bias", percentage_points),
+                _ends(row, "bias_low", "bias_high", percentage_points),
                 show(row, "inconsistent", _percent),
                 show(row, "mean_mass", rate),
                 show(row, "n_read", count),
@@ -329,8 +329,3 @@ def _said(row: Row, order: str) -> Markup:
 def _percent(share: float) -> str:
     """Write a share, or the end of an interval of one, which may lie outside 0 and 1."""
     return f"{fixed(100 * share, decimals=1)}%" if math.isfinite(share) else MISSING
-
-
-def _in_points(difference: float) -> str:
-    """Write a difference of shares in percentage points."""
-    return fixed(100 * difference, decimals=1, signed=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +16,7 @@ from audit.reply_schema import REPLY_TABLES, SCORED, ReplyStatus
 from audit.report.beside import beside
 from audit.report.downloads import pack
 from audit.report.manifest import read_manifest
-from audit.report.numbers import Row, rows_of, show, show_sum
+from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.sentences import LIMITS
@@ -25,7 +24,6 @@ from audit.report.tables import Table, calls_table
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.schema import OVERALL
 from audit.wording import (
-    MISSING,
     bare_p,
     brief,
     count,
@@ -295,7 +293,11 @@ def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: flo
             lead + ".",
             f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:",
             tuple(
-                (_named(row, measures), Markup("{} {}").format(_show_gap(row), _unit(measures, row)), _interval(row))
+                (
+                    _named(row, measures),
+                    Markup("{} {}").format(_show_gap(row), _unit(measures, row)),
+                    show_rounded_interval(row),
+                )
                 for row in shown[:_SHOWN_GAPS]
             ),
         )
@@ -331,23 +333,8 @@ def _least_p(rows: Sequence[Row], *, alpha: float, n_flips: int) -> str:
     )
 
 
-def _written(row: Row, low: str, high: str) -> Callable[[float], str]:
-    """Return what rounds the numbers of a row: to two digits of half its interval."""
-    half = (row.number(high) - row.number(low)) / 2
-    if not (math.isfinite(half) and half > 0):
-        return points
-    return partial(fixed, decimals=min(max(1 - math.floor(math.log10(half)), 0), 12), signed=True)
-
-
 def _show_gap(row: Row) -> Markup:
-    return show(row, "delta", _written(row, "ci_low", "ci_high"))
-
-
-def _interval(row: Row) -> Markup:
-    write = _written(row, "ci_low", "ci_high")
-    if not math.isfinite(row.number("ci_low")):
-        return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, "ci_low", write), show(row, "ci_high", write))
+    return show(row, "delta", rounded(row, "ci_low", "ci_high"))
 
 
 def _sized(value: float) -> str:
@@ -389,9 +376,9 @@ def _gap_cells(row: Row, measures: Mapping[str, Row]) -> tuple[str, ...]:
     return (
         Markup('{}<br><span class="small">{}</span>').format(_named(row, measures), _unit(measures, row)),
         _show_gap(row),
-        _interval(row),
+        show_rounded_interval(row),
         show(row, "p", bare_p),
-        show(row, "delta_sd", _written(row, "sd_ci_low", "sd_ci_high")),
+        show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")),
     )
 
 
@@ -487,7 +474,7 @@ def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
                 (
                     Markup("<bdi>{}</bdi>").format(brief(str(row["member"]))),
                     _show_gap(row),
-                    _interval(row),
+                    show_rounded_interval(row),
                     show(row, "p", bare_p),
                     show(row, "p_adjusted", bare_p),
                 )

@@ -7,9 +7,8 @@ place in ``tables/``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -17,7 +16,7 @@ from markupsafe import Markup
 
 from audit.reply_schema import REPLY_RUNS, ReplyStatus
 from audit.report.comparison import facts_of
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
 from audit.report.tables import Table
@@ -29,8 +28,9 @@ from audit.wording import (
     coverage,
     dimension_title,
     error_rate,
-    fixed,
     interval,
+    mean_count,
+    percentage_points,
     plural,
     points,
     rate,
@@ -224,8 +224,8 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
                     str(row["reference"]),
                     dimension_title(str(row["dimension"])),
                     str(row["measure"]),
-                    show(row, "reference_delta", _rounded(row)),
-                    show(row, "delta", _rounded(row)),
+                    show(row, "reference_delta", rounded(row)),
+                    show(row, "delta", rounded(row)),
                     _with_interval(row, "delta_change", "ci_low", "ci_high"),
                     show(row, "change_sd", points),
                     show(row, "p", bare_p),
@@ -247,26 +247,11 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
 
 
 def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
-    write = _rounded(row, low, high)
+    write = rounded(row, low, high)
     estimate = show(row, name, write)
     if math.isfinite(row.number(low)):
         estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))
     return estimate
-
-
-def _rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
-    """Return what rounds the numbers that belong to an interval: to two digits of half of it."""
-    half = (row.number(high) - row.number(low)) / 2
-    if not (math.isfinite(half) and half > 0):
-        return points if signed else unsigned
-    return partial(fixed, decimals=min(max(1 - math.floor(math.log10(half)), 0), 12), signed=signed)
-
-
-def _interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
-    if not math.isfinite(row.number(low)):
-        return Markup(MISSING)
-    write = _rounded(row, low, high)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
 
 
 def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
@@ -304,19 +289,21 @@ def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float
 
 def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
     """Say how a gap changes, and what stands beside it."""
-    write = _rounded(row)
+    write = rounded(row)
     sentence = Markup("<bdi>{}</bdi>, {} ({}): δ = <strong>{}</strong>, and {} in <bdi>{}</bdi>").format(
         row["run"], titles[row["measure"]], row["unit"], show(row, "delta", write), show(row, "reference_delta", write),
         row["reference"],
     )  # fmt: skip
-    sentence += Markup("; change {} ({} interval {})").format(show(row, "delta_change", write), level, _interval(row))
+    sentence += Markup("; change {} ({} interval {})").format(
+        show(row, "delta_change", write), level, show_rounded_interval(row)
+    )
     if not math.isfinite(row.number("mean_change")):
         return sentence + Markup(".")
-    level_of = _rounded(row, "mean_low", "mean_high", signed=False)
+    level_of = rounded(row, "mean_low", "mean_high", signed=False)
     return sentence + Markup(". Beside it, the mean over all pairs goes from {} to {} ({}).").format(
         show(row, "reference_mean", level_of),
         show(row, "mean", level_of),
-        show(row, "mean_change", _rounded(row, "mean_low", "mean_high")),
+        show(row, "mean_change", rounded(row, "mean_low", "mean_high")),
     )
 
 
@@ -392,10 +379,10 @@ def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -
         tuple(
             (
                 _named(row, titles),
-                show(row, "reference_delta", _rounded(row)),
-                show(row, "delta", _rounded(row)),
-                show(row, "delta_change", _rounded(row)),
-                _interval(row),
+                show(row, "reference_delta", rounded(row)),
+                show(row, "delta", rounded(row)),
+                show(row, "delta_change", rounded(row)),
+                show_rounded_interval(row),
                 show(row, "change_sd", points),
                 show(row, "p", bare_p),
                 show(row, "p_adjusted", bare_p),
@@ -414,10 +401,10 @@ def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) 
         tuple(
             (
                 _named(row, titles),
-                show(row, "reference_mean", _rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean", _rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean_change", _rounded(row, "mean_low", "mean_high")),
-                _interval(row, "mean_low", "mean_high"),
+                show(row, "reference_mean", rounded(row, "mean_low", "mean_high", signed=False)),
+                show(row, "mean", rounded(row, "mean_low", "mean_high", signed=False)),
+                show(row, "mean_change", rounded(row, "mean_low", "mean_high")),
+                show_rounded_interval(row, "mean_low", "mean_high"),
                 show(row, "mean_sd", points),
                 *(show(row, name, count) for name in _COUNTED),
             )
@@ -450,8 +437,11 @@ def _costs_table(rows: Sequence[Row]) -> Table:
                 str(row["run"]),
                 show(row, "n_prompts", count),
                 *(_share(row, status) for status in names),
-                *(show(row, name, _number) for name in ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")),
-                show(row, "n_reply_tokens", _number),
+                *(
+                    show(row, name, mean_count)
+                    for name in ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
+                ),
+                show(row, "n_reply_tokens", mean_count),
                 show(row, "shortened_share", rate),
                 show(row, "seconds", unsigned),
             )
@@ -465,16 +455,7 @@ def _share(row: Row, status: ReplyStatus) -> Markup:
     share = show(row, f"{status}_share", rate)
     if not math.isfinite(row.number(f"{status}_change")):
         return share
-    return share + Markup(" ({})").format(show(row, f"{status}_change", _in_points))
-
-
-def _in_points(difference: float) -> str:
-    return fixed(100 * difference, decimals=1, signed=True)
-
-
-def _number(value: float) -> str:
-    """Write a mean count: whole where it is, else with one decimal."""
-    return count(value) if not math.isfinite(value) or value == round(value) else fixed(value, decimals=1)
+    return share + Markup(" ({})").format(show(row, f"{status}_change", percentage_points))
 
 
 def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[tuple[str, Table]]:
