@@ -359,6 +359,12 @@ class ExamplesConfig(_Strict):
     embedder: str = Field(default="embedded:minilm", min_length=1)
     revision: str | None = None
 
+    @model_validator(mode="after")
+    def _columns_are_of_a_pool(self) -> Self:
+        if self.pool is None and self.columns != ExampleColumnsConfig():
+            raise ValueError("columns are those of a file of yours: name it, strategy.examples.pool=FILE")
+        return self
+
 
 class KnowledgeConfig(_Strict):
     """What is known of each narrative: read from a user's file, or inferred by a local COMET model."""
@@ -369,6 +375,13 @@ class KnowledgeConfig(_Strict):
     revision: str | None = None
     n: int = Field(default=5, ge=1)
     max_tokens: int = Field(default=24, ge=1)
+
+    @model_validator(mode="after")
+    def _inferring_is_a_models(self) -> Self:
+        for name in ("revision", "n", "max_tokens") if self.source == "file" else ():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}={value} is for source=comet; what a file says is taken as it stands")
+        return self
 
 
 class StrategyConfig(_Strict):

@@ -13,7 +13,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, file_hashes, find_folder, first_line, hush, package_folders
+from audit.engines.resolve import (
+    ModelFiles,
+    file_hashes,
+    find_folder,
+    first_line,
+    hush,
+    package_folders,
+    refuse_revision,
+)
 from audit.errors import ModelError
 
 PACKAGED: Final = {
@@ -122,6 +130,7 @@ def _find(model: str, revision: str | None) -> ModelFiles:
         return find_folder(model, asked=f"embedder {model}", revision=revision, check=_check_folder, pickled=True)
     if model not in PACKAGED:
         raise ModelError(f"embedder {model}: there is {_CHOICES}")
+    refuse_revision(revision, f"embedder {model}")
     module, package, home = PACKAGED[model]
     folder = next((place / "model" for place in package_folders(module) if (place / "model").is_dir()), None)
     if folder is None:

@@ -50,13 +50,16 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
     Raises
     ------
     ModelError
-        If the model is not there, can not be downloaded, or its folder is not a model's.
+        If the model is not there, can not be downloaded, or its folder is not a model's; or a revision is asked of
+        what has none.
     """
+    asked = f"model.path={model.path}"
     if model.path.startswith("embedded:"):
+        refuse_revision(model.revision, asked)
         return _unpack_embedded(model.path, name=model.name)
     return find_folder(
         model.path,
-        asked=f"model.path={model.path}",
+        asked=asked,
         revision=model.revision,
         check=partial(check_model_folder, name=model.name),
         code=model.trust_remote_code,
@@ -83,7 +86,7 @@ def find_folder(
     asked
         How messages call what was asked for, such as ``model.path=OWNER/NAME``.
     revision
-        The hub's branch, tag or commit; None is its main branch. A local folder has none.
+        The hub's branch, tag or commit; None is its main branch. Only the hub has any.
     check
         Raises ModelError unless a folder holds such a model.
     code
@@ -93,19 +96,21 @@ def find_folder(
     download
         Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
     packaged
-        The packaged models that will do, as :data:`EMBEDDED`; None is none. No revision applies to them.
+        The packaged models that will do, as :data:`EMBEDDED`; None is none.
 
     Raises
     ------
     ModelAbsentError
         If it may not be downloaded, and is not in the cache; or the package that carries it is not installed.
     ModelError
-        If the model is not there, can not be downloaded, or fails the check.
+        If the model is not there, can not be downloaded, or fails the check; or a revision is asked of what has none.
     """
     if packaged and path.startswith("embedded:"):
+        refuse_revision(revision, asked)
         return _find_packaged(path, asked=asked, check=check, packaged=packaged)
     folder = Path(path).expanduser()
     if folder.is_dir():
+        refuse_revision(revision, asked)
         check(folder)
         return ModelFiles(folder.resolve(), None)
     if folder.exists():
@@ -123,6 +128,14 @@ def find_folder(
         folder = fetch(patterns=[*patterns, "pytorch_model*.bin"])
     check(folder)
     return ModelFiles(folder, folder.name)
+
+
+def refuse_revision(revision: str | None, asked: str) -> None:
+    """Raise ModelError where a revision is asked of a model that is no hub's; ``asked`` is what messages call it."""
+    if revision is not None:
+        raise ModelError(
+            f"{asked} is of this machine and has no revisions; leave out revision={revision}, or name a hub id"
+        )
 
 
 def check_model_folder(folder: Path, *, name: str) -> None:

@@ -174,6 +174,11 @@ def test_a_model_that_is_not_there_is_named(model, said):
     assert refused(model).startswith(said)
 
 
+def test_the_packaged_embedder_has_no_revision():
+    with pytest.raises(ModelError, match=r"^embedder embedded:minilm is of this machine and has no revisions; leave out"):
+        embed(["a text"], model="embedded:minilm", revision="v1")
+
+
 def test_a_folder_of_something_else_is_no_embedder(tmp_path):
     assert f"embedder {tmp_path} has neither modules.json nor config.json" in refused(tmp_path)
 

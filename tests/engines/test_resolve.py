@@ -64,6 +64,15 @@ def test_a_hub_id_that_can_not_be_had_names_the_remedies(path, tiny_config):
     assert "check the name, the network, and for a gated model its licence and HF_TOKEN" in line
 
 
+@pytest.mark.parametrize("path", ["embedded:smollm2", "folder"])
+def test_a_model_of_this_machine_has_no_revision(path, tiny_model, tiny_config):
+    path = str(tiny_model) if path == "folder" else path
+    model, _ = tiny_config(path, revision="v1")
+    assert refused(model) == (
+        f"model.path={path} is of this machine and has no revisions; leave out revision=v1, or name a hub id"
+    )
+
+
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_download_takes_weights_once_and_code_only_where_it_is_trusted(trusted, tiny_model, tiny_config, monkeypatch):
     import huggingface_hub
