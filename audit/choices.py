@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
 
 _SAME: Final = (
     "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
-    "elicitation", "parser", "seed", "scale", "identities",
+    "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
 """Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
 
@@ -67,7 +67,8 @@ def identity_of(manifest: Mapping[str, Any]) -> str:
 def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded.
 
-    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs.
+    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs; and
+    hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same.
     """
 
     def find(*path: str) -> str:
@@ -101,6 +102,8 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "identities": find("identity", "identities"),
         "leading": leading,
         "settings": settings,
+        "files": find("identity", "model_files"),
+        "answering": fingerprint({key: find("identity", key) for key in ("elicitation", "task")}),
     }
 
 
@@ -204,6 +207,29 @@ def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         alike = [name for name, other in plain.items() if all(each[key] == other[key] for key in _SAME)]
         found[label] = max(alike, key=lambda name: sum(each[key] == plain[name][key] for key in OTHERS), default="")
     return found
+
+
+def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping[str, str]) -> Iterator[str]:
+    """Say which runs were made by another engine than the run that they are held against.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+    references
+        What :func:`reference_runs` returns.
+    """
+    for label, reference in references.items():
+        if reference:
+            ours, theirs = (
+                ", ".join(filter(None, (choices[run][name] for name in ("engine", "device"))))
+                for run in (label, reference)
+            )
+            if ours != theirs:
+                yield (
+                    f"{label} was run by {ours}, and {reference}, which it is held against, by {theirs}: a part of the "
+                    "change may be the engine's."
+                )
 
 
 def short(text: str) -> str:

@@ -44,8 +44,8 @@ def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> dict[str,
     manifest = folder.read_manifest()
     if manifest is not None:
         check_same_run(plan_difference(manifest["identity"], plan), folder.path)
-    elif folder.shards(plan.kind):
-        raise StoreError(f"{folder.path} has {plan.kind} but no manifest.json; name another run_dir")
+    elif folder.shards(plan.kind) or not folder.read_stages().empty:
+        raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
     return manifest
 
 
@@ -76,19 +76,22 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     AuditError
         Whatever the user can mend; what was collected before is kept.
     """
-    from audit.strategies.given import give, values_of
+    from audit.strategies.given import give, given_sha256, values_of
 
     config = plan.config
     engine_name = chosen_engine(config, say=say)
     given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
-    if plan.strategy.brings and not given:
+    gone = plan.strategy.brings and not given
+    if gone:
         given, brought = give(plan, say=say)
-        if earlier is not None and brought["given_sha256"] != earlier["strategy"].get("given_sha256"):
-            raise StoreError(
-                f"{folder.path}/given.parquet is gone, and what would be brought now is not what the first prompts "
-                "were shown; name another run_dir"
-            )
+    if given and earlier is not None and given_sha256(given) != earlier["strategy"].get("given_sha256"):
+        raise StoreError(
+            f"{folder.path}/given.parquet is "
+            + ("gone, and what would be brought now is not" if gone else "not of this run: it is not")
+            + " what the first prompts were shown; name another run_dir"
+        )
+    if gone:
         folder.write_given(given)
     how = f"elicitation: {config.elicitation_method}" if plan.kind == "ratings" else "written replies"
     model, load_s = load_model(config, folder, engine_name, how=how, say=say)
@@ -99,7 +102,7 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     else:
         check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
         manifest = earlier
-    return ask_timed(manifest, folder, load_s, lambda: _ask_shards(plan, values_of(given), model, folder, manifest))
+    return ask_timed(manifest, folder, load_s, _ask_shards(plan, values_of(given), model, folder, manifest))
 
 
 def chosen_engine(config: AuditConfig, *, say: Say) -> str:
@@ -154,8 +157,10 @@ def load_model(
     return model, load_s
 
 
-def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, ask: Callable[[], int]) -> dict[str, Any]:
+def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked: Iterator[int]) -> dict[str, Any]:
     """Count the session, ask what is missing, and return the manifest with how long it took.
+
+    A shard that an earlier session had begun is not timed: that session took a part of its time.
 
     Parameters
     ----------
@@ -165,20 +170,23 @@ def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, ask: C
         The run's; entered.
     load_s
         What loading the model took, in seconds.
-    ask
-        Asks, and returns how many prompts that were.
+    asked
+        Asks a shard at a time, and says how many prompts those were; 0 of a shard that was begun before.
     """
     manifest["n_sessions"] += 1
     folder.write_manifest(manifest)
-    clock = time.perf_counter()
-    n_prompts = ask()
-    elicit_s = time.perf_counter() - clock
-    manifest["timings"] = {
-        "load_s": load_s,
-        "elicit_s": elicit_s,
-        "n_prompts": n_prompts,
-        "prompts_per_s": n_prompts / elicit_s,
-    }
+    n_prompts, elicit_s, clock = 0, 0.0, time.perf_counter()
+    for n_whole in asked:
+        took, clock = time.perf_counter() - clock, time.perf_counter()
+        n_prompts += n_whole
+        elicit_s += took if n_whole else 0.0
+    manifest["timings"] = {"load_s": load_s}
+    if n_prompts:
+        manifest["timings"] |= {
+            "elicit_s": elicit_s,
+            "n_prompts": n_prompts,
+            "prompts_per_s": n_prompts / elicit_s,
+        }
     return manifest
 
 
@@ -215,13 +223,14 @@ def _ask_shards(
     model: OpenModel,
     folder: RunFolder,
     manifest: Mapping[str, Any],
-) -> int:
-    """Do the shards that are missing, stage by stage, and return how many prompts that were."""
-    grid, n_asked = plan.grid, 0
+) -> Iterator[int]:
+    """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
+    grid = plan.grid
     scale = grid.variant.scale
     elicitation = None if scale is None else _elicitation(plan.config, scale)
     for number, places, show in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
+        begun = bool(plan.strategy.stages) and folder.read_stage(number, 0) is not None
         asked = [strategy_values(grid, cell, given) for cell in cells]
         earlier = _lead(plan, cells, asked, model, folder, number, show)
         model.engine.forget()
@@ -231,8 +240,7 @@ def _ask_shards(
             answers = _ratings(plan, elicitation, asked, earlier, model)
         rows = [_row(cell, answer, grid.variant.name) for cell, answer in zip(cells, answers, strict=True)]
         folder.write_shard(number, rows, plan.kind)
-        n_asked += len(places)
-    return n_asked
+        yield 0 if begun else len(places)
 
 
 def _ratings(
@@ -306,6 +314,13 @@ def _lead(
     for number, stage in enumerate(strategy.stages):
         show(stage.name)
         kept = folder.read_stage(shard, number)
+        if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != [
+            (n, stage.name) for n in places
+        ]:
+            raise StoreError(
+                f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {stage.name} of its "
+                "prompts, so it is not of this run; name another run_dir"
+            )
         if kept is None:
             model.engine.forget()
             written = run_stage(strategy, number, model.engine, asked=asked, earlier=earlier, places=places, seed=seed)

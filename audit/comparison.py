@@ -14,6 +14,7 @@ from audit.choices import (
     choice_table,
     choices_of,
     differing_choices,
+    engine_remarks,
     identity_of,
     label_runs,
     reference_runs,
@@ -321,17 +322,18 @@ def _contents(
 ) -> tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...]]:
     """Return the files of a comparison but the manifest, its gaps and its remarks."""
     from audit.figures.style import figure_bytes, figure_files
-    from audit.report.comparison import render_comparison
-    from audit.report.paper_table import paper_table
+    from audit.report.comparison import render_comparison, strategy_names
+    from audit.report.paper_table import paper_table, strategies_paper
     from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
 
     measured = {label: run.measured for label, run in runs.items()}
     texts, remarks = _texts(runs)
     choices = {label: run.choices for label, run in runs.items()}
+    references = reference_runs(choices)
     led = strategy_rows(
         measured,
         strategies={label: each["strategy"] for label, each in choices.items()},
-        references=reference_runs(choices),
+        references=references,
         costs={label: run.cost for label, run in runs.items()},
         confidence=used["confidence"],
     )
@@ -344,16 +346,23 @@ def _contents(
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)
     tables["strategies"] = _with_texts(tables["strategies"], runs)
-    remarks = (*remarks, *_remarks(runs, used))
+    unseen = [choices[run]["elicitation"] == "expected" for run in tables["strategies"]["run"]]
+    tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
+    remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
     told = choice_table(choices, differing_choices(list(choices.values())))
     drawn = _draw(tables, measured, told, used)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     named = choice_table(choices, telling_choices(list(choices.values())))
     paper = paper_table(tables["gap"], named, confidence=used["confidence"])
+    worth = None
+    if len(tables["strategies"]):
+        names = strategy_names(tables["strategies"])
+        worth = strategies_paper(tables["strategies"], names, confidence=used["confidence"])
     page = render_comparison(
         tables=tables,
         figures=figures,
         paper=paper,
+        worth=worth,
         remarks=remarks,
         left_out=left_out,
         confidence=used["confidence"],
@@ -363,7 +372,9 @@ def _contents(
     content["tables/dictionary.csv"] = pd.DataFrame(comparison_dictionary()).to_csv(index=False).encode()
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
-    content |= {"table.md": paper.markdown().encode(), "table.tex": paper.latex().encode()}
+    for name, pasted in (("table", paper), ("tables/strategies", worth)):
+        if pasted is not None:
+            content |= {f"{name}.md": pasted.markdown().encode(), f"{name}.tex": pasted.latex().encode()}
     return content | {"comparison.html": page.encode()}, tables["gap"], remarks
 
 

@@ -83,7 +83,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     ------
     ConfigError
         If an override can not be used; names it.
-    BrokenPipeError
+    BrokenPipeError, RecursionError
         If the task raises it.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come to us as exceptions, not as text and exit code 1
@@ -98,7 +98,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from audit.errors import ConfigError
     from stimuli.errors import suggest
 
-    gone: list[BrokenPipeError] = []
+    gone: list[BrokenPipeError | RecursionError] = []
 
     def job(composed: Any) -> None:
         of_hydra = HydraConfig.get()
@@ -112,7 +112,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
                     _values=composed,
                 )
             )
-        except BrokenPipeError as error:  # not past Hydra, which would report it
+        except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
             gone.append(error)
 
     for flag in overrides:
@@ -121,6 +121,10 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     try:
         sys.argv = ["audit", *_normalise(overrides)]
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()
+    except RecursionError as error:
+        chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
+        where = " or ".join(chosen) or "a file of --config-dir"
+        raise ConfigError(f"the defaults of {where} lead back to where they began; end the loop") from error
     except YAMLError as error:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:

@@ -63,7 +63,11 @@ def run_audit(
     grid, strategy = plan.grid, plan.strategy
     path = _folder_of(plan, job)
     narratives = grid.narratives
-    led = f", strategy {strategy.name} ({len(strategy.stages) + 1} calls a prompt)" if strategy.stages else ""
+    led = (
+        f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, then the question)"
+        if strategy.stages
+        else ""
+    )
     say(
         f"{config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
         f"{narratives.n_available:,} narratives ({narratives.source}) x {grid.n_pairs:,} pairs of identities in "

@@ -65,6 +65,11 @@ def make_plan(config: AuditConfig) -> Plan:
     grid = build_grid(config, conversations)
     strategy = config.strategy.strategy()
     check_strategy(strategy, grid)
+    if isinstance(config.task, RecognitionTask) and config.task.kind == "emotion" and strategy.tells_emotion(grid):
+        raise ConfigError(
+            f"strategy {strategy.name} tells the emotion, which task=emotion asks for; take a strategy that does not"
+        )
+    _check_room(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
         pool = load_pool(examples.pool, examples.columns.model_dump())
@@ -83,6 +88,17 @@ def make_plan(config: AuditConfig) -> Plan:
         if known.source == "file":
             knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
     return Plan(config, grid, strategy, pool, knowledge, conversations)
+
+
+def _check_room(config: AuditConfig, strategy: Strategy) -> None:
+    """Refuse a stage that could not be asked, whatever the prompt."""
+    room = config.model.max_model_len
+    for stage in strategy.stages:
+        if stage.max_tokens >= room:
+            raise ConfigError(
+                f"strategy.stages.{stage.name}.max_tokens={stage.max_tokens} leaves no room for a prompt in "
+                f"model.max_model_len={room} tokens; let it write less, or raise max_model_len as far as the model goes"
+            )
 
 
 def _read_corpus(config: AuditConfig) -> Conversations | None:

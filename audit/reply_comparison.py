@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.choices import choice_table, choices_of, identity_of, reference_runs, short, telling_choices
+from audit.choices import (
+    choice_table,
+    choices_of,
+    engine_remarks,
+    identity_of,
+    reference_runs,
+    short,
+    telling_choices,
+)
 from audit.config import fingerprint
 from audit.errors import StoreError
 from audit.measures.choose import CORPORA
@@ -156,7 +164,7 @@ def compare_replies(
         name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in REPLY_COMPARISON_TABLES.items()
     }
     tables |= {"measures": measures, "measure_gap_all": _gap_all(runs)}
-    said = (*on_references, *remarks, *_remarks(read, runs, references))
+    said = (*on_references, *remarks, *_remarks(read, runs, references), *engine_remarks(choices, references))
     told = choice_table(choices, telling_choices(list(choices.values()))).rename(columns={"elicitation": "generation"})
     content = _files(
         tables,

@@ -574,7 +574,8 @@ STRATEGIES: Final[dict[str, str]] = {
     "strategy": RUNS["strategy"],
     "dimension": COMPARED_GAP["dimension"],
     "reference": "the run of strategy none that it is compared with: of the same model, prompt, narratives, "
-    "elicitation, seed, scale and identities; empty of such a run itself, and where there is none",
+    "elicitation, seed, scale and identities, with the same model files; empty of such a run itself, and where there "
+    "is none",
     "unit": "unit of the gaps and their changes: points, or % of the scale (points over the scale's length) where the "
     "dimension's rows have different scales",
     "delta": "the run's headline gap, in that unit",
@@ -591,7 +592,8 @@ STRATEGIES: Final[dict[str, str]] = {
     "n_narratives": "narratives that both use; 0 without a reference",
     "mean_rating": "mean over the rated prompts between the dimension's identities, baselines left out, in points",
     "mean_change": "mean_rating minus the reference's, each over what it rated, in points",
-    "refusal_rate": "of the prompts between the dimension's identities refused",
+    "refusal_rate": "of the prompts between the dimension's identities refused; missing under `expected`, which sees "
+    "no refusals",
     "missing_share": "of the same without a rating, for any reason",
     "mean_number_mass": "mean of number_mass over the same prompts; missing where there is none (`generate`)",
     "n_calls": "model calls for each prompt of the run, whatever its dimension: the stages' and the one that asks for "
@@ -604,8 +606,8 @@ STRATEGIES: Final[dict[str, str]] = {
     "what they wrote about the others, in the dimension; 0 without stages",
     "n_text_differences": "of these, those with a corrected p below the level, or with the same difference in all "
     "units; see stage_texts in the run's own tables",
-    "seconds": "time of the run's last session, without loading the model, over the prompts that it asked; missing if "
-    "not recorded",
+    "seconds": "time of the run's last session, without loading the model, over the prompts that it asked from their "
+    "first call on; missing if not recorded, or there were none",
     "note": "why a number is missing, in words; empty if none is",
 }
 

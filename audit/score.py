@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from audit.judge.rubric import RubricJudge
 
 _JUDGED: Final = "judged"
+_TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
 Say = Callable[[str], None]
 """Takes a line about progress."""
 
@@ -208,7 +209,9 @@ def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
     terms = dict.fromkeys(
         identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
     )
-    yield from wanted_scorers(config, terms=list(terms), narratives=plan.grid.narratives.narratives)
+    told = plan.strategy.tells_emotion(plan.grid)
+    for wanted in wanted_scorers(config, terms=list(terms), narratives=plan.grid.narratives.narratives):
+        yield replace(wanted, absent=_TOLD) if told and wanted.name == "emotion" else wanted
     if JUDGE in config.names:
         yield _wanted_judge(plan, config.judge)
 

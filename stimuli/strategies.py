@@ -32,10 +32,11 @@ MAX_EXAMPLES: Final = 32
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]*"
 _IS_A_NAME: Final = "a name is a letter, then letters, digits and underscores"
 _ASKED: Final = VALUE_NAMES | {"system", "question"}
+_EMOTION: Final = ("emotion", "emotion_noun", "emotion_adjective")
 _RATING: Final = (
     ("narrative", "Narrative"),
     ("experiencer", "Experiencer", "Narrative"),
-    ("emotion", "emotion_noun", "emotion_adjective"),
+    _EMOTION,
     ("low",),
     ("high",),
 )
@@ -178,6 +179,11 @@ class Strategy:
                         f"{where}: question lacks {{question}}, the prompt's own, and does not ask for a rating "
                         f"either: it has no {choice}"
                     )
+        if unseen := next((stage.name for stage in self.stages if stage.name not in self._reaching), None):
+            raise StimulusError(
+                f"{where}: no later call sees stages.{unseen}, so it would be asked for nothing: show it, "
+                f"{{{STAGE}{unseen}}}, give more history, or leave it out, stages.{unseen}=null"
+            )
         for relation in self.relations:
             if not re.fullmatch(_NAME, relation):
                 raise StimulusError(f"{where}: knowledge.relations: {relation!r}: {_IS_A_NAME}")
@@ -191,6 +197,19 @@ class Strategy:
         """What may show a placeholder, but for the examples."""
         stages = [self.stage_system, *(stage.prompt for stage in self.stages)] if self.stages else []
         return [self.system, self.question, *stages]
+
+    @property
+    def _reaching(self) -> set[str]:
+        """The stages that the question depends on, whether it sees them as turns, in its text, or through others."""
+        reaching: set[str] = set()
+        asked: list[tuple[str, int | None]] = [(self.question, None)]
+        while asked:
+            template, stage = asked.pop()
+            shown = {each.name for each in self.stages if f"{{{STAGE}{each.name}}}" in template}
+            seen = shown | {self.stages[place].name for place in self.seen(stage)}
+            asked += [(each.prompt, at) for at, each in enumerate(self.stages) if each.name in seen - reaching]
+            reaching |= seen
+        return reaching
 
     @property
     def _known(self) -> frozenset[str]:
@@ -219,6 +238,11 @@ class Strategy:
         """Which of the values' placeholders the templates use, ``system`` and ``question`` among them."""
         known = self._known | {STAGE + stage.name for stage in self.stages}
         return _ASKED & placeholders("".join(self._templates), known, place=self.name)
+
+    def tells_emotion(self, grid: PromptGrid) -> bool:
+        """Say whether the model is told the narrative's emotion, by the strategy or by the prompt itself."""
+        own = placeholders(grid.variant.system + grid.variant.user, VALUE_NAMES, place=grid.variant.name)
+        return not (self.needs | own).isdisjoint(_EMOTION)
 
     @property
     def sha256(self) -> str:

@@ -125,6 +125,10 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
             "give stimuli=conversations stimuli.path=FILE",
         ),
         (["task=cause"], "needs a column of causes: stimuli.conversations.cause=COLUMN"),
+        (
+            ["task=emotion", "strategy=two-stage-oracle"],
+            "strategy two-stage-oracle tells the emotion, which task=emotion",
+        ),
         (["task=emotion", "stimuli.path=null"], "stimuli=conversations needs stimuli.path"),
         (["task=emotion", "stimuli.conversations.speaker=whom"], "no column 'whom' (for speaker)"),
         (["task=emotion", "stimuli.conversations.synonyms={happy: [glad]}"], "'happy' is no emotion of"),

@@ -90,6 +90,16 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     assert "given.parquet is gone, and what would be brought now is not what" in capsys.readouterr().err
 
 
+def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys):
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+    with RunFolder(tmp_path / "run") as folder:
+        rows = folder.read_given()
+        folder.write_given([row | {"answer": "Another answer."} for row in rows])
+    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
+    assert "given.parquet is not of this run: it is not what the first prompts were shown" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("part", ["pool", "seed"])
 def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys):
     pool = tmp_path / "pool.csv"

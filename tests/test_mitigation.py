@@ -8,6 +8,7 @@ from test_comparison import Numbers, files_of, table_of, write_run
 from audit.choices import choices_of, reference_runs
 from audit.schema import RATINGS, STRATEGIES
 from audit.store import RunFolder
+from audit.wording import points, unsigned
 
 LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
 
@@ -18,8 +19,8 @@ def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stage
     ``text`` gives what a stage writes in a row of the ratings; else all texts are one letter.
     """
     # The narratives' own part is the same in all runs; the noise is not.
-    named = {"strategy": strategy} if strategy else {}
-    write_run(folder, n=n, seed=seed, identity={"folder": folder.name}, **named, **more)
+    named = {"elicitation": {"method": "generate"}} | ({"strategy": strategy} if strategy else {})
+    write_run(folder, n=n, seed=seed, identity={"folder": folder.name}, **named | more)
     with RunFolder(folder) as kept:
         rows = kept.read_ratings(n_prompts=kept.read_manifest()["n_prompts"]).sort_values("prompt_index")
         noise = np.random.default_rng(list(folder.name.encode())).normal(scale=1, size=len(rows))
@@ -106,6 +107,55 @@ def test_a_stage_that_was_not_asked_is_no_call(audit, two, tmp_path):
     plant(tmp_path / "half", gap=2, strategy=LED | {"name": "half"}, stages=[(40, 10), (0, 0)])
     assert audit("report", "none", "half", "run_dir=out") == 0
     assert rows_of(tmp_path / "out")["half"]["n_calls"] == 2
+
+
+def test_a_question_that_was_not_asked_is_no_call(audit, two, tmp_path):
+    plant(tmp_path / "half", gap=2, strategy=LED | {"name": "half"}, stages=[(40, 10)])
+    with RunFolder(tmp_path / "half") as folder:
+        rows = folder.read_ratings(n_prompts=120)
+        rows["n_prompt_tokens"] = [50 if index < 90 else None for index in rows["prompt_index"]]
+        folder.write_shard(0, rows[list(RATINGS)])
+    assert audit("report", "none", "half", "run_dir=out") == 0
+    half = rows_of(tmp_path / "out")["half"]
+    assert (half["n_calls"], half["n_question_tokens"]) == (1.75, 50)
+
+
+def test_refusals_have_no_number_where_the_elicitation_sees_none(audit, tmp_path):
+    for name, how in (("none", {}), ("led", {"strategy": LED})):
+        plant(tmp_path / name, gap=6, elicitation={"method": "expected"}, mass=0.5, **how)
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    assert table_of(tmp_path / "out", "strategies")["refusal_rate"].isna().all()
+    page = page_of(tmp_path / "out")
+    assert "number mass: " in page
+    assert "refused: " not in page
+
+
+def test_one_table_to_paste_has_changes_and_costs_as_the_csv(audit, two, tmp_path):
+    assert audit("report", *two, "run_dir=out") == 0
+    none, led = rows_of(tmp_path / "out").values()
+    lines = (tmp_path / "out" / "tables" / "strategies.md").read_text("utf-8").splitlines()
+    head, _, first, second = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    change = f"{points(led['delta_change'])} [{points(led['change_low'])}, {points(led['change_high'])}]"
+    assert dict(zip(head, second, strict=True)) == {
+        "dimension": "religion", "strategy": "ecn",
+        "δ [95% CI]": f"{points(led['delta'])} [{points(led['ci_low'])}, {points(led['ci_high'])}]",
+        "change of δ [95% CI]": change, "p, corrected": "< .001", "n narratives": "30",
+        "mean rating": unsigned(led["mean_rating"]), "its change": points(led["mean_change"]), "refused": "0%",
+        "no rating": "0%", "number mass": "80.0%", "calls": "3", "tokens written": "30", "seconds": "–",
+    }  # fmt: skip
+    assert (first[1], first[3], first[5], first[-1]) == ("none", "–", "–", unsigned(none["seconds"]))
+    assert r"\begin{tabular}" in (tmp_path / "out" / "tables" / "strategies.tex").read_text("utf-8")
+    assert "-4." in change.replace("−", "-")
+    assert "".join(lines[2].split()) in "".join(page_of(tmp_path / "out").split())
+
+
+def test_another_engine_than_the_reference_s_is_said(audit, tmp_path):
+    plant(tmp_path / "none", gap=6, engine={"name": "vllm", "version": "1"})
+    plant(tmp_path / "led", gap=2, strategy=LED, engine={"name": "transformers", "version": "5"})
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert "was run by transformers 5, and " in page
+    assert "a part of the change may be the engine&#39;s" in page
 
 
 @pytest.mark.parametrize(("about_first", "differ"), [("crime, poverty and slums", True), ("rain and stairs", False)])
@@ -233,7 +283,9 @@ def test_other_scales_beside_it_put_gaps_and_changes_in_one_unit(audit, tmp_path
 @pytest.mark.parametrize(
     ("path", "value"),
     [("model", {"name": "other"}), ("seed", 3), ("scale", {"low": 0, "high": 10}), ("prompt", {"sha256": "x"}),
-     ("stimuli", {"source": "csv"}), ("elicitation", {"method": "generate"}), ("identity", {"identities": "x"})],
+     ("stimuli", {"source": "csv"}), ("elicitation", {"method": "generate"}), ("identity", {"identities": "x"}),
+     ("identity", {"model_files": "x"}), ("identity", {"elicitation": {"max_tokens": 9}}),
+     ("identity", {"task": {"temperature": 1.0}})],
 )  # fmt: skip
 def test_a_reference_differs_in_nothing_but_the_strategy(path, value):
     base = {"model": {"name": "m"}, "seed": 0, "scale": {"low": 0, "high": 100}, "elicitation": {"method": "expected"}}

@@ -164,6 +164,35 @@ def test_an_interrupted_run_goes_on_at_the_stage_where_it_stopped(nth, led, tiny
     assert len(calls) == 6 + 1  # one was asked twice: the one that was interrupted
     for folder in ("stages", "ratings", "tables"):
         assert files_of(tmp_path / "run", folder) == files_of(led, folder)
+    # The shard that the first session had begun is not timed: that session took a part of its time.
+    assert manifest_of(tmp_path / "run")["timings"]["n_prompts"] == {1: 25, 2: 15, 4: 5}[nth]
+
+
+def test_a_session_that_only_ends_a_shard_has_no_time_a_prompt(led, tiny_model):
+    assert manifest_of(led)["timings"]["n_prompts"] == N_PROMPTS
+    (led / "ratings" / "part-000001.parquet").unlink()
+    assert main(["run", *overrides(tiny_model, "led", *COE)]) == 0
+    assert set(manifest_of(led)["timings"]) == {"load_s"}
+
+
+@pytest.mark.parametrize("of", ["another stage", "other prompts"])
+def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys):
+    (led / "ratings" / "part-000001.parquet").unlink()
+    with RunFolder(led) as folder:
+        rows = folder.read_stage(1, 1)
+        changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
+        folder.write_stage(1, 1, [row | changed for row in rows])
+    assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
+    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; name another run_dir"
+    assert said in capsys.readouterr().err
+
+
+def test_stages_without_a_manifest_are_no_start(led, tiny_model, capsys):
+    (led / "manifest.json").unlink()
+    for part in (led / "ratings").iterdir():
+        part.unlink()
+    assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
+    assert "led has ratings or stages but no manifest.json; name another run_dir" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("other", ["basic-empathy", "none"])
@@ -188,9 +217,24 @@ def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, 
         (["strategy=ecn", "strategy.stages.reflection.prompt='{narativ}'"], "unknown placeholder {narativ}"),
         (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "is not written yet"),
         (["strategy.question='How much?'"], "strategy none: changes what is asked; give it a name of its own"),
+        (["strategy=ecn", "strategy.history=none"], "strategy ecn: no later call sees stages.perspective, so"),
+        (
+            ["strategy=ecn", "strategy.stages.synthesis.max_tokens=2048"],
+            "strategy.stages.synthesis.max_tokens=2048 leaves no room for a prompt in model.max_model_len=2048 tokens",
+        ),
     ],
 )
 def test_a_strategy_that_can_not_be_used_ends_in_one_line_before_any_model_is_loaded(words, line, capsys):
     assert main(["run", *words, "model.path=no-such-model"]) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert line in said
+
+
+@pytest.mark.parametrize("files", [{"mine": "mine"}, {"mine": "yours", "yours": "mine"}])
+def test_strategy_files_that_lead_back_to_each_other_are_one_line(files, tmp_path, capsys):
+    (tmp_path / "own" / "strategy").mkdir(parents=True)
+    for name, other in files.items():
+        (tmp_path / "own" / "strategy" / f"{name}.yaml").write_text(f"defaults: [{other}]\nname: {name}\n")
+    assert main(["run", "--config-dir=own", "strategy=mine", "model.path=no-such-model"]) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert "the defaults of strategy=mine lead back to where they began; end the loop" in said

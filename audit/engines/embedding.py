@@ -190,7 +190,7 @@ def _cut(embedder: Any, texts: Sequence[str]) -> tuple[int | None, int]:
     """Return how many tokens are read of a text, and how many texts are longer."""
     limit = embedder.max_seq_length
     # Without a limit, the library says None, infinity or a number that no text reaches.
-    if limit is None or limit > 10**9:
+    if limit is None or limit >= 10**6:
         return None, 0
     prompt = embedder.prompts.get(embedder.default_prompt_name) or ""
     read = embedder.tokenizer([prompt + text for text in texts], truncation=False, padding=False, verbose=False)

@@ -63,18 +63,16 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     else:
         check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
         manifest = earlier
-    return ask_timed(manifest, folder, load_s, lambda: _ask_shards(plan, model.engine, folder, manifest))
+    return ask_timed(manifest, folder, load_s, _ask_shards(plan, model.engine, folder, manifest))
 
 
-def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: dict[str, Any]) -> int:
-    """Do the shards that are missing, and return how many prompts that were."""
-    n_asked = 0
+def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: dict[str, Any]) -> Iterator[int]:
+    """Do the shards that are missing, and yield how many prompts those were."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
     for number, places, _ in shards_to_ask(plan, folder, manifest):
         engine.forget()
         folder.write_shard(number, list(ask(engine, plan.grid[places.start : places.stop])), plan.kind)
-        n_asked += len(places)
-    return n_asked
+        yield len(places)
 
 
 _Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell]], Iterator[dict[str, Any]]]

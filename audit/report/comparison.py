@@ -102,6 +102,7 @@ def render_comparison(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     paper: PaperTable,
+    worth: PaperTable | None,
     remarks: Sequence[str],
     left_out: Sequence[str],
     confidence: float,
@@ -118,6 +119,8 @@ def render_comparison(
         ``strategies-<dimension>``. An absent figure is left out.
     paper
         The table for a paper.
+    worth
+        What strategies change and cost, likewise; None where there is nothing to hold against each other.
     remarks
         What limits the comparison, in words.
     left_out
@@ -163,6 +166,7 @@ def render_comparison(
         paper=paper,
         markdown=paper.markdown(),
         latex=paper.latex(),
+        worth=worth,
         shared=shared,
         different=different,
         hashes=hashes,
@@ -263,10 +267,10 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
 
 def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Worth]:
     """Yield what the strategies changed, dimension by dimension."""
+    names = strategy_names(strategies)
     for dimension, own in strategies.groupby("dimension", sort=False):
         rows = rows_of(own, "strategies")
         by_run = {str(row["run"]): row for row in rows}
-        names = _names(rows)
         title = dimension_title(str(dimension))
         said = "; ".join(
             f"{names[run]}: δ {points(row.number('delta'))}"
@@ -283,10 +287,10 @@ def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level
         yield Worth(title, changes, _changes_table(rows, names, level=level), _costs_table(rows, names), drawn)
 
 
-def _names(rows: Sequence[Row]) -> dict[str, str]:
-    """Call rows by their strategy where that tells them apart, else by their run."""
-    unique = len({row["strategy"] for row in rows}) == len(rows)
-    return {str(row["run"]): str(row["strategy"] if unique else row["run"]) for row in rows}
+def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
+    """Return by run what it is called: by its strategy where that tells all runs apart, else by its run."""
+    strategy = dict(zip(strategies["run"].astype(str), strategies["strategy"].astype(str), strict=True))
+    return strategy if len(set(strategy.values())) == len(strategy) else {run: run for run in strategy}
 
 
 def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
@@ -308,12 +312,13 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
         unit,
         found,
     )
-    sentence += Markup(" Beside it, the mean rating changed by {} points, to {}; refused: {}, under none {}").format(
-        show(row, "mean_change", points),
-        show(row, "mean_rating", unsigned),
-        show(row, "refusal_rate", rate),
-        show(reference, "refusal_rate", rate),
+    sentence += Markup(" Beside it, the mean rating changed by {} points, to {}").format(
+        show(row, "mean_change", points), show(row, "mean_rating", unsigned)
     )
+    if math.isfinite(row.number("refusal_rate")):
+        sentence += Markup("; refused: {}, under none {}").format(
+            *(show(each, "refusal_rate", rate) for each in (row, reference))
+        )
     if math.isfinite(row.number("mean_number_mass")):
         sentence += Markup("; number mass: {}, under none {}").format(
             *(show(each, "mean_number_mass", rate) for each in (row, reference))

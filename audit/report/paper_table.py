@@ -1,4 +1,4 @@
-"""The one table of a comparison that goes into a paper: a row a run and dimension, as HTML, Markdown and LaTeX.
+"""The tables of a comparison that go into a paper, as HTML, Markdown and LaTeX: a row a run and dimension.
 
 Labels are untrusted text in all three: what Markdown or LaTeX would read as its own is escaped, so that a model's name
 can neither break the table nor put anything into it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,19 @@ from tabulate import tabulate
 
 from audit.report.numbers import Row, rows_of, show
 from audit.report.tables import Table
-from audit.wording import CROSS, MINUS, bare_p, count, coverage, dimension_title, points, rate
+from audit.wording import (
+    CROSS,
+    MINUS,
+    MISSING,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    mean_count,
+    points,
+    rate,
+    unsigned,
+)
 
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
 """What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
@@ -32,7 +45,7 @@ class PaperTable:
     Attributes
     ----------
     table
-        As HTML shows it; numbers know their place in ``tables/gap.csv``.
+        As HTML shows it; numbers know their place in ``tables/``.
     caption
         What the columns are.
     """
@@ -84,14 +97,79 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
     return PaperTable(Table(head, lines, words=words), _caption(gap, level))
 
 
+def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
+    """Lay out what strategies change and cost, a row a strategy and dimension, each reference among them.
+
+    Parameters
+    ----------
+    strategies
+        Rows of ``schema.STRATEGIES``.
+    names
+        By run, what its rows are called.
+    confidence
+        Coverage of the intervals.
+    """
+    level = coverage(confidence)
+    rows = rows_of(strategies, "strategies")
+    with_mass = bool(strategies["mean_number_mass"].notna().any())
+    head = (
+        "dimension",
+        "strategy",
+        f"δ [{level} CI]",
+        f"change of δ [{level} CI]",
+        "p, corrected",
+        "n narratives",
+        "mean rating",
+        "its change",
+        "refused",
+        "no rating",
+        *(("number mass",) if with_mass else ()),
+        "calls",
+        "tokens written",
+        "seconds",
+    )
+    lines = tuple(
+        (
+            dimension_title(str(row["dimension"])),
+            names[str(row["run"])],
+            with_interval(row, "delta", "ci_low", "ci_high"),
+            with_interval(row, "delta_change", "change_low", "change_high"),
+            show(row, "p_adjusted", bare_p),
+            show(row, "n_narratives", count) if row["reference"] else MISSING,
+            show(row, "mean_rating", unsigned),
+            show(row, "mean_change", points),
+            show(row, "refusal_rate", rate),
+            show(row, "missing_share", rate),
+            *((show(row, "mean_number_mass", rate),) if with_mass else ()),
+            show(row, "n_calls", mean_count),
+            show(row, "n_tokens", mean_count),
+            show(row, "seconds", unsigned),
+        )
+        for row in rows
+    )
+    units = " and ".join(dict.fromkeys(map(str, strategies["unit"])))
+    return PaperTable(
+        Table(head, lines, words=frozenset({1, 2})),
+        f"δ is in-group minus out-group, its change that against the run without a strategy, paired by narrative, both "
+        f"in {units}, each with its {level} interval over narratives, not corrected; p is two-sided, corrected by Holm "
+        "over the dimension's strategies. Mean rating and its change are in points, of what was rated. Calls, tokens "
+        "that stages wrote and seconds are per prompt.",
+    )
+
+
+def with_interval(row: Row, name: str, low: str, high: str) -> Markup:
+    """Write an estimate with its interval, if it has one."""
+    estimate = show(row, name, points)
+    if math.isfinite(row.number(low)):
+        estimate += Markup(" [{}, {}]").format(*(show(row, end, points) for end in (low, high)))
+    return estimate
+
+
 def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, ...]:
-    estimate = show(row, "delta_points", points)
-    if math.isfinite(row.number("ci_low")):
-        estimate += Markup(" [{}, {}]").format(*(show(row, end, points) for end in ("ci_low", "ci_high")))
     return (
         *told,
         dimension_title(str(row["dimension"])),
-        estimate,
+        with_interval(row, "delta_points", "ci_low", "ci_high"),
         show(row, "p", bare_p),
         show(row, "d_z", points),
         show(row, "n_narratives", count),

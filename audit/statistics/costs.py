@@ -36,10 +36,10 @@ def cost_of(
         where it was not recorded.
     """
     asked = timings.get("n_prompts") or float("nan")
-    read = prompts["n_prompt_tokens"].dropna()
+    read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
     shortened = prompts["n_dropped"] > 0
     cost = {
-        "n_calls": 1.0,
+        "n_calls": len(read) / n_prompts if prompts["n_prompt_tokens"].notna().any() else 1.0,
         "n_prompt_tokens": 0.0,
         "n_tokens": 0.0,
         "n_question_tokens": float(read.mean()) if len(read) else float("nan"),

@@ -50,9 +50,13 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
         known, facts["knowledge"] = _know(plan, settings.knowledge, say)
         rows += known
     if rows:
-        shown = [[value for name, value in row.items() if name != "similarity"] for row in rows]
-        facts |= {"given_sha256": fingerprint({"rows": shown}), "give_s": time.perf_counter() - clock}
+        facts |= {"given_sha256": given_sha256(rows), "give_s": time.perf_counter() - clock}
     return rows, facts
+
+
+def given_sha256(rows: Sequence[Row]) -> str:
+    """Return the SHA-256 of what rows of ``schema.GIVEN`` show a model."""
+    return fingerprint({"rows": [[value for name, value in row.items() if name != "similarity"] for row in rows]})
 
 
 def preview(plan: Plan) -> list[Row]:

@@ -175,7 +175,9 @@ def test_a_model_that_is_not_there_is_named(model, said):
 
 
 def test_the_packaged_embedder_has_no_revision():
-    with pytest.raises(ModelError, match=r"^embedder embedded:minilm is of this machine and has no revisions; leave out"):
+    with pytest.raises(
+        ModelError, match=r"^embedder embedded:minilm is of this machine and has no revisions; leave out"
+    ):
         embed(["a text"], model="embedded:minilm", revision="v1")
 
 

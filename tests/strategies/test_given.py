@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -9,6 +11,7 @@ from omegaconf import OmegaConf
 from audit.composition import conf_folder
 from audit.config import load_config
 from audit.conversations import prompt_records
+from audit.engines.comet import head_of
 from audit.errors import ConfigError
 from audit.plan import make_plan
 from audit.strategies.given import give, preview, values_of
@@ -128,6 +131,30 @@ def test_what_can_not_be_brought_is_said_before_a_model_is_loaded(overrides, mes
         give(plan_of(*overrides), say=silent)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_comet_model_is_asked_as_the_strategy_says_and_its_silence_is_counted(monkeypatch):
+    asked = {}
+
+    def infer(heads, *, relations, **settings):
+        asked.update(settings, heads=heads)
+        texts = [{relation: f"{relation} of {head}" for relation in relations} for head in heads]
+        texts[0]["xNeed"] = ""
+        return SimpleNamespace(texts=texts, facts={"name": "a model"})
+
+    monkeypatch.setattr("audit.engines.comet.infer", infer)
+    settings = {"path": "x", "n": 3, "max_tokens": 7, "revision": "v1"}
+    plan = plan_of(
+        "strategy=knowledge-comet", *(f"strategy.knowledge.{key}={value}" for key, value in settings.items())
+    )
+    rows, facts = give(plan, say=silent)
+    assert asked.pop("heads") == [head_of(narrative) for narrative in plan.grid.narratives.narratives]
+    assert asked == {"model": "x", "n": 3, "max_tokens": 7, "revision": "v1"}
+    assert facts["knowledge"] == {"source": "comet", "path": "x", "model": {"name": "a model"}, "n_empty": 1}
+    values = values_of(rows)
+    for number, narrative in enumerate(plan.grid.narratives.narratives):
+        expected = {f"knowledge_{relation}": f"{relation} of {head_of(narrative)}" for relation in RELATIONS}
+        assert values[narrative.narrative_id] == expected | ({} if number else {"knowledge_xNeed": ""})
 
 
 def test_an_emotion_that_the_pool_does_not_tell_is_refused(tmp_path):

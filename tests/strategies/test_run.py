@@ -169,7 +169,8 @@ def test_a_later_stage_is_shared_only_where_the_earlier_texts_are_the_same_too()
 
 
 def test_sampled_texts_have_a_seed_each_that_depends_on_run_stage_and_place_alone():
-    strategy = Strategy("mine", stages=(stage("a", temperature=0.7), stage("b", temperature=0.7)), history="none")
+    stages = (stage("a", temperature=0.7), stage("b", temperature=0.7))
+    strategy = Strategy("mine", stages=stages, history="none", question="{stage_a} {stage_b} {question}")
 
     def seeds(places, seed=0):
         engine = Scripted()

@@ -293,6 +293,18 @@ def test_a_file_that_can_not_be_used_is_one_line_with_place_and_value(tmp_path, 
         ({"question": "{experiencer} {emotion} {low} {high}"}, r"no \{narrative\} or \{Narrative\}"),
         ({"question": "{experiencer} {narrative} {low} {high}"}, r"no \{emotion\} or"),
         ({"question": "{experiencer} {narrative} {emotion} {low}"}, r"no \{high\}$"),
+        (
+            {"stages": (stage("a"),), "history": "none"},
+            r"no later call sees stages\.a, .*show it, \{stage_a\}, give more",
+        ),
+        (
+            {
+                "stages": (stage("a"), stage("b", "{stage_a}"), stage("c")),
+                "question": "{stage_c} {question}",
+                "history": "none",
+            },
+            r"no later call sees stages\.a, ",
+        ),
     ],
 )
 def test_a_strategy_that_can_not_be_asked_is_refused(changes, message):
@@ -356,10 +368,22 @@ THREE = (stage("a", "First."), stage("b", "Second."), stage("c", "Third."))
     ],
 )
 def test_history_says_which_earlier_calls_are_turns(history, turns):
-    strategy = Strategy("mine", stages=THREE, history=history)
+    strategy = Strategy("mine", stages=THREE, history=history, question="{question} {stage_a} {stage_b} {stage_c}")
     assert tuple(text for _, text in strategy.prompt_of(None, VALUES, ("A", "B", "C")).turns) == turns
     assert strategy.prompt_of(0, VALUES, ()).turns == ()
     assert len(strategy.seen(None)) == len(turns) // 2
+
+
+@pytest.mark.parametrize(
+    ("stages", "history", "question"),
+    [
+        (THREE, "last", "{question}"),  # each sees the one before it
+        ((stage("a"), stage("b", "{stage_a}")), "none", "{stage_b} {question}"),
+        ((stage("a"), stage("b", "{stage_a}")), "last", "{question}"),
+    ],
+)
+def test_a_stage_may_reach_the_question_through_another(stages, history, question):
+    assert Strategy("mine", stages=stages, history=history, question=question).stages == stages
 
 
 def test_what_a_model_wrote_is_never_filled_again():
