@@ -103,7 +103,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "leading": leading,
         "settings": settings,
         "files": find("identity", "model_files"),
-        "answering": fingerprint({key: find("identity", key) for key in ("elicitation", "task")}),
+        "answering": _answering(manifest),
     }
 
 
@@ -260,6 +260,16 @@ def _led(manifest: Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(brought.get("knowledge"), str):
         settings["knowledge"] = {**(settings.get("knowledge") or {}), "path": brought["knowledge"][:8]}
     return leading, json.dumps(settings)
+
+
+def _answering(manifest: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the settings by which an answer is got, without those that its method does not read."""
+    identity = manifest.get("identity") or {}
+    elicitation = identity.get("elicitation") or {}
+    expected = (manifest.get("elicitation") or {}).get("method") == "expected"
+    unread = {"max_tokens", "parser"} if expected else {"max_pruned_points"}
+    read = {key: value for key, value in elicitation.items() if key not in unread}
+    return fingerprint({"elicitation": read, "task": identity.get("task")})
 
 
 def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:

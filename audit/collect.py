@@ -39,12 +39,12 @@ def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> dict[str,
     Raises
     ------
     StoreError
-        If the folder holds another run, or answers without a manifest.
+        If the folder holds another run, or answers or stages without a manifest.
     """
     manifest = folder.read_manifest()
     if manifest is not None:
         check_same_run(plan_difference(manifest["identity"], plan), folder.path)
-    elif folder.shards(plan.kind) or not folder.read_stages().empty:
+    elif folder.shards(plan.kind) or folder.has_stages():
         raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
     return manifest
 
@@ -85,7 +85,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     gone = plan.strategy.brings and not given
     if gone:
         given, brought = give(plan, say=say)
-    if given and earlier is not None and given_sha256(given) != earlier["strategy"].get("given_sha256"):
+    shown = earlier["strategy"].get("given_sha256") if earlier is not None else None
+    if shown is not None and given_sha256(given) != shown:
         raise StoreError(
             f"{folder.path}/given.parquet is "
             + ("gone, and what would be brought now is not" if gone else "not of this run: it is not")
@@ -230,7 +231,7 @@ def _ask_shards(
     elicitation = None if scale is None else _elicitation(plan.config, scale)
     for number, places, show in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
-        begun = bool(plan.strategy.stages) and folder.read_stage(number, 0) is not None
+        begun = folder.has_stages(number)
         asked = [strategy_values(grid, cell, given) for cell in cells]
         earlier = _lead(plan, cells, asked, model, folder, number, show)
         model.engine.forget()
@@ -314,9 +315,8 @@ def _lead(
     for number, stage in enumerate(strategy.stages):
         show(stage.name)
         kept = folder.read_stage(shard, number)
-        if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != [
-            (n, stage.name) for n in places
-        ]:
+        own = [(place, stage.name) for place in places]
+        if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
                 f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {stage.name} of its "
                 "prompts, so it is not of this run; name another run_dir"

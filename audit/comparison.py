@@ -261,7 +261,7 @@ def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
 
 def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
     """Read a run, and keep what is small of each of its prompt variants."""
-    from audit.conversations import emotions_of
+    from audit.conversations import emotions_of, stages_are_told
     from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.statistics.across_runs import measure_run
     from audit.statistics.costs import cost_of
@@ -276,7 +276,7 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     stages = stored.read_stages()
     cost = cost_of(ratings, stages, n_prompts=manifest["n_prompts"], timings=manifest.get("timings", {}))
     read = None
-    if len(stages):
+    if len(stages) and not stages_are_told(manifest):
         read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest))).read
     about = score_stages(stages, ratings, lexicon=lexicon, read_emotions=read)
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]

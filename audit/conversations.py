@@ -111,6 +111,13 @@ def emotions_of(manifest: Mapping[str, Any]) -> dict[str, EmotionWords]:
     return {} if plan is None else {each.emotion: each.words for each in plan.grid.narratives.narratives}
 
 
+def stages_are_told(manifest: Mapping[str, Any]) -> bool:
+    """Say whether a stage may be shown the narrative's emotion, itself or in the question: naming it says nothing."""
+    led = (manifest.get("config") or {}).get("strategy") or {}
+    shown = [led.get("stage_system") or "", *(stage["prompt"] for stage in led.get("stages") or ())]
+    return any(mark in template for template in shown for mark in ("{emotion", "{question}"))
+
+
 def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:
     """Return what tells of a prompt the stages that it has; those of prompts that nobody looks at stay in the table."""
     ordered = stages.sort_values("prompt_index", kind="stable")

@@ -67,7 +67,7 @@ def make_plan(config: AuditConfig) -> Plan:
     check_strategy(strategy, grid)
     if isinstance(config.task, RecognitionTask) and config.task.kind == "emotion" and strategy.tells_emotion(grid):
         raise ConfigError(
-            f"strategy {strategy.name} tells the emotion, which task=emotion asks for; take a strategy that does not"
+            f"strategy {strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave it out"
         )
     _check_room(config, strategy)
     pool = knowledge = None

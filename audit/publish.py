@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.conversations import emotions_of, explorer_of, narratives_of
+from audit.conversations import emotions_of, explorer_of, narratives_of, stages_are_told
 from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
@@ -248,9 +248,11 @@ def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: dict[st
     if stages.empty:
         return score_stages(stages, answers, lexicon=lexicon_of({}))
     lexicon = lexicon_of(manifest["config"]["statistics"])
+    manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
+    if stages_are_told(manifest):
+        return score_stages(stages, answers, lexicon=lexicon)
     words = emotions_of(manifest)
     emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
-    manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
     manifest["emotions"] = emotions.facts | {"words": {emotion: asdict(own) for emotion, own in words.items()}}
     return score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
 

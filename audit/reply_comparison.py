@@ -50,7 +50,7 @@ _DRAWN: Final = 40
 _PACKAGED: Final = "geneva"
 """Narratives that come with this package: an identifier is one text, whatever else was asked."""
 _NO_REFERENCE: Final = (
-    "no run of strategy none has the same model, prompt, narratives, kind of reply, seed and identities"
+    "no run of strategy none has the same model, files of it, prompt, narratives, kind of reply, seed and identities"
 )
 
 

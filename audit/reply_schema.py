@@ -397,8 +397,9 @@ def reply_dictionary() -> Iterator[dict[str, str]]:
 
 
 _COMPARED_WITH: Final = (
-    "the run that it is compared with: where strategies differ, the one without a strategy of the same model, prompt, "
-    "narratives, kind of reply, seed and identities; else the first; empty of that run itself, and where there is none"
+    "the run that it is compared with: where strategies differ, the one without a strategy of the same model, files of "
+    "it, prompt, narratives, kind of reply, seed and identities; else the first; empty of that run itself, and where "
+    "there is none"
 )
 _RECORDED: Final = frozenset({"elicitation", "scale", "parser", "n_rated", "n_refused", "n_unparseable", "n_failed"})
 

@@ -573,9 +573,9 @@ STRATEGIES: Final[dict[str, str]] = {
     "run": RUNS["run"],
     "strategy": RUNS["strategy"],
     "dimension": COMPARED_GAP["dimension"],
-    "reference": "the run of strategy none that it is compared with: of the same model, prompt, narratives, "
-    "elicitation, seed, scale and identities, with the same model files; empty of such a run itself, and where there "
-    "is none",
+    "reference": "the run of strategy none that it is compared with: of the same model, files of it, prompt, "
+    "narratives, elicitation with its settings, seed, scale and identities; empty of such a run itself, and where "
+    "there is none",
     "unit": "unit of the gaps and their changes: points, or % of the scale (points over the scale's length) where the "
     "dimension's rows have different scales",
     "delta": "the run's headline gap, in that unit",

@@ -559,6 +559,11 @@ class RunFolder(_Folder):
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=STAGES_SCHEMA)
         self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(table))
 
+    def has_stages(self, number: int | None = None) -> bool:
+        """Say whether a stage of one shard is there; None asks for any shard."""
+        part = "*" if number is None else f"{number:06d}"
+        return next(self.path.glob(f"stages/part-{part}-*.parquet"), None) is not None
+
     def read_stage(self, number: int, stage: int) -> list[dict[str, Any]] | None:
         """Return what one stage wrote for one shard, in the prompts' order; None where it is not there.
 

@@ -146,7 +146,7 @@ class Strategy:
     relations: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise StimulusError if a template can not be filled, or nothing would be asked or said of the perceiver."""
+        """Raise StimulusError if a template can not be filled, a stage is for nothing, or nobody is the perceiver."""
         where = f"strategy {self.name}"
         asks_more = self.stages or self.examples or (self.system, self.question) != ("{system}", "{question}")
         if self.name == NO_STRATEGY and asks_more:
@@ -179,7 +179,8 @@ class Strategy:
                         f"{where}: question lacks {{question}}, the prompt's own, and does not ask for a rating "
                         f"either: it has no {choice}"
                     )
-        if unseen := next((stage.name for stage in self.stages if stage.name not in self._reaching), None):
+        reaching = self._reaching()
+        if unseen := next((name for place, name in enumerate(names) if place not in reaching), None):
             raise StimulusError(
                 f"{where}: no later call sees stages.{unseen}, so it would be asked for nothing: show it, "
                 f"{{{STAGE}{unseen}}}, give more history, or leave it out, stages.{unseen}=null"
@@ -198,17 +199,14 @@ class Strategy:
         stages = [self.stage_system, *(stage.prompt for stage in self.stages)] if self.stages else []
         return [self.system, self.question, *stages]
 
-    @property
-    def _reaching(self) -> set[str]:
-        """The stages that the question depends on, whether it sees them as turns, in its text, or through others."""
-        reaching: set[str] = set()
-        asked: list[tuple[str, int | None]] = [(self.question, None)]
-        while asked:
-            template, stage = asked.pop()
-            shown = {each.name for each in self.stages if f"{{{STAGE}{each.name}}}" in template}
-            seen = shown | {self.stages[place].name for place in self.seen(stage)}
-            asked += [(each.prompt, at) for at, each in enumerate(self.stages) if each.name in seen - reaching]
-            reaching |= seen
+    def _reaching(self) -> set[int]:
+        """Return the places of the stages that the question sees: as turns, in its text, or through later ones."""
+        reaching: set[int] = set()
+        for place in (None, *reversed(range(len(self.stages)))):
+            if place is None or place in reaching:
+                template = self.question if place is None else self.stages[place].prompt
+                shown = (at for at, each in enumerate(self.stages) if f"{{{STAGE}{each.name}}}" in template)
+                reaching.update(self.seen(place), shown)
         return reaching
 
     @property

@@ -127,7 +127,7 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
         (["task=cause"], "needs a column of causes: stimuli.conversations.cause=COLUMN"),
         (
             ["task=emotion", "strategy=two-stage-oracle"],
-            "strategy two-stage-oracle tells the emotion, which task=emotion",
+            "strategy two-stage-oracle, or task.user, tells the emotion",
         ),
         (["task=emotion", "stimuli.path=null"], "stimuli=conversations needs stimuli.path"),
         (["task=emotion", "stimuli.conversations.speaker=whom"], "no column 'whom' (for speaker)"),

@@ -113,7 +113,10 @@ def test_a_question_that_was_not_asked_is_no_call(audit, two, tmp_path):
     plant(tmp_path / "half", gap=2, strategy=LED | {"name": "half"}, stages=[(40, 10)])
     with RunFolder(tmp_path / "half") as folder:
         rows = folder.read_ratings(n_prompts=120)
-        rows["n_prompt_tokens"] = [50 if index < 90 else None for index in rows["prompt_index"]]
+        unasked = rows["prompt_index"] >= 90
+        rows["n_prompt_tokens"] = [None if each else 50 for each in unasked]
+        rows["status"] = rows["status"].astype(object)
+        rows.loc[unasked, ["status", "intensity"]] = ["failed", None]
         folder.write_shard(0, rows[list(RATINGS)])
     assert audit("report", "none", "half", "run_dir=out") == 0
     half = rows_of(tmp_path / "out")["half"]
@@ -284,7 +287,7 @@ def test_other_scales_beside_it_put_gaps_and_changes_in_one_unit(audit, tmp_path
     ("path", "value"),
     [("model", {"name": "other"}), ("seed", 3), ("scale", {"low": 0, "high": 10}), ("prompt", {"sha256": "x"}),
      ("stimuli", {"source": "csv"}), ("elicitation", {"method": "generate"}), ("identity", {"identities": "x"}),
-     ("identity", {"model_files": "x"}), ("identity", {"elicitation": {"max_tokens": 9}}),
+     ("identity", {"model_files": "x"}), ("identity", {"elicitation": {"max_pruned_points": 9}}),
      ("identity", {"task": {"temperature": 1.0}})],
 )  # fmt: skip
 def test_a_reference_differs_in_nothing_but_the_strategy(path, value):
@@ -294,6 +297,14 @@ def test_a_reference_differs_in_nothing_but_the_strategy(path, value):
     assert reference_runs(choices) == {"led": "none"}
     assert reference_runs({label: choices[label] for label in ("led", "other")}) == {"led": ""}
     assert reference_runs({label: choices[label] for label in ("none", "other")}) == {}
+
+
+@pytest.mark.parametrize(("method", "unread"), [("expected", "max_tokens"), ("generate", "max_pruned_points")])
+def test_a_setting_that_is_not_read_makes_no_other_reference(method, unread):
+    base = {"model": {"name": "m"}, "scale": {"low": 0, "high": 100}, "elicitation": {"method": method}}
+    runs = {"none": base | {"identity": {"elicitation": {unread: 1}}}}
+    runs["led"] = base | {"identity": {"elicitation": {unread: 2}}, "strategy": LED}
+    assert reference_runs({name: choices_of(run, variant="origin") for name, run in runs.items()}) == {"led": "none"}
 
 
 def test_of_two_references_the_one_of_the_same_engine_is_taken():

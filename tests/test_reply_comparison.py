@@ -413,7 +413,8 @@ def choices(**named):
     """Choices of runs by label, each a strategy and a model."""
     same = dict.fromkeys(
         ("path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
-         "elicitation", "parser", "seed", "scale", "identities", "engine", "device", "dimensions"), ""
+         "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "engine", "device",
+         "dimensions"), ""
     )  # fmt: skip
     return {
         label: {**same, "model": model, "strategy": strategy, "leading": "" if strategy == "none" else strategy}

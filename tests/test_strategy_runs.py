@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from audit.__main__ import main
@@ -65,6 +66,15 @@ def test_every_call_of_every_prompt_is_kept_and_shown(led):
     assert set(shown["written"]["of"]) == set(stages["text"])
     assert "Now reason as cognitive behavioural therapy does." in json.dumps(shown["frame"]["of"])
     assert {"cut at 3 tokens", "cut at 4 tokens"} <= set(shown["note"]["of"])
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_naming_an_emotion_is_scored_of_stages_that_were_not_told_it(told, tiny_model, tmp_path):
+    prompt = "'{Experiencer} felt {emotion_noun}: {narrative}'" if told else "'{Experiencer} felt this: {narrative}'"
+    assert main(["run", *overrides(tiny_model, "run", *COE, f"strategy.stages.emotion.prompt={prompt}")]) == 0
+    measures = set(pd.read_csv(tmp_path / "run" / "tables" / "stage_texts.csv")["measure"])
+    assert "n_words" in measures
+    assert ("emotion_named" in measures) != told
 
 
 def test_examples_are_shown_as_what_the_model_did_not_write(tiny_model, tmp_path):

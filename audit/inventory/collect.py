@@ -44,7 +44,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     Raises
     ------
     StoreError
-        If the folder holds another run, or answers without a manifest.
+        If the folder holds another run, or answers or stages without a manifest.
     AuditError
         Whatever else the user can mend; what was collected before is kept.
     """

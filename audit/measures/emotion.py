@@ -26,7 +26,7 @@ from audit.texts.words import sentences
 from stimuli.narratives import EmotionWords, emotion_words
 
 _SOURCE: Final = "after the emotion accuracy of arXiv:2310.05140; by words, which are ours"
-_CAUTION: Final = "Naming is not understanding; where the prompt names the emotion, a reply may only repeat it."
+_CAUTION: Final = "Naming is not understanding."
 
 EMOTION: Final = (
     Measure(

@@ -28,7 +28,8 @@ from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
 NO_REFERENCE: Final = (
-    "no run of strategy none has the same model, prompt, narratives, elicitation, seed, scale and identities"
+    "no run of strategy none has the same model, files of it, prompt, narratives, elicitation with its settings, seed, "
+    "scale and identities"
 )
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _ZERO: Final = 1e-9

@@ -20,8 +20,8 @@ def cost_of(
     Parameters
     ----------
     prompts
-        ``prompt_index``, ``n_prompt_tokens`` and ``n_dropped`` of ratings or replies, one row a prompt; missing where
-        it is not known, or the prompt was not asked. Not modified.
+        ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped`` of ratings or replies, one row a prompt; the
+        last two missing where they are not known, or the prompt was not asked. Not modified.
     stages
         Columns of ``schema.STAGES``; no rows without a strategy.
     n_prompts
@@ -37,9 +37,11 @@ def cost_of(
     """
     asked = timings.get("n_prompts") or float("nan")
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
+    # A prompt of an older run can have been asked without its tokens being counted.
+    unasked = (prompts["status"].astype(str) == "failed") & ~(prompts["n_prompt_tokens"] > 0)
     shortened = prompts["n_dropped"] > 0
     cost = {
-        "n_calls": len(read) / n_prompts if prompts["n_prompt_tokens"].notna().any() else 1.0,
+        "n_calls": 1.0 - float(unasked.sum()) / n_prompts,
         "n_prompt_tokens": 0.0,
         "n_tokens": 0.0,
         "n_question_tokens": float(read.mean()) if len(read) else float("nan"),
