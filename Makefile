@@ -27,6 +27,8 @@ example: $(VENV)/.installed
 	$(BIN)/python -m audit report reports/example-replies
 	$(BIN)/python -m audit report reports/example-sweep/origin reports/example-sweep/persona-1 reports/example-sweep/scale-10 \
 		run_dir=reports/example-sweep/comparison
+	$(BIN)/python -m audit report $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective) \
+		run_dir=reports/example-strategies/comparison
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
 

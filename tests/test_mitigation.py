@@ -1,5 +1,7 @@
 """What strategies change against a run without one, and what they cost: run folders to the page, no model."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from audit.schema import RATINGS, STRATEGIES
 from audit.store import RunFolder
 from audit.wording import points, unsigned
 
+COMMITTED = Path(__file__).parents[1] / "reports" / "example-strategies" / "comparison"
 LED = {"name": "ecn", "stages": ["perspective", "synthesis"]}
 
 
@@ -223,6 +226,20 @@ def test_the_page_says_it_with_care_and_its_numbers_are_the_table_s(audit, drawn
     once = files_of(tmp_path / "out")
     assert audit("report", *two, "run_dir=out") == 0
     assert files_of(tmp_path / "out") == once
+
+
+def test_every_number_of_the_committed_page_is_its_table_s():
+    tables = {
+        path.stem: pd.read_csv(path, dtype=str, keep_default_na=False) for path in (COMMITTED / "tables").glob("*.csv")
+    }
+    assert sorted(set(tables["strategies"]["strategy"])) == [
+        "coe-cbt", "coe-dbt", "coe-pct", "coe-rt", "ecn", "none", "perspective", "two-stage",
+    ]  # fmt: skip
+    numbers = Numbers((COMMITTED / "comparison.html").read_text("utf-8")).found
+    assert len(numbers) > 500
+    for place, value in numbers:
+        name, line, column = place.split(":")
+        assert tables[name][column][int(line)] == value, place
 
 
 @pytest.mark.parametrize("same", [None, LED])
