@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -157,11 +157,11 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
     )
 
 
-def with_interval(row: Row, name: str, low: str, high: str) -> Markup:
+def with_interval(row: Row, name: str, low: str, high: str, *, write: Callable[[float], str] = points) -> Markup:
     """Write an estimate with its interval, if it has one."""
-    estimate = show(row, name, points)
+    estimate = show(row, name, write)
     if math.isfinite(row.number(low)):
-        estimate += Markup(" [{}, {}]").format(*(show(row, end, points) for end in (low, high)))
+        estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))
     return estimate
 
 

@@ -18,7 +18,7 @@ from audit.reply_schema import REPLY_RUNS, ReplyStatus
 from audit.report.comparison import facts_of
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.paper_table import PaperTable
+from audit.report.paper_table import PaperTable, with_interval
 from audit.report.tables import Table
 from audit.wording import (
     MISSING,
@@ -247,11 +247,7 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
 
 
 def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
-    write = rounded(row, low, high)
-    estimate = show(row, name, write)
-    if math.isfinite(row.number(low)):
-        estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))
-    return estimate
+    return with_interval(row, name, low, high, write=rounded(row, low, high))
 
 
 def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
