@@ -75,6 +75,7 @@ class EngineConfig(_Strict):
     block_size: int | None = Field(ge=1)
     device: Literal["auto", "cpu", "cuda", "mps"]
     batch_size: int = Field(ge=1)
+    pack_tokens: int | None = Field(default=None, ge=1)
 
 
 class ElicitationConfig(_Strict):

@@ -42,7 +42,7 @@ _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
-_NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped")
+_NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
 """Columns of numbers that another tool has no need for."""
 _CHUNK: Final = 1 << 20
 """Bytes that are searched at a time."""

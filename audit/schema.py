@@ -46,11 +46,14 @@ RATINGS: Final[dict[str, str]] = {
     "status": "rated, refused, unparseable or failed",
     "intensity": "in points of the variant's scale; missing unless rated",
     "response": "the model's raw text (`generate`); empty for `expected`",
-    "number_mass": "probability that the response is a number of the scale (`expected`); missing for `generate`",
+    "number_mass": "probability that the response begins with a number of the scale, which ends there (`expected`); "
+    "missing for `generate`",
     "mode": "the most probable number of the scale (`expected`), in points",
     "spread": "standard deviation of the distribution over the scale's numbers (`expected`), in points",
     "n_prompt_tokens": "tokens of the prompt that asked for the rating; missing where it was not asked",
     "n_dropped": "examples and earlier calls left out of that prompt, the oldest first, for want of room",
+    "pruned_points": "how far the intensity could be from the one reported for what was not asked: branches of the tree of "
+    "numbers, and whether numbers end (`expected`), in points",
 }
 
 STAGES: Final[dict[str, str]] = {

@@ -56,6 +56,7 @@ _TYPES: Final = {
     "spread": pa.float64(),
     "n_prompt_tokens": pa.int32(),
     "n_dropped": pa.int32(),
+    "pruned_points": pa.float64(),
 }
 RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in RATINGS])
 """The ratings table as Parquet stores it; columns of words are dictionaries."""
@@ -94,8 +95,8 @@ _OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
 """Tasks in which the model writes to or about an experiencer."""
 _PEOPLE: Final = "people/ratings.csv"
 _PART: Final = re.compile(r"part-(\d{6})\.parquet")
-_ADDED: Final = ("n_prompt_tokens", "n_dropped")
-"""Columns that the ratings of earlier runs do not have."""
+_ADDED: Final = ("n_prompt_tokens", "n_dropped", "pruned_points")
+"""The last columns of ratings, which those of earlier runs lack, or the last of them."""
 
 
 @contextmanager
@@ -148,8 +149,9 @@ def _read_parquet(path: Path, schema: pa.Schema, what: str) -> pa.Table:
         with pq.ParquetFile(path, page_checksum_verification=True) as part:
             table = part.read()
         table.validate(full=True)
-        for name in _ADDED if schema is RATINGS_SCHEMA and table.column_names == schema.names[: -len(_ADDED)] else ():
-            table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
+        if schema is RATINGS_SCHEMA and table.column_names == schema.names[: len(table.column_names)]:
+            for name in (name for name in _ADDED if name not in table.column_names):
+                table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
         if not table.schema.equals(schema):
             raise pa.ArrowInvalid(f"its columns are not those of {what}")
     except (OSError, pa.ArrowException) as error:

@@ -191,7 +191,7 @@ def tiny_config():
     """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""
     from audit.config import EngineConfig, ModelConfig
 
-    def cards(folder, *, batch_size=16, device="cpu", engine="transformers", **changes):
+    def cards(folder, *, batch_size=16, pack_tokens=None, device="cpu", engine="transformers", **changes):
         model = {
             "name": "tiny",
             "path": str(folder),
@@ -212,6 +212,7 @@ def tiny_config():
             block_size=None,
             device=device,
             batch_size=batch_size,
+            pack_tokens=pack_tokens,
         )
 
     return cards

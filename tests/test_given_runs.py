@@ -55,7 +55,7 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tm
     from audit.engines.transformers import TransformersEngine
 
     assert main(["run", *overrides(tiny_model, "whole", *RANDOM)]) == 0
-    answer, calls = TransformersEngine.next_token_probabilities, []
+    answer, calls = TransformersEngine.read, []
 
     def counting(self, *arguments):
         calls.append(arguments)
@@ -63,7 +63,7 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tm
             raise KeyboardInterrupt
         return answer(self, *arguments)
 
-    monkeypatch.setattr(TransformersEngine, "next_token_probabilities", counting)
+    monkeypatch.setattr(TransformersEngine, "read", counting)
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 130
     # As if a newer version would choose others: what was shown to the first prompts is shown to the last.
     monkeypatch.setattr("audit.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))

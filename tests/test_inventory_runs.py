@@ -181,7 +181,7 @@ class Scripted:
     def forget(self):
         pass
 
-    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         self.n_calls += 1
         return [Generated(self.write(bytes(ids).decode()), 3, False) for ids in prompts]
 

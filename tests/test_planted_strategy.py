@@ -54,7 +54,7 @@ class Scripted:
     def forget(self):
         pass
 
-    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         if len(self.calls) == self.stop_at:
             self.stop_at = None
             raise KeyboardInterrupt

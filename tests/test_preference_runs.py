@@ -84,7 +84,7 @@ def scripted(monkeypatch):
     def use(answer):
         made["judge"] = opened(answer)
         monkeypatch.setattr("audit.engines.open.open_model", lambda *_, **__: made["judge"])
-        return made["judge"].engine.read
+        return made["judge"].engine.texts
 
     return use
 

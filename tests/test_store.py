@@ -43,6 +43,7 @@ def row(index, **changes):
         "spread": 1.5,
         "n_prompt_tokens": 120,
         "n_dropped": 0,
+        "pruned_points": 0.04,
     } | changes
 
 

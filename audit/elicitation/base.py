@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from audit.engines.base import Engine
+from audit.engines.base import Done, Engine, unwatched
 from audit.schema import Status
 from stimuli.prompts import Prompt
 
@@ -22,6 +22,7 @@ class Elicited:
     number_mass: float = math.nan
     mode: float = math.nan
     spread: float = math.nan
+    pruned_points: float = math.nan
     n_prompt_tokens: int | None = None
 
 
@@ -33,8 +34,8 @@ class Elicitation(Protocol):
         """Tokens that an answer may take."""
         ...
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
-        """Return one outcome a prompt, in their order."""
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
+        """Return one outcome a prompt, in their order; ``done`` is told how many more have been answered."""
         ...
 
 

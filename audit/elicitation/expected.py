@@ -1,125 +1,35 @@
 """Elicitation ``expected``: the mean of the model's own distribution over the scale's whole numbers.
 
 A model that answers in words at temperature 0 still gives each number of the scale a probability as its first
-words. Those probabilities are read from next-token probabilities, exactly, by walking the tree of the numbers' tokens:
-models that split numbers into digits need up to three passes, models with a token for each number one.
+words. Those probabilities are read from next-token probabilities, by walking the tree of the numbers' tokens.
 
-The probability of a number is that of its tokens, times, where longer numbers of the scale begin with it, that of
-no further digit following ("7", not the beginning of "72"). *Number mass* is the sum over the scale: how much of the
-distribution began like a number of the scale at all.
+The probability of a number is that of its tokens, times that of no digit following the last of them: "7" is not the
+beginning of "72", and "72" not that of "723", which is no number of the scale. A tokenizer with a token for each number
+needs no such question. *Number mass* is the sum over the scale: how much of the distribution began like a number of the
+scale at all. A decimal part is not asked: "7.5" counts as 7.
 
-The distribution is that of an answer held to the scale: what follows the last digit that a number of the scale can
-have is not asked. So, with a tokenizer that splits digits, "80" on a scale that ends at 10 counts as 8, and "723" on
-one that ends at 100 as 72; with a token for each number they do not count at all. A decimal part is not asked either:
-"7.5" counts as 7.
+What weighs little is not asked. A number whose end is not asked is taken to end as often as those of the same prompt do
+that were asked; it could end always, or never. A branch that is not followed is left out; it could hold nothing, or all
+of its mass on any one of its numbers. The largest distance that the mean could have from the one reported, over all of
+these cases together, is the rating's ``pruned_points``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.elicitation.base import Elicited, encode_prompts
-from audit.engines.base import Engine
-from audit.engines.chat import ChatTokenizer
-from audit.errors import ModelError
+from audit.elicitation.numbers import NumberTree, number_tree
+from audit.engines.base import Done, Engine, Reading, unwatched
 from audit.schema import Status
 from stimuli.prompts import Prompt, Scale
 
-Path: TypeAlias = tuple[int, ...]
-_MAX_TOKENS_ASKED = 128  # vLLM takes no more in one request
-
-
-@dataclass(frozen=True)
-class NumberTree:
-    """The tokens of a scale's numbers.
-
-    Attributes
-    ----------
-    number_at
-        The number that a token path spells.
-    children
-        For each path that goes on, the tokens that go on with it; the root is the empty path.
-    digits
-        Every token that goes on with a number already begun: whether one of them follows decides if it ends.
-    """
-
-    number_at: dict[Path, int]
-    children: dict[Path, tuple[int, ...]]
-    digits: tuple[int, ...]
-
-    def paths(self, depth: int) -> list[Path]:
-        """Return the paths of a length that go on."""
-        return [path for path in self.children if len(path) == depth]
-
-    def is_closed(self, path: Path) -> bool:
-        """Return whether all that begins with a path is a number of the scale: it is one, and any digit may follow."""
-        return path in self.number_at and set(self.digits) <= set(self.children[path])
-
-    @property
-    def depth(self) -> int:
-        """Length of the longest path that goes on."""
-        return max(len(path) for path in self.children)
-
-
-def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
-    """Return the tree of a scale's numbers as the model would write them, with or without a space before.
-
-    Parameters
-    ----------
-    tokenizer
-        The model's.
-    scale
-        Whose whole numbers are spelt.
-    before
-        A rendered prompt: a tokenizer may split a number differently at the head of a text.
-
-    Raises
-    ------
-    ModelError
-        If the numbers can not be told from their tokens.
-    """
-    number_at: dict[Path, int] = {}
-    bare: set[Path] = set()
-    for space in ("", " "):
-        for number in range(scale.low, scale.high + 1):
-            path = tokenizer.continuation(before, f"{space}{number}")
-            if path is None or not path:
-                continue
-            if number_at.setdefault(path, number) != number:
-                raise ModelError(
-                    f"model {tokenizer.name}: its tokenizer spells {number} like {number_at[path]}; "
-                    "use elicitation=generate"
-                )
-            if not space:
-                bare.add(path)
-    spelt = set(number_at.values())
-    if len(spelt) < scale.high - scale.low + 1:
-        raise ModelError(
-            f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their "
-            "probabilities can not be asked; use elicitation=generate"
-        )
-    following: dict[Path, set[int]] = {}
-    for path in number_at:
-        for end in range(len(path)):
-            following.setdefault(path[:end], set()).add(path[end])
-    begun = {path for path in following if any(path[:end] in number_at for end in range(1, len(path) + 1))}
-    digits = {token for path in begun for token in following[path]}
-    # A digit that no number of the scale goes on with still says that a number has not ended: "10" before "105".
-    digits |= {path[0] for path in bare if len(path) == 1} if digits else set()
-    tree = NumberTree(
-        number_at, {path: tuple(sorted(tokens)) for path, tokens in following.items()}, tuple(sorted(digits))
-    )
-    if max(len({*tokens, *tree.digits}) for tokens in tree.children.values()) > _MAX_TOKENS_ASKED:
-        raise ModelError(
-            f"model {tokenizer.name}: the scale has more first tokens than the {_MAX_TOKENS_ASKED} that can be "
-            "asked at once; use a smaller scale or elicitation=generate"
-        )
-    return tree
+_Floats = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -131,8 +41,7 @@ class ExpectedElicitation:
     scale
         Whose whole numbers are asked.
     max_pruned_points
-        Branches of the number tree with so little mass that leaving all of them out can move the intensity by no
-        more than this, in scale points, are not followed.
+        As long as what has not been asked could move an intensity by more, in scale points, more of it is asked.
     """
 
     scale: Scale
@@ -144,72 +53,161 @@ class ExpectedElicitation:
         """See :class:`audit.elicitation.base.Elicitation`: a space, the largest number's digits, and what follows."""
         return len(str(self.scale.high)) + 2
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
         if self._tree is None:
             before = engine.tokenizer.render(prompts[0])
             self._tree = number_tree(engine.tokenizer, self.scale, before=before)
         tree = self._tree
-        encoded = encode_prompts(engine, prompts, room=tree.depth + 1)
+        encoded = encode_prompts(engine, prompts, room=tree.room)
         fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
-        distributions = self._distributions(engine, list(fitting.values()), tree)
         outcomes = [Elicited(Status.FAILED) for _ in prompts]
-        for (place, ids), distribution in zip(fitting.items(), distributions, strict=True):
-            outcomes[place] = replace(summarise(distribution, low=self.scale.low), n_prompt_tokens=len(ids))
+        done(len(prompts) - len(fitting))
+        places = list(fitting)
+        likely = np.zeros(len(tree.paths), dtype=bool)
+        for reading in engine.read(list(fitting.values())):
+            walk = _Walk(tree, len(reading.places), self.max_pruned_points)
+            asked = walk.walk(reading, likely)
+            # What most prompts needed is asked of the next ones at once: a pass over more tokens costs less than two.
+            likely = asked.mean(axis=0) >= 0.5
+            distributions, bounds = walk.distributions(self.scale), walk.bounds()
+            for k, distribution, bound in zip(reading.places, distributions, bounds, strict=True):
+                outcome = summarise(distribution, low=self.scale.low)
+                if outcome.status is Status.RATED:
+                    outcome = replace(outcome, pruned_points=float(bound))
+                outcomes[places[k]] = replace(outcome, n_prompt_tokens=len(fitting[places[k]]))
+            done(len(reading.places))
         return outcomes
 
-    def _distributions(self, engine: Engine, prompts: list[list[int]], tree: NumberTree) -> npt.NDArray[np.float64]:
-        """Return shape (n_prompts, n_numbers): the probability of each number of the scale."""
-        n_numbers = self.scale.high - self.scale.low + 1
-        distributions = np.zeros((len(prompts), n_numbers))
-        frontier: list[dict[Path, float]] = [{(): 1.0} for _ in prompts]
-        for _ in range(tree.depth + 1):
-            tails = [list(paths) for paths in frontier]
-            if not any(tails):
-                break
-            asked = tuple(
-                sorted({*tree.digits, *(t for paths in tails for path in paths for t in tree.children[path])})
-            )
-            column = {token: k for k, token in enumerate(asked)}
-            digit_columns = [column[token] for token in tree.digits]
-            answers = engine.next_token_probabilities(prompts, tails, asked)
-            for place, (paths, table) in enumerate(zip(tails, answers, strict=True)):
-                reached: dict[Path, float] = {}
-                for path, row in zip(paths, table, strict=True):
-                    mass = frontier[place][path]
-                    number = tree.number_at.get(path)
-                    if number is not None:
-                        ends = max(0.0, 1.0 - float(row[digit_columns].sum()))
-                        distributions[place, number - self.scale.low] += mass * ends
-                    for token in tree.children[path]:
-                        child, child_mass = (*path, token), mass * float(row[column[token]])
-                        if child in tree.children:
-                            reached[child] = child_mass
-                        else:
-                            distributions[place, tree.number_at[child] - self.scale.low] += child_mass
-                frontier[place] = self._prune(tree, reached, counted=float(distributions[place].sum()))
+
+class _Walk:
+    """The walks of n prompts down one tree of N nodes, side by side.
+
+    A node is *open* when its probability is known and what follows it is not. ``mass`` is the probability of a node's
+    path, ``final`` that of its number where it is known: without the share that goes on with a digit.
+    """
+
+    def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:
+        shape = (n_prompts, len(tree.paths))
+        self._tree = tree
+        self._max_points = max_points
+        self._mass = np.zeros(shape)
+        self._final = np.zeros(shape)
+        self._open = np.zeros(shape, dtype=bool)
+        self._ended = np.zeros((n_prompts, 2))  # of numbers that nothing goes on with: probability of the end, and before
+        self._ends = ~np.isnan(tree.numbers) & np.array([node not in tree.children for node in range(shape[1])])
+        self._reach(np.arange(n_prompts), np.array([0]), np.ones((n_prompts, 1)))
+        self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
+
+    def walk(self, reading: Reading, likely: _Bools) -> _Bools:
+        """Ask until what is open can move no mean by more than is allowed; return which nodes each prompt needed.
+
+        Parameters
+        ----------
+        reading
+            Of the n prompts.
+        likely
+            Shape (N,): nodes to ask about with the first question. What they say is used only if it is needed, so that
+            a rating does not depend on what was likely.
+        """
+        tree = self._tree
+        needed = np.zeros_like(self._open)
+        answers: dict[tuple[int, int], _Floats] = {}
+        while (wanted := self._wanted()).any():
+            missing = wanted if needed.any() else wanted | likely
+            tails = [[k for k in np.flatnonzero(row).tolist() if (p, k) not in answers] for p, row in enumerate(missing)]
+            if any(tails):
+                tables = reading.probabilities([[tree.paths[k] for k in own] for own in tails], tree.tokens)
+                for p, (own, table) in enumerate(zip(tails, tables, strict=True)):
+                    answers.update(((p, k), row) for k, row in zip(own, table, strict=True))
+            for k in np.flatnonzero(wanted.any(axis=0)).tolist():
+                prompts = np.flatnonzero(wanted[:, k])
+                self._follow(prompts, k, np.array([answers[p, k] for p in prompts.tolist()]))
+            needed |= wanted
+        return needed
+
+    def _reach(self, prompts: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], mass: _Floats) -> None:
+        at = np.ix_(prompts, nodes)
+        self._mass[at] = mass
+        self._open[at] = self._tree.asked[nodes] & (mass > 0)
+        self._final[at] = np.where(self._ends[nodes] & ~self._tree.asked[nodes], mass, 0.0)
+
+    def _follow(self, prompts: npt.NDArray[np.int64], node: int, following: _Floats) -> None:
+        """Take in the probabilities of ``tree.tokens`` after a node, of shape (prompts, k)."""
+        tree = self._tree
+        mass = self._mass[prompts, node]
+        if not np.isnan(tree.numbers[node]):
+            final = mass * np.maximum(0.0, 1.0 - following[:, tree.digits].sum(axis=1))
+            self._final[prompts, node] = final
+            if self._ends[node]:
+                self._ended[prompts] += np.column_stack([final, mass])
+        self._open[prompts, node] = False
+        children = tree.children.get(node)
+        if children is not None:
+            self._reach(prompts, children, mass[:, None] * following[:, tree.columns[children]])
+
+    def _likely(self) -> _Floats:
+        """Return shape (n, N): the probability of each node's number, where it is not known the likely one."""
+        ended, before = self._ended.T
+        share = np.divide(ended, before, out=np.ones_like(before), where=before > 0)
+        return np.where(self._open & self._ends, self._mass * share[:, None], self._final)
+
+    def distributions(self, scale: Scale) -> _Floats:
+        """Return shape (n, numbers): the probability of each number of the scale, over its spellings."""
+        spelt = np.flatnonzero(~np.isnan(self._tree.numbers))
+        onto = np.zeros((len(spelt), scale.high - scale.low + 1))
+        onto[np.arange(len(spelt)), (self._tree.numbers[spelt] - scale.low).astype(int)] = 1.0
+        distributions: _Floats = self._likely()[:, spelt] @ onto
         return distributions
 
-    def _prune(self, tree: NumberTree, reached: dict[Path, float], *, counted: float) -> dict[Path, float]:
-        """Leave out the branches of least mass, as far as the bound allows.
+    def _means(self) -> tuple[_Floats, _Floats]:
+        """Return the probability of any number, and the mean; 0 where there is none."""
+        likely = self._likely()
+        total = likely.sum(axis=1)
+        points = likely @ np.nan_to_num(self._tree.numbers)
+        return total, np.divide(points, total, out=np.zeros_like(total), where=total > 0)
 
-        Leaving out mass m of a distribution moves its mean by at most range · m / M, where M is the number mass that is
-        left. M is at least what is counted already and what the branches hold that can only end in numbers. The bound
-        is shared out over the levels of the tree.
-        """
-        allowed = self.max_pruned_points / (self.scale.high - self.scale.low) / max(tree.depth, 1)
-        kept = dict(reached)
-        pruned = 0.0
-        for path in sorted(reached, key=lambda p: reached[p]):
-            pruned += reached[path]
-            certain = counted + sum(mass for other, mass in kept.items() if other != path and tree.is_closed(other))
-            if pruned > allowed * certain:
-                break
-            del kept[path]
-        return kept
+    def bounds(self) -> _Floats:
+        """Return shape (n,): how far the mean could be from the one reported, in points; inf where it could be any."""
+        tree = self._tree
+        total, mean = self._means()
+        loose = np.where(self._open, self._mass, 0.0)
+        sure = self._final
+        mass, points = sure.sum(axis=1, keepdims=True), (sure @ np.nan_to_num(tree.numbers))[:, None]
+        farthest = np.zeros(len(mean))
+        for order, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
+            # The extreme mean gives all their mass to the open nodes on its side, and none to the others.
+            taken = loose[:, order]
+            masses = np.hstack([mass, mass + np.cumsum(taken, axis=1)])
+            sums = np.hstack([points, points + np.cumsum(taken * ends[order], axis=1)])
+            means = np.divide(sums, masses, out=np.full_like(sums, -np.inf * sign), where=masses > 0)
+            extreme = (means * sign).max(axis=1)
+            farthest = np.maximum(farthest, np.where(np.isfinite(extreme), extreme - sign * mean, 0.0))
+        return np.where(self._open.any(axis=1), np.where(total > 0, farthest, np.inf), 0.0)
+
+    def _wanted(self) -> _Bools:
+        """Return shape (n, N): the open nodes to ask about now, those that can move the mean or the mode most."""
+        tree = self._tree
+        total, mean = self._means()
+        loose = np.where(self._open, self._mass, 0.0)
+        scale = np.where(total > 0, total, loose.sum(axis=1))[:, None]
+        reach = np.maximum(np.abs(tree.highs - mean[:, None]), np.abs(tree.lows - mean[:, None]))
+        influence = np.divide(loose * reach, scale, out=np.zeros_like(loose), where=scale > 0)
+        unsure = self.bounds() > self._max_points
+        order = np.argsort(influence, axis=1, kind="stable")
+        left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
+        asked = np.empty_like(self._open)
+        np.put_along_axis(asked, order, ~left_out, axis=1)
+        # The most probable number is one whose end has been asked.
+        top = loose >= self._likely().max(axis=1, keepdims=True)
+        wanted = self._open & ((asked & unsure[:, None]) | top)
+        # Near the mean a node has little influence, as long as others keep it there: if it is their turn, the heaviest.
+        stuck = unsure & ~wanted.any(axis=1)
+        wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
+        return wanted
 
 
-def summarise(distribution: npt.NDArray[np.float64], *, low: int) -> Elicited:
+def summarise(distribution: _Floats, *, low: int) -> Elicited:
     """Return mean, mode, spread and number mass of unnormalised probabilities over the numbers from ``low`` up.
 
     Without any mass on a number there is no rating: the response is unparseable, not an intensity of 0.

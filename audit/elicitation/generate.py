@@ -8,7 +8,7 @@ from typing import Literal
 
 from audit.elicitation.base import Elicited, encode_prompts
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
-from audit.engines.base import Engine
+from audit.engines.base import Done, Engine, unwatched
 from audit.schema import Status
 from stimuli.prompts import Prompt, Scale
 
@@ -36,10 +36,11 @@ class GenerateElicitation:
         """See :class:`audit.elicitation.base.Elicitation`."""
         return self.max_tokens
 
-    def elicit(self, engine: Engine, prompts: Sequence[Prompt]) -> list[Elicited]:
+    def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
         encoded = encode_prompts(engine, prompts, room=self.max_tokens)
-        answers = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=self.max_tokens))
+        asked = [ids for ids in encoded if ids is not None]
+        answers = iter(engine.generate(asked, max_tokens=self.max_tokens, done=done))
         outcomes = []
         for prompt, ids in zip(prompts, encoded, strict=True):
             if ids is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -13,6 +13,13 @@ import numpy.typing as npt
 from audit.engines.chat import ChatTokenizer
 
 TokenIds: TypeAlias = Sequence[int]
+Done: TypeAlias = Callable[[int], None]
+"""Takes how many prompts more have been answered."""
+
+
+def unwatched(n_prompts: int) -> None:
+    """Be told of answered prompts, and do nothing."""
+
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ class Engine(Protocol):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
     ) -> list[Generated]:
         """Return what the model writes after each prompt.
 
@@ -97,6 +105,8 @@ class Engine(Protocol):
             Above temperature 0, only the smallest set of likeliest tokens that has this probability is drawn from.
         seeds
             Above temperature 0, one a prompt, see :func:`sampling_seeds`; at temperature 0 not used.
+        done
+            Told how many prompts more have been answered, batch by batch.
 
         Raises
         ------
@@ -105,17 +115,43 @@ class Engine(Protocol):
         """
         ...
 
-    def next_token_probabilities(
-        self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+        """Yield readings that together hold every prompt once; one is over when the next one is asked for.
+
+        The engine chooses which prompts it reads together, and keeps what it computed of them as long as their reading
+        lasts: so what is asked after a prompt costs little more than its own tokens.
+
+        Parameters
+        ----------
+        prompts
+            Token ids of n prompts, none of them empty.
+        """
+        ...
+
+
+class Reading(Protocol):
+    """Prompts that an engine has before it.
+
+    Attributes
+    ----------
+    places
+        Which of the prompts of :meth:`Engine.read`.
+    """
+
+    @property
+    def places(self) -> Sequence[int]:
+        """The places of its prompts."""
+        ...
+
+    def probabilities(
+        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
     ) -> list[npt.NDArray[np.float64]]:
         """Return the probabilities of given tokens after each prompt and each of its tails.
 
         Parameters
         ----------
-        prompts
-            Token ids of n prompts.
         tails
-            For each prompt the continuations to ask after; all tails of one call have one length, which may be 0.
+            For each prompt the continuations to ask after, each once; the empty one asks after the prompt itself.
         token_ids
             The k tokens asked about, at most 128.
 
@@ -125,6 +161,18 @@ class Engine(Protocol):
             For each prompt shape (n_tails, k), probabilities under the full softmax at temperature 1.
         """
         ...
+
+
+def next_token_probabilities(
+    engine: Engine, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+) -> list[npt.NDArray[np.float64]]:
+    """Return :meth:`Reading.probabilities` of all prompts, in their order, where one question is enough."""
+    found: list[npt.NDArray[np.float64]] = [np.empty((0, len(token_ids)))] * len(prompts)
+    for reading in engine.read(prompts):
+        tables = reading.probabilities([tails[place] for place in reading.places], token_ids)
+        for place, table in zip(reading.places, tables, strict=True):
+            found[place] = table
+    return found
 
 
 def sampling_seeds(

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import EngineFacts, Generated, TokenIds, sampling_seeds
+from audit.engines.base import Done, EngineFacts, Generated, Reading, TokenIds, sampling_seeds, unwatched
 from audit.engines.chat import ChatTokenizer
+from audit.engines.packed import PackedReader
 from audit.engines.resolve import ModelFiles
+from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
+
+LONGEST_TAIL: Final = 16
+"""More tokens than are ever asked after."""
+PACK_TOKENS_CPU: Final = 1024
+"""Tokens of a pack where none are asked for on a CPU: enough for its matrix products, few enough to show progress."""
+PACK_TOKENS: Final = 8192
+"""The same elsewhere."""
+ROW_TOKENS: Final = 192
+"""Tokens of a row: about three prompts, so that padding is little and so is attention between strangers."""
 
 
 class TransformersEngine:
@@ -57,6 +67,11 @@ class TransformersEngine:
         self._ends = {*(own if isinstance(own, list) else [own]), self._tokenizer.hf.eos_token_id} - {None}
         self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(self._ends) or None)
         self._batch_size = config.batch_size
+        self._window = sliding_window(self._model.config)
+        max_nodes = config.pack_tokens or (PACK_TOKENS_CPU if self._device == "cpu" else PACK_TOKENS)
+        self._packed = PackedReader(torch, self._model, device=self._device, max_nodes=max_nodes, row_nodes=ROW_TOKENS)
+        self._whole = WholeReader(torch, self._model, device=self._device, batch_size=config.batch_size)
+        self._packs: bool | None = None
         self._max_model_len = model.max_model_len
         self.facts = EngineFacts(
             name="transformers",
@@ -86,6 +101,7 @@ class TransformersEngine:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
@@ -106,6 +122,7 @@ class TransformersEngine:
                 )
             for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):
                 answers[place] = self._generated(tokens)
+            done(len(places))
         return answers
 
     def _generated(self, tokens: list[int]) -> Generated:
@@ -114,46 +131,16 @@ class TransformersEngine:
         own = tokens if end is None else tokens[: end + 1]
         return Generated(self._tokenizer.decode(own), len(own), end is None)
 
-    def next_token_probabilities(
-        self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
-        """See :class:`audit.engines.base.Engine`. A prompt is read once for all its tails."""
-        probabilities = [np.empty((len(own), len(token_ids))) for own in tails]
-        length = max((len(tail) for own in tails for tail in own), default=0)
-        if any(len(tail) != length for own in tails for tail in own):
-            raise ValueError("all tails of one call must have one length")
-        asked = [place for place, own in enumerate(tails) if own]
-        torch = self._torch
-        for batch, ids, mask in self._batches([prompts[place] for place in asked]):
-            places = [asked[b] for b in batch]
-            positions = (mask.cumsum(-1) - 1).clamp(min=0)
-            with torch.inference_mode():
-                read = self._model(
-                    input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=length > 0, logits_to_keep=1
-                )
-                if length == 0:
-                    logits = read.logits[:, -1]
-                    n_rows = 1
-                else:
-                    n_rows = max(len(tails[place]) for place in places)
-                    # Rows are padded to one number of tails a prompt by repeating the first; the repeats are dropped.
-                    filled = [[*tails[p], *[tails[p][0]] * (n_rows - len(tails[p]))] for p in places]
-                    cache = read.past_key_values
-                    cache.batch_repeat_interleave(n_rows)
-                    tail_ids = torch.tensor(filled, device=self._device).reshape(-1, length)
-                    steps = torch.arange(1, length + 1, device=self._device)
-                    logits = self._model(
-                        input_ids=tail_ids,
-                        attention_mask=torch.cat([mask.repeat_interleave(n_rows, 0), torch.ones_like(tail_ids)], dim=1),
-                        position_ids=positions[:, -1:].repeat_interleave(n_rows, 0) + steps,
-                        past_key_values=cache,
-                        logits_to_keep=1,
-                    ).logits[:, -1]
-                chosen = logits.double().log_softmax(-1)[:, list(token_ids)].exp().cpu().numpy()
-            table = chosen.reshape(len(places), n_rows, len(token_ids))
-            for row, place in enumerate(places):
-                probabilities[place][:] = table[row, : len(tails[place])]
-        return probabilities
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+        """See :class:`audit.engines.base.Engine`. Packed where the model takes it, else one sequence after another."""
+        if not prompts:
+            return iter(())
+        if self._packs is None:
+            self._packs = reads_packed(self._packed, self._whole, prompts)
+        longest = max(map(len, prompts)) + LONGEST_TAIL
+        if self._packs and (self._window is None or longest <= self._window):
+            return iter(self._packed.read(prompts))
+        return iter(self._whole.read(prompts))
 
     @property
     def _padding(self) -> int:

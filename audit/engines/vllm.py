@@ -6,17 +6,23 @@ import contextlib
 import gc
 import math
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import EngineFacts, Generated, TokenIds, sampling_seeds
+from audit.engines.base import Done, EngineFacts, Generated, Reading, TokenIds, sampling_seeds, unwatched
 from audit.engines.chat import ChatTokenizer
 from audit.engines.resolve import ModelFiles, first_line
 from audit.errors import ModelError
+
+GROUP_CPU: Final = 32
+"""Most prompts that are read together on a CPU: more than one of its steps takes, and seconds of work."""
+GROUP: Final = 2048
+"""The same on GPUs."""
 
 
 class VllmEngine:
@@ -69,6 +75,10 @@ class VllmEngine:
         self._vllm = vllm
         self._tokenizer = ChatTokenizer(self._llm.get_tokenizer(), name=model.name)
         self._max_model_len = model.max_model_len
+        # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
+        cache = self._llm.llm_engine.vllm_config.cache_config
+        self._group_tokens = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0) // 4
+        self._max_group = GROUP_CPU if cpu else GROUP
         self.facts = EngineFacts(
             name="vllm",
             version=str(vllm.__version__),
@@ -98,38 +108,45 @@ class VllmEngine:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         sampling = self._vllm.SamplingParams
         if own_seeds is None:
-            outputs = self._run(prompts, sampling(temperature=0.0, max_tokens=max_tokens))
+            outputs = self._run(prompts, sampling(temperature=0.0, max_tokens=max_tokens), done)
         else:
             settings = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
-            outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds])
+            outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds], done)
         return [_generated(output) for output in outputs]
 
-    def next_token_probabilities(
-        self, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
-        """See :class:`audit.engines.base.Engine`."""
-        asked = [[*prompt, *tail] for prompt, own in zip(prompts, tails, strict=True) for tail in own]
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+        """See :class:`audit.engines.base.Engine`. Prompts with a beginning in common are read one after another."""
+        group: list[int] = []
+        n_tokens = 0
+        for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
+            if group and (len(group) == self._max_group or n_tokens + len(prompts[place]) > self._group_tokens):
+                yield _VllmReading(self, prompts, group)
+                group, n_tokens = [], 0
+            group.append(place)
+            n_tokens += len(prompts[place])
+        if group:
+            yield _VllmReading(self, prompts, group)
+
+    def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
+        """Return shape (n, k): the probabilities of given tokens after each of n whole sequences."""
         parameters = self._vllm.SamplingParams(
             temperature=0.0, max_tokens=1, logprob_token_ids=list(token_ids), detokenize=False
         )
-        outputs = iter(self._run(asked, parameters))
-        probabilities = []
-        for own in tails:
-            rows = [next(outputs).outputs[0].logprobs[0] for _ in own]
-            table = [[math.exp(row[token].logprob) for token in token_ids] for row in rows]
-            probabilities.append(np.array(table, dtype=np.float64).reshape(len(own), len(token_ids)))
-        return probabilities
+        rows = [output.outputs[0].logprobs[0] for output in self._run(asked, parameters)]
+        table = [[math.exp(row[token].logprob) for token in token_ids] for row in rows]
+        return np.array(table, dtype=np.float64).reshape(len(rows), len(token_ids))
 
-    def _run(self, prompts: Sequence[TokenIds], parameters: Any) -> list[Any]:
+    def _run(self, prompts: Sequence[TokenIds], parameters: Any, done: Done = unwatched) -> list[Any]:
         if not prompts:
             return []
         outputs: list[Any] = self._llm.generate(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts], parameters, use_tqdm=False
+            [{"prompt_token_ids": list(prompt)} for prompt in prompts], parameters, use_tqdm=partial(_bar, done)
         )
         return outputs
 
@@ -141,6 +158,50 @@ class VllmEngine:
             from vllm.distributed import cleanup_dist_env_and_memory
 
             cleanup_dist_env_and_memory()
+
+
+class _VllmReading:
+    """Prompts whose keys and values vLLM keeps in its cache, as far as it goes; see the protocol."""
+
+    def __init__(self, engine: VllmEngine, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
+        self.places = tuple(places)
+        self._engine = engine
+        self._prompts = [prompts[place] for place in places]
+
+    def probabilities(
+        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+    ) -> list[npt.NDArray[np.float64]]:
+        """See :class:`audit.engines.base.Reading`."""
+        asked = [[*prompt, *tail] for prompt, own in zip(self._prompts, tails, strict=True) for tail in own]
+        table = self._engine.probabilities(asked, token_ids)
+        ends = np.cumsum([len(own) for own in tails])
+        return list(np.split(table, ends[:-1]))
+
+
+class _Bar:
+    """In place of the bar that vLLM would draw: tells ours of each prompt that is through."""
+
+    def __init__(self, done: Done) -> None:
+        self._done = done
+        self.format_dict = {"elapsed": math.inf}  # it divides by that for a line that nobody reads
+        self.n = 0
+        self.postfix = ""
+
+    def update(self, n: int = 1) -> None:
+        """Pass on how many more are through."""
+        self.n += n
+        self._done(n)
+
+    def refresh(self) -> None:
+        """Draw nothing."""
+
+    def close(self) -> None:
+        """Have nothing to clear."""
+
+
+def _bar(done: Done, waiting: Any = None, **_: Any) -> Any:
+    """Return what vLLM takes for tqdm: of what only waits to be asked it shows nothing."""
+    return _Bar(done) if waiting is None else waiting
 
 
 def _generated(output: Any) -> Generated:

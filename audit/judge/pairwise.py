@@ -18,7 +18,7 @@ import pandas as pd
 from audit.elicitation.base import encode_prompts
 from audit.elicitation.parsing import holds_refusal
 from audit.elicitation.plain_text import answer_of, plain, words_of
-from audit.engines.base import Engine
+from audit.engines.base import Engine, next_token_probabilities
 from audit.engines.chat import ChatTokenizer
 from audit.engines.open import OpenModel
 from audit.errors import ModelError
@@ -186,7 +186,7 @@ def _probabilities(engine: Engine, prompts: list[list[int]], spellings: dict[Pat
         going_on = [path for path in spellings if len(path) > depth]
         begun = sorted({path[:depth] for path in going_on})
         tokens = sorted({path[depth] for path in going_on})
-        tables = np.stack(engine.next_token_probabilities(prompts, [begun] * len(prompts), tokens))
+        tables = np.stack(next_token_probabilities(engine, prompts, [begun] * len(prompts), tokens))
         for path in going_on:
             row, column = begun.index(path[:depth]), tokens.index(path[depth])
             reached[path[: depth + 1]] = reached[path[:depth]] * tables[:, row, column]

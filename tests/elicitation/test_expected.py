@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.elicitation.expected import ExpectedElicitation, number_tree
+from audit.elicitation.expected import ExpectedElicitation
+from audit.elicitation.numbers import number_tree
 from audit.engines.base import EngineFacts
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
@@ -64,18 +65,31 @@ class FakeEngine:
     def forget(self):
         pass
 
-    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         raise NotImplementedError
 
-    def next_token_probabilities(self, prompts, tails, token_ids):
-        assert len({len(tail) for own in tails for tail in own}) <= 1
+    def read(self, prompts):
+        if prompts:
+            yield FakeReading(self, prompts)
+
+
+class FakeReading:
+    """All prompts at once, in an order of its own."""
+
+    def __init__(self, engine, prompts):
+        self.places = range(len(prompts))[::-1]
+        self.engine = engine
+        self.prompts = [prompts[place] for place in self.places]
+
+    def probabilities(self, tails, token_ids):
         assert len(set(token_ids)) == len(token_ids) <= 128
-        self.asked.append([len(own) for own in tails])
+        assert all(len(set(map(tuple, own))) == len(own) for own in tails)
+        self.engine.asked.append([len(own) for own in tails][::-1])
         return [
             np.array(
-                [[self.table[tuple(prompt)].get(tuple(tail), {}).get(t, 0.0) for t in token_ids] for tail in own]
+                [[self.engine.table[tuple(prompt)].get(tuple(tail), {}).get(t, 0.0) for t in token_ids] for tail in own]
             ).reshape(len(own), len(token_ids))
-            for prompt, own in zip(prompts, tails, strict=True)
+            for prompt, own in zip(self.prompts, tails, strict=True)
         ]
 
 
@@ -125,11 +139,39 @@ def test_ten_hundred_and_a_hundred_and_five_are_told_apart_digit_by_digit():
     assert outcome.number_mass == pytest.approx(0.78, abs=1e-12)
     assert outcome.intensity == pytest.approx(29.26 / 0.78, abs=1e-12)
     assert outcome.mode == 1
-    assert engine.asked == [
-        [1],
-        [2],
-        [1],
-    ]  # the answer; after "1" and "9"; after "1 0". What weighs nothing is not asked
+    # The answer; after "1" and "9"; after "1 0", "1 2" and "9 9"; after "1 0 0". What weighs nothing is not asked.
+    assert engine.asked == [[1], [2], [3], [1]]
+
+
+def test_the_end_of_a_number_is_asked_and_what_goes_on_is_no_number_of_the_scale():
+    # "8" .5, after which "0" .4 is 80 on a scale that ends at 10; "1" .5, then "0" .6, then "0" .2 again (100).
+    # 8: .5·.6 = .3; 1: .5·.4 = .2; 10: .5·.6·.8 = .24; mass .74; mean = (2.4 + .2 + 2.4) / .74 = 5 / .74
+    answers = {
+        (): {"8": 0.5, "1": 0.5},
+        ("8",): {"0": 0.4, ".": 0.6},
+        ("1",): {"0": 0.6, ".": 0.4},
+        ("1", "0"): {"0": 0.2, ".": 0.8},
+    }
+    outcome, _ = elicit(answers, TEN)
+    assert outcome.number_mass == pytest.approx(0.74, abs=1e-12)
+    assert outcome.intensity == pytest.approx(5 / 0.74, abs=1e-12)
+    assert outcome.mode == 8
+
+
+def test_where_numbers_have_one_digit_each_a_second_one_is_asked_too():
+    # "4" .5, half of it "45"; "2" .3. 4: .25, 2: .3; mean = 1.6 / .55
+    outcome, _ = elicit({(): {"4": 0.5, "2": 0.3}, ("4",): {"5": 0.5}}, Scale(1, 5))
+    assert outcome.intensity == pytest.approx(1.6 / 0.55, abs=1e-12)
+    assert outcome.mode == 2
+
+
+def test_an_end_that_is_not_asked_is_taken_as_those_that_were_and_its_bound_holds_the_extremes():
+    # "5" .8 ends half the time; "6" .01 may end never, always or, as is taken, half the time too: mean 6·.005 + 5·.4 over
+    # .405; the extremes are 5 and (2 + .06) / .41.
+    outcome, engine = elicit({(): {"5": 0.8, "6": 0.01}, ("5",): {"0": 0.5}}, TEN, max_pruned_points=0.03)
+    assert engine.asked == [[1], [1]]
+    assert outcome.intensity == pytest.approx(2.03 / 0.405, abs=1e-12)
+    assert outcome.pruned_points == pytest.approx(max(2.06 / 0.41 - 2.03 / 0.405, 2.03 / 0.405 - 5), abs=1e-12)
 
 
 def test_a_number_after_a_space_is_the_same_number():
@@ -147,21 +189,21 @@ def test_two_spellings_of_one_number_add_up_to_the_mode():
     assert outcome.mode == 3
 
 
-@pytest.mark.parametrize(("scale", "high"), [(TEN, "10"), (HUNDRED, "100")])
-def test_a_token_for_each_number_needs_no_walk(scale, high):
-    # 10 and 100 are tokens of their own, so what follows "10" is not asked. 1: .1, high: .3; mass .4
+@pytest.mark.parametrize(("scale", "high", "asked"), [(TEN, "10", [[1]]), (HUNDRED, "100", [[1], [1]])])
+def test_a_token_for_each_number_needs_no_walk(scale, high, asked):
+    # 10 and 105 are tokens of their own, so what follows "10" is not asked; "1005" is "100" and "5". 1: .1, high: .3
     answers = {(): {"1": 0.1, high: 0.3, "105": 0.2}, ("1",): {"0": 1.0}}
     outcome, engine = elicit(answers, scale, pattern=WHOLE)
     assert outcome.number_mass == pytest.approx(0.4, abs=1e-12)
     assert outcome.intensity == pytest.approx((0.1 + 0.3 * int(high)) / 0.4, abs=1e-12)
-    assert engine.asked == [[1]]
+    assert engine.asked == asked
 
 
 def test_a_token_for_each_number_is_also_read_after_a_space():
     # "10" .2; a space .4, then "100" .5 (.2). mass .4; mean = (2 + 20) / .4 = 55
     outcome, engine = elicit({(): {"10": 0.2, " ": 0.4}, (" ",): {"100": 0.5}}, HUNDRED, pattern=WHOLE)
     assert (outcome.intensity, outcome.number_mass) == pytest.approx((55, 0.4), abs=1e-12)
-    assert engine.asked == [[1], [1]]
+    assert engine.asked == [[1], [1], [1]]
 
 
 def test_tokens_that_hold_their_space_need_one_pass():
@@ -218,7 +260,7 @@ def test_only_too_long_prompts_ask_nothing():
 def test_a_prompt_that_just_fits_is_asked():
     engine = FakeEngine({"a": {(): {"3": 0.5}}})
     length = len(engine.tokenizer.encode(engine.tokenizer.render(Prompt("s", "a"))))
-    for room, status in ((2, Status.FAILED), (3, Status.RATED)):  # " 10" is three tokens, the last of them not read
+    for room, status in ((3, Status.FAILED), (4, Status.RATED)):  # " 10" is three tokens, and one may follow
         engine.max_model_len = length + room
         [outcome] = ExpectedElicitation(TEN, 0.0).elicit(engine, [Prompt("s", "a")])
         assert outcome.status is status
@@ -279,16 +321,40 @@ def test_pruning_follows_fewer_branches_and_changes_nothing_of_the_other_prompts
     engine = FakeEngine({"sharp": sharp, "flat": flat})
     prompts = [Prompt("s", "sharp"), Prompt("s", "flat")]
     both = ExpectedElicitation(HUNDRED, 0.1).elicit(engine, prompts)
-    assert engine.asked[1] == [0, 9]  # 1 to 9 go on; what goes on from the sharp one's zero weighs next to nothing
+    assert engine.asked[1] == [1, 10]  # what goes on from the sharp one's seven weighs next to nothing
     alone = [ExpectedElicitation(HUNDRED, 0.1).elicit(engine, [prompt])[0] for prompt in prompts]
     assert both == alone
+
+
+def test_what_most_prompts_needed_is_asked_of_the_next_ones_at_once_and_changes_no_rating():
+    class OneByOne(FakeEngine):
+        def read(self, prompts):
+            for place, prompt in enumerate(prompts):
+                [reading] = super().read([prompt])
+                reading.places = [place]
+                yield reading
+
+    flat = {(): {str(d): 0.1 for d in range(10)}} | {(str(d),): {"5": 0.5} for d in range(1, 10)}
+    table = {"one": flat, "two": flat, "sharp": {(): {"0": 0.9}}}
+    prompts = [Prompt("s", user) for user in table]
+    one_by_one, together = OneByOne(table), FakeEngine(table)
+    ratings = ExpectedElicitation(HUNDRED, 0.0).elicit(one_by_one, prompts)
+    assert [sum(own) for own in one_by_one.asked] == [1, 10, 9, 20, 20]  # the answer, digits, ends; then all at once
+    assert ratings == ExpectedElicitation(HUNDRED, 0.0).elicit(together, prompts)
+
+
+def test_what_has_been_answered_is_told_reading_by_reading():
+    engine = FakeEngine({"a": {(): {"3": 0.5}}, "word " * 40: {}, "b": {(): {"5": 0.5}}}, max_model_len=40)
+    told = []
+    ExpectedElicitation(TEN, 0.0).elicit(engine, [Prompt("s", u) for u in ("a", "word " * 40, "b")], done=told.append)
+    assert told == [1, 2]
 
 
 def test_a_scale_of_more_tokens_than_can_be_asked_is_refused():
     engine = FakeEngine({}, pattern=WHOLE)
     with pytest.raises(ModelError, match=r"more first tokens than the 128 .* smaller scale or elicitation=generate"):
         number_tree(engine.tokenizer, Scale(0, 200), before="answer:")
-    assert len(number_tree(engine.tokenizer, HUNDRED, before="answer:").children[()]) == 102
+    assert len(number_tree(engine.tokenizer, HUNDRED, before="answer:").children[0]) == 102
 
 
 def test_a_tokenizer_that_joins_numbers_to_the_prompt_is_refused():
@@ -317,10 +383,14 @@ PROMPTS = [
 
 
 def _spellings(tokenizer, text, scale):
-    """Token ids of a text with each number of the scale after it, with and without a space, and the number."""
+    """Token ids of a text with each number of the scale after it, with and without a space, the number, and whether
+    a digit after it is a token more."""
     for number in range(scale.low, scale.high + 1):
         for space in ("", " "):
-            yield tokenizer(f"{text}{space}{number}", add_special_tokens=False)["input_ids"], number
+            ids, longer = (
+                tokenizer(f"{text}{space}{number}{digit}", add_special_tokens=False)["input_ids"] for digit in ("", 5)
+            )
+            yield ids, number, longer[:-1] == ids
 
 
 def _length(spelling):
@@ -344,15 +414,14 @@ def test_a_real_model_agrees_with_whole_sequences_read_directly(model, scale, re
         messages.append({"role": "user", "content": prompt.user})
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         start = len(tokenizer(text, add_special_tokens=False)["input_ids"])
-        is_split = len(tokenizer(f"{text}10", add_special_tokens=False)["input_ids"]) > start + 1
         distribution = np.zeros(scale.high + 1)
         for length, spellings in groupby(sorted(_spellings(tokenizer, text, scale), key=_length), key=_length):
-            sequences, numbers = zip(*spellings, strict=True)
+            sequences, numbers, unended = zip(*spellings, strict=True)
             with torch.inference_mode():
                 following = double(torch.tensor(sequences)).logits[:, start - 1 :].softmax(-1).numpy()
-            for ids, number, after in zip(sequences, numbers, following, strict=True):
+            for ids, number, goes_on, after in zip(sequences, numbers, unended, following, strict=True):
                 probability = math.prod(after[k, ids[start + k]] for k in range(length - start))
-                if is_split and any(str(n).startswith(str(number)) for n in range(number + 1, scale.high + 1)):
+                if goes_on:
                     probability *= 1 - after[-1, digits].sum()
                 distribution[number] += probability
         mass = distribution.sum()

@@ -1,5 +1,6 @@
 import numpy as np
 
+from audit.engines.base import next_token_probabilities
 from stimuli.prompts import Prompt
 
 
@@ -12,7 +13,7 @@ def test_a_half_precision_model_has_float32_logits(tiny_model, open_engine):
     engine = open_engine(tiny_model, dtype="bfloat16", batch_size=1)
     ids = engine.tokenizer.encode(engine.tokenizer.render(Prompt("You judge.", "How sad?")))
     asked = list(range(100))
-    [[row]] = engine.next_token_probabilities([ids], [[()]], asked)
+    [[row]] = next_token_probabilities(engine, [ids], [[()]], asked)
 
     plain = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).eval()
     with torch.inference_mode():

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-from audit.engines.base import Generated
+from audit.engines.base import Generated, next_token_probabilities
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -49,7 +49,7 @@ def test_facts_say_what_ran(tiny_model, open_engine):
 
 
 # For each prompt the continuations asked about; of two prompts nothing is asked.
-TAILS = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6, 1)], [], [(9, 9), (2, 2)]]
+TAILS = [[(4, 9), (7,), (8, 1)], [()], [], [(3, 3, 4), (9, 3)], [(5, 5)], [(6, 1), ()], [], [(9, 9), (2, 2)]]
 
 
 @pytest.mark.parametrize("absolute_positions", [False, True], ids=["relative positions", "absolute positions"])
@@ -57,11 +57,11 @@ TAILS = [[(4, 9), (7, 7), (8, 1)], [(1, 2)], [], [(3, 3), (9, 3)], [(5, 5)], [(6
 def test_batching_does_not_alter_probabilities(tails, absolute_positions, make_model, open_engine):
     # Prompts of unlike length share batches with padding. Measured: 5e-6 of a probability, from float32 sums.
     folder = make_model(absolute_positions=absolute_positions)
-    one, seven = (open_engine(folder, batch_size=size) for size in (1, 7))
+    one, seven = (open_engine(folder, pack_tokens=size) for size in (1, 300))
     prompts, asked = encoded(one), list(range(100, 228))
     assert len({len(ids) for ids in prompts}) > 6
-    alone = one.next_token_probabilities(prompts, tails, asked)
-    together = seven.next_token_probabilities(prompts, tails, asked)
+    alone = next_token_probabilities(one, prompts, tails, asked)
+    together = next_token_probabilities(seven, prompts, tails, asked)
     assert [table.shape for table in together] == [(len(own), 128) for own in tails]
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-9)
@@ -78,10 +78,10 @@ def test_the_same_call_gives_the_same_bits(tiny_model, open_engine):
     # What makes an interrupted run equal to an uninterrupted one: nothing is carried from call to call.
     engine = open_engine(tiny_model, batch_size=3)
     prompts = encoded(engine)
-    first = engine.next_token_probabilities(prompts, [[(5,), (6,)]] * 8, [10, 11])
+    first = next_token_probabilities(engine, prompts, [[(5,), (6,)]] * 8, [10, 11])
     engine.generate(prompts, max_tokens=3)
     engine.forget()
-    again = engine.next_token_probabilities(prompts, [[(5,), (6,)]] * 8, [10, 11])
+    again = next_token_probabilities(engine, prompts, [[(5,), (6,)]] * 8, [10, 11])
     np.testing.assert_array_equal(first, again)
 
 
@@ -90,11 +90,11 @@ def test_tails_are_read_as_if_they_stood_in_the_prompt(absolute_positions, make_
     # Oracle: the same engine on full prompts, without tails. Measured: 4e-6 of a probability, from float32 sums.
     engine = open_engine(make_model(absolute_positions=absolute_positions), batch_size=3)
     prompts, asked = encoded(engine), [20, 300, 5, 77]
-    read = engine.next_token_probabilities(prompts, TAILS, asked)
+    read = next_token_probabilities(engine, prompts, TAILS, asked)
     for prompt, own, table in zip(prompts, TAILS, read, strict=True):
         assert table.shape == (len(own), 4)
         for tail, row in zip(own, table, strict=True):
-            [[plain]] = engine.next_token_probabilities([[*prompt, *tail]], [[()]], asked)
+            [[plain]] = next_token_probabilities(engine, [[*prompt, *tail]], [[()]], asked)
             np.testing.assert_allclose(row, plain, rtol=2e-5, atol=1e-9)
 
 
@@ -108,7 +108,7 @@ def test_probabilities_are_those_of_the_full_softmax(tiny_model, open_engine):
     double = AutoModelForCausalLM.from_pretrained(str(tiny_model)).double().eval()
     n_tokens = double.config.vocab_size
     read = [
-        engine.next_token_probabilities(prompts, [[()]] * 8, range(start, min(start + 128, n_tokens)))
+        next_token_probabilities(engine, prompts, [[()]] * 8, range(start, min(start + 128, n_tokens)))
         for start in range(0, n_tokens, 128)
     ]
     for place, prompt in enumerate(prompts):
@@ -123,24 +123,18 @@ def test_a_half_precision_model_has_logits_in_full_precision(tiny_model, open_en
     # In bfloat16 logits of 2 to 4 are steps of 1/64: hundreds of tokens would share a few dozen probabilities.
     engine = open_engine(tiny_model, dtype="bfloat16")
     assert engine.facts.dtype == "bfloat16"
-    [[read], *_] = engine.next_token_probabilities(encoded(engine)[:1], [[()]], range(100, 228))
+    [[read], *_] = next_token_probabilities(engine, encoded(engine)[:1], [[()]], range(100, 228))
     assert len(set(read.tolist())) == 128
     exact = open_engine(tiny_model)
-    [[full], *_] = exact.next_token_probabilities(encoded(exact)[:1], [[()]], range(100, 228))
+    [[full], *_] = next_token_probabilities(exact, encoded(exact)[:1], [[()]], range(100, 228))
     np.testing.assert_allclose(np.log(read), np.log(full), atol=0.2)
-
-
-def test_tails_of_two_lengths_in_one_call_are_a_programming_error(tiny_model, open_engine):
-    engine = open_engine(tiny_model)
-    with pytest.raises(ValueError, match="one length"):
-        engine.next_token_probabilities(encoded(engine)[:2], [[(1,)], [(1, 2)]], [3])
 
 
 def test_nothing_asked_is_nothing_answered(tiny_model, open_engine):
     engine = open_engine(tiny_model)
-    assert engine.next_token_probabilities([], [], [3]) == []
+    assert next_token_probabilities(engine, [], [], [3]) == []
     assert engine.generate([], max_tokens=3) == []
-    [table] = engine.next_token_probabilities(encoded(engine)[:1], [[]], [3])
+    [table] = next_token_probabilities(engine, encoded(engine)[:1], [[]], [3])
     assert table.shape == (0, 1)
 
 

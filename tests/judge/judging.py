@@ -40,7 +40,7 @@ class Scripted:
 
     answer: object
     max_model_len: int = 100_000
-    read: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     n_forgotten: int = 0
     facts = EngineFacts("scripted", "1", "cpu", "float32")
     name = "scripted"
@@ -63,20 +63,34 @@ class Scripted:
 
     def answers(self, ids):
         text = bytes(ids).decode()
-        self.read.append(text)
+        self.texts.append(text)
         said = self.answer(text)
         return said if isinstance(said, dict) else {said: 1.0}
 
-    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         said = [max(answers, key=answers.get) for answers in map(self.answers, prompts)]
         return [Generated(text if text is None else text[:max_tokens], 1, False) for text in said]
 
-    def next_token_probabilities(self, prompts, tails, token_ids):
+    def read(self, prompts):
+        if prompts:
+            yield ScriptedReading([self.answers(ids) for ids in prompts])
+
+
+@dataclass
+class ScriptedReading:
+    """All prompts at once, by what is answered to each."""
+
+    answers: list[dict[str, float]]
+
+    @property
+    def places(self):
+        return range(len(self.answers))
+
+    def probabilities(self, tails, token_ids):
         """The probability of a byte after a tail: that of the answers that go on so, of those that begin so."""
-        assert len({len(tail) for own in tails for tail in own}) <= 1
         tables = []
-        for ids, own in zip(prompts, tails, strict=True):
-            said = {text.encode(): p for text, p in self.answers(ids).items()}
+        for answers, own in zip(self.answers, tails, strict=True):
+            said = {text.encode(): p for text, p in answers.items()}
 
             def begins(head, said=said):
                 return sum(p for text, p in said.items() if text.startswith(head))

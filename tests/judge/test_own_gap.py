@@ -182,7 +182,7 @@ def test_the_table_is_that_of_ratings_with_each_reply_shown_to_every_experiencer
     in_group = dict(zip(rows["experiencer_group"], rows["in_group"], strict=True))
     assert {group: in_group[group] for group in ("Hindu", "Muslim")} == {"Hindu": True, "Muslim": False}
     assert rows["in_group"].isna().tolist() == [False] * 4 + [True]
-    read = dict.fromkeys(judge.opened.engine.read)
+    read = dict.fromkeys(judge.opened.engine.texts)
     assert len(read) == 2 * 4 * 5
     assert all(
         len({shown(text)[1][1] for text in read if writer.term in text.split("> As")[1]}) == 2 for writer in WRITERS
@@ -193,7 +193,7 @@ def test_the_prompts_say_who_wrote_a_reply_only_where_the_reply_does():
     silent = [replace(reply, text=f"I feel with you, {reply.narrative_id}.") for reply in written(1)][:1]
     judge = RubricJudge(one_criterion(), opened(lambda text: "3"), "a judge", "expected")
     own_gap_ratings(judge, silent, RELIGION)
-    for text in judge.opened.engine.read:
+    for text in judge.opened.engine.texts:
         experiencer = shown(text)[0].lower()
         assert not any(w.term.lower() in text.lower() for w in WRITERS if w.term.lower() != experiencer)
 
@@ -240,7 +240,7 @@ def test_what_can_not_tell_of_the_judge_s_gap_is_refused(change, settings, said)
     judge = RubricJudge(one_criterion(), opened(lambda text: "3"), "a judge", "expected", **settings)
     with pytest.raises(ConfigError, match=re.escape(said)):
         own_gap_ratings(judge, [replace(written(1)[0], **change)], RELIGION)
-    assert judge.opened.engine.read == []
+    assert judge.opened.engine.texts == []
 
 
 def test_two_replies_by_one_writer_and_a_rubric_without_experiencer_are_refused():

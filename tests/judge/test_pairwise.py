@@ -42,14 +42,14 @@ def says(given, swapped):
 
 def test_each_pair_is_asked_in_both_orders_and_no_prompt_names_a_writer():
     table, engine = compare(lambda text: "A", [pair("one", "two"), pair("one", "three", "n2")])
-    read = [shown(text) for text in dict.fromkeys(engine.read)]
+    read = [shown(text) for text in dict.fromkeys(engine.texts)]
     assert read == [
         ("A Jew", ["Story n1.", "one", "two"]),
         ("A Jew", ["Story n1.", "two", "one"]),
         ("A Jew", ["Story n2.", "one", "three"]),
         ("A Jew", ["Story n2.", "three", "one"]),
     ]
-    assert not any(writer in text for text in engine.read for writer in ("Hindu", "Sikh"))
+    assert not any(writer in text for text in engine.texts for writer in ("Hindu", "Sikh"))
     assert list(table.columns) == list(PAIRS)
     assert table["narrative_id"].tolist() == ["n1", "n2"]
 
@@ -161,7 +161,7 @@ def test_replies_that_can_not_be_paired_are_refused():
 def test_no_pairs_make_an_empty_table():
     for method in ("expected", "generate"):
         table, engine = compare(None, [], method)
-        assert (list(table.columns), len(table), engine.read) == (list(PAIRS), 0, [])
+        assert (list(table.columns), len(table), engine.texts) == (list(PAIRS), 0, [])
 
 
 @pytest.mark.parametrize("same", [lambda text: (7,), lambda text: None, lambda text: (7,) if text == "A" else (7, 8)])

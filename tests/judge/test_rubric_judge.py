@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from judging import around, opened, shown
 
-from audit.elicitation.expected import number_tree
-from audit.engines.base import EngineFacts
+from audit.elicitation.numbers import number_tree
+from audit.engines.base import EngineFacts, next_token_probabilities
 from audit.judge.rubric import RubricJudge
 from audit.measures.base import Reply, Scorer
 from audit.schema import Status
@@ -54,7 +54,7 @@ def test_generated_scores_are_read_and_what_is_none_is_missing_and_counted_by_re
         {"rated": 2, "refused": 1, "blank": 1},
         {"rated": 1, "unparseable": 2, "blank": 1},
     ]
-    assert len(scorer.opened.engine.read) == 9  # three replies, three criteria: never the blank one
+    assert len(scorer.opened.engine.texts) == 9  # three replies, three criteria: never the blank one
 
 
 def test_no_mass_on_a_level_is_missing_and_not_the_lowest():
@@ -74,14 +74,14 @@ def test_no_replies_and_only_blank_ones_ask_nothing():
     scorer = judge(lambda text: "1")
     assert scorer.score([]).shape == (0, 3)
     assert np.isnan(scorer.score([reply(""), reply(" ")])).all()
-    assert scorer.opened.engine.read == []
+    assert scorer.opened.engine.texts == []
 
 
 @pytest.mark.parametrize("method", ["expected", "generate"])
 def test_the_judge_reads_whom_the_reply_is_to_and_never_who_wrote_it(method):
     scorer = judge(lambda text: "3", "empathy", method)
     scorer.score([reply("There, there.")])
-    read = scorer.opened.engine.read
+    read = scorer.opened.engine.texts
     assert all(shown(text) == ("A Muslim", ["The keys fell.", "There, there."]) for text in read)
     assert not any(word in text for text in read for word in ("Sikh", "carpenter", "a judge", "religion", "n1"))
 
@@ -89,8 +89,8 @@ def test_the_judge_reads_whom_the_reply_is_to_and_never_who_wrote_it(method):
 def test_a_judge_that_is_shown_one_experiencer_for_all_reads_no_identity():
     scorer = judge(lambda text: "3", "empathy", shown_as="a person")
     scorer.score([reply("There, there.")])
-    assert {shown(text)[0] for text in scorer.opened.engine.read} == {"A person"}
-    assert not any("Muslim" in text for text in scorer.opened.engine.read)
+    assert {shown(text)[0] for text in scorer.opened.engine.texts} == {"A person"}
+    assert not any("Muslim" in text for text in scorer.opened.engine.texts)
 
 
 def test_a_reply_s_scores_depend_on_itself_alone():
@@ -141,14 +141,17 @@ def test_a_real_model_judges_by_the_distribution_that_it_gives(tiny_model, open_
     )
     assert text.count("<|end|>") == 2  # of the system's and the user's message: the reply's own ends nothing
     tree = number_tree(engine.tokenizer, scorer.rubric.criteria["explorations"].scale, before=text)
-    level_of = {path[-1]: level for path, level in tree.number_at.items()}
+    spelt = {path: level for path, level in zip(tree.paths, tree.numbers, strict=True) if not math.isnan(level)}
     ids = engine.tokenizer.encode(text)
-    [space] = engine.tokenizer.continuation(text, " 1")[:-1]
-    digits = sorted(level_of)
-    [[at_once]] = engine.next_token_probabilities([ids], [[()]], digits)
-    [[after_space]] = engine.next_token_probabilities([ids], [[(space,)]], digits)
-    [[[p_space]]] = engine.next_token_probabilities([ids], [[()]], [space])
-    shares = at_once + p_space * after_space
-    mean = sum(share * level_of[token] for token, share in zip(digits, shares, strict=True)) / shares.sum()
-    assert scorer.score([one])[0, 2] == pytest.approx(mean, abs=1e-6)
+    shares = dict.fromkeys(spelt, 1.0)
+    digits = [engine.tokenizer.continuation(text, str(digit))[0] for digit in range(10)]
+    for path in spelt:
+        for end, token in enumerate(path):
+            [[[p]]] = next_token_probabilities(engine, [ids], [[path[:end]]], [token])
+            shares[path] *= p
+        [[after]] = next_token_probabilities(engine, [ids], [[path]], digits)
+        shares[path] *= 1 - after.sum()
+    mean = sum(share * spelt[path] for path, share in shares.items()) / sum(shares.values())
+    # The judge may leave out what moves a score by a two-thousandth of the scale.
+    assert scorer.score([one])[0, 2] == pytest.approx(mean, abs=0.0005 * (max(spelt.values()) - min(spelt.values())))
     assert [answers[0].status for answers in scorer.judge([one]).values()] == [Status.RATED] * 3

@@ -43,7 +43,7 @@ class Scripted:
     def encode(self, text):
         return list(text.encode())
 
-    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None):
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         texts = [bytes(ids).decode() for ids in prompts]
         settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seeds": seeds}
         self.calls.append(Call(texts, settings))

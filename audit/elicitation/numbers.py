@@ -1,0 +1,140 @@
+"""The tokens of a scale's numbers, as a tree: from an answer's beginning to the end of each number that it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.engines.chat import ChatTokenizer
+from audit.errors import ModelError
+from stimuli.prompts import Scale
+
+Path: TypeAlias = tuple[int, ...]
+_MAX_TOKENS_ASKED: Final = 128  # vLLM takes no more in one request
+
+
+@dataclass(frozen=True)
+class NumberTree:
+    """The tokens of a scale's numbers; a node is a path of tokens, and the first of n nodes is the empty one.
+
+    Attributes
+    ----------
+    paths
+        The nodes' paths, a node's parent before it.
+    numbers
+        Shape (n,), float64: the number that a node spells; NaN where it only begins others.
+    lows, highs
+        Shape (n,), float64: the smallest and largest number that a node spells or begins.
+    children
+        For each node that goes on, the nodes that follow it.
+    tokens
+        The k tokens that are asked about: all that go on with a number, and ``digits``.
+    columns
+        Shape (n,): the place in ``tokens`` of a node's last token; -1 of the first node.
+    digits
+        The places in ``tokens`` of all that go on with a number already begun: whether one of them follows decides if
+        it ends.
+    asked
+        Shape (n,): whether what follows a node says anything: numbers that it begins, or whether its own ends there. A
+        number that is a token of its own, as are those that begin with it, ends by itself.
+    """
+
+    paths: tuple[Path, ...]
+    numbers: npt.NDArray[np.float64]
+    lows: npt.NDArray[np.float64]
+    highs: npt.NDArray[np.float64]
+    children: Mapping[int, npt.NDArray[np.int64]]
+    tokens: tuple[int, ...]
+    columns: npt.NDArray[np.int64]
+    digits: npt.NDArray[np.int64]
+    asked: npt.NDArray[np.bool_]
+
+    @property
+    def room(self) -> int:
+        """Tokens that the longest path which is asked after takes, with the one that follows it."""
+        return 1 + max(len(path) for path, asked in zip(self.paths, self.asked, strict=True) if asked)
+
+
+def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
+    """Return the tree of a scale's numbers as the model would write them, with or without a space before.
+
+    Parameters
+    ----------
+    tokenizer
+        The model's.
+    scale
+        Whose whole numbers are spelt.
+    before
+        A rendered prompt: a tokenizer may split a number differently at the head of a text.
+
+    Raises
+    ------
+    ModelError
+        If the numbers can not be told from their tokens.
+    """
+    number_at: dict[Path, int] = {}
+    unended: set[Path] = set()
+    digits: set[int] = set()
+    for space in ("", " "):
+        for number in range(scale.low, scale.high + 1):
+            path = tokenizer.continuation(before, f"{space}{number}")
+            if path is None or not path:
+                continue
+            if number_at.setdefault(path, number) != number:
+                raise ModelError(
+                    f"model {tokenizer.name}: its tokenizer spells {number} like {number_at[path]}; "
+                    "use elicitation=generate"
+                )
+            for digit in range(10) if number in (scale.low, scale.high) else (5,):
+                longer = tokenizer.continuation(before, f"{space}{number}{digit}")
+                if longer is not None and longer[:-1] == path:  # "72" is the beginning of "725", and not another token
+                    unended.add(path)
+                    digits.add(longer[-1])
+    if unended:  # a model may write "100" as "10" and "0", though its tokenizer would not
+        digits |= {path[0] for path, number in number_at.items() if number < 10 and len(path) == 1}
+    if len(set(number_at.values())) < scale.high - scale.low + 1:
+        raise ModelError(
+            f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their "
+            "probabilities can not be asked; use elicitation=generate"
+        )
+    following: dict[Path, set[int]] = {}
+    for path in number_at:
+        for end in range(len(path)):
+            following.setdefault(path[:end], set()).add(path[end])
+    tokens = sorted({*digits, *(token for after in following.values() for token in after)})
+    if len(tokens) > _MAX_TOKENS_ASKED:
+        raise ModelError(
+            f"model {tokenizer.name}: the scale has more first tokens than the {_MAX_TOKENS_ASKED} that can be "
+            "asked at once; use a smaller scale or elicitation=generate"
+        )
+    return _tree(number_at, following, unended, tokens, digits)
+
+
+def _tree(
+    number_at: Mapping[Path, int],
+    following: Mapping[Path, set[int]],
+    unended: set[Path],
+    tokens: list[int],
+    digits: set[int],
+) -> NumberTree:
+    paths = sorted({*number_at, *following}, key=lambda path: (len(path), path))
+    place = {path: k for k, path in enumerate(paths)}
+    beneath: dict[Path, list[int]] = {path: [] for path in paths}
+    for path, number in number_at.items():
+        for end in range(len(path) + 1):
+            beneath[path[:end]].append(number)
+    return NumberTree(
+        paths=tuple(paths),
+        numbers=np.array([number_at.get(path, np.nan) for path in paths], dtype=np.float64),
+        lows=np.array([min(beneath[path]) for path in paths], dtype=np.float64),
+        highs=np.array([max(beneath[path]) for path in paths], dtype=np.float64),
+        children={place[p]: np.array([place[*p, token] for token in sorted(after)]) for p, after in following.items()},
+        tokens=tuple(tokens),
+        columns=np.array([tokens.index(path[-1]) if path else -1 for path in paths]),
+        digits=np.array(sorted(map(tokens.index, digits)), dtype=np.int64),
+        asked=np.array([path in following or path in unended for path in paths]),
+    )

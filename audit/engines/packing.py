@@ -1,0 +1,91 @@
+"""Prompts laid out so that a forward pass computes each of their distinct tokens about once.
+
+Prompts of a run share their beginnings: the perceiver's system message, then the experiencer. A *pack* is a group of
+prompts with the beginning that all of them share, its *prefix*, which is computed once and kept; what is left of each
+prompt lies with others in a *row* of a batch. A row is the trie of its prompts: what these share beyond the prefix is
+in it once. Rows of one length waste nothing on padding, and short rows little on attention between strangers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from audit.engines.base import TokenIds
+
+WORTH_A_PACK: Final = 48
+"""Tokens that a longer prefix must save to be worth a pack of its own, which costs a pass over a few tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Prompts that are read together.
+
+    Attributes
+    ----------
+    n_prefix
+        Tokens at the beginning that all of them share; at least one token of each prompt is left for its row.
+    rows
+        For each row the places of its prompts, sorted by their tokens, so that the next one to share the most with is
+        the one before.
+    """
+
+    n_prefix: int
+    rows: tuple[tuple[int, ...], ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of all prompts, row by row."""
+        return tuple(place for row in self.rows for place in row)
+
+
+def n_shared(one: TokenIds, other: TokenIds) -> int:
+    """Return how many tokens two prompts have in common from their beginning."""
+    for k, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return k
+    return min(len(one), len(other))
+
+
+def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int) -> Iterator[Pack]:
+    """Yield packs that hold every prompt once, in an order in which a pack shares most with the one before.
+
+    Parameters
+    ----------
+    prompts
+        Token ids; none is empty.
+    max_nodes
+        Most tokens in the rows of a pack, unless one prompt alone has more.
+    row_nodes
+        About how many of them in one row; a row takes more where a prompt does.
+    """
+    group: list[int] = []
+    n_prefix = n_nodes = 0
+    for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
+        length = len(prompts[place])
+        if group:
+            shared = min(n_prefix, n_shared(prompts[group[-1]], prompts[place]), length - 1)
+            lost = (len(group) - 1) * (n_prefix - shared)
+            joined = n_nodes + len(group) * (n_prefix - shared) + length - shared
+            if lost < WORTH_A_PACK and joined <= max_nodes:
+                group.append(place)
+                n_prefix, n_nodes = shared, joined
+                continue
+            yield _balanced(group, prompts, n_prefix, row_nodes)
+        group, n_prefix, n_nodes = [place], length - 1, 1
+    if group:
+        yield _balanced(group, prompts, n_prefix, row_nodes)
+
+
+def _balanced(group: Sequence[int], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
+    """Share out a group over rows of like length: the longest prompt first, each into the row that has least."""
+    lengths = {place: len(prompts[place]) - n_prefix for place in group}
+    loads = [0] * min(len(group), max(1, -(-sum(lengths.values()) // row_nodes)))
+    rows: list[list[int]] = [[] for _ in loads]
+    rank = {place: k for k, place in enumerate(group)}
+    for place in sorted(group, key=lambda place: (-lengths[place], rank[place])):
+        row = loads.index(min(loads))
+        loads[row] += lengths[place]
+        rows[row].append(place)
+    return Pack(n_prefix, tuple(tuple(sorted(row, key=rank.__getitem__)) for row in rows))
