@@ -79,7 +79,6 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     from audit.strategies.given import give, given_sha256, values_of
 
     config = plan.config
-    engine_name = chosen_engine(config, say=say)
     given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
     gone = plan.strategy.brings and not given
@@ -95,7 +94,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     if gone:
         folder.write_given(given)
     how = f"elicitation: {config.elicitation_method}" if plan.kind == "ratings" else "written replies"
-    model, load_s = load_model(config, folder, engine_name, how=how, say=say)
+    writes = bool(plan.strategy.stages) or plan.kind == "replies" or config.elicitation_method == "generate"
+    model, load_s = load_model(config, folder, writes=writes, how=how, say=say)
     if earlier is None:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user")}
@@ -106,24 +106,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     return ask_timed(manifest, folder, load_s, _ask_shards(plan, values_of(given), model, folder, manifest))
 
 
-def chosen_engine(config: AuditConfig, *, say: Say) -> str:
-    """Return the engine that runs the model, and say so where it is the second choice.
-
-    Raises
-    ------
-    ModelError
-        If the one that is asked for is not installed.
-    """
-    from audit.engines.open import choose_engine
-
-    name = choose_engine(config.engine)
-    if config.engine.name == "auto" and name == "transformers":
-        say("vLLM is not installed, so the transformers engine takes over (slower)")
-    return name
-
-
 def load_model(
-    config: AuditConfig, folder: RunFolder, engine_name: str, *, how: str, say: Say
+    config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say
 ) -> tuple[OpenModel, float]:
     """Load the model of a run, and return it with the seconds that it took.
 
@@ -133,8 +117,8 @@ def load_model(
         The model and its engine.
     folder
         The run's; takes what the model's library prints.
-    engine_name
-        What :func:`chosen_engine` returns.
+    writes
+        Whether the model writes texts, see :func:`audit.engines.open.choose_engine`.
     how
         How an answer is got, for the line that says what was loaded.
     say
@@ -146,15 +130,18 @@ def load_model(
         If the model or the engine can not be loaded.
     """
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
-    from audit.engines.open import open_model
+    from audit.engines.open import choose_engine, open_model
 
-    say(f"loading {config.model.path} by {engine_name}, which reports to {folder.path / ENGINE_LOG} ...")
+    choice = choose_engine(config.engine, writes=writes)
+    say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
     clock = time.perf_counter()
     with folder.output_in(ENGINE_LOG):
-        model = open_model(config.model, config.engine, seed=config.seed)
+        model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
     load_s = time.perf_counter() - clock
     facts = model.engine.facts
     say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; {how}")
+    if model.why:
+        say(f"why: {model.why}")
     return model, load_s
 
 

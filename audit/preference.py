@@ -393,7 +393,7 @@ def _open(asked: Asked, first: _Run) -> OpenModel:
     )
     own = dict(first.manifest["config"]["engine"])
     engine = EngineConfig(**(own if asked.engine == "own" else own | {"name": asked.engine}))
-    return open_model(card, engine, seed=asked.seed)
+    return open_model(card, engine, seed=asked.seed, writes=asked.method == "generate")
 
 
 def _answers(

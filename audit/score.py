@@ -266,7 +266,7 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
         trust_remote_code=False,
         elicitation=config.method,
     )
-    opened = open_model(card, plan.config.engine, seed=plan.config.seed)
+    opened = open_model(card, plan.config.engine, seed=plan.config.seed, writes=config.method == "generate")
     return RubricJudge(
         load_rubric(config.rubric, config.rubric_file),
         opened,

@@ -216,7 +216,7 @@ def test_bad_input_ends_in_one_line_and_exit_code_2(arguments, fragment, audit, 
     assert (tmp_path / "a-run" / "manifest.json").read_text() == MANIFEST
     assert not (tmp_path / "new").exists()
     said = [line for line in err.splitlines() if line not in lines]  # a run says what it is before it loads the model
-    assert len(said) <= 4  # what, where, that transformers takes over, and what is loaded
+    assert len(said) <= 4  # what, where, and what is loaded by what
 
 
 def test_an_unknown_choice_lists_no_internal_ones(audit, capsys):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from audit.engines.base import EngineFacts, Generated
-from audit.engines.open import OpenModel
+from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
 
@@ -204,7 +204,7 @@ def scripted(audit, monkeypatch, tmp_path):
     """Return a function that runs a questionnaire on a scripted model and returns its folder."""
 
     def run_on(engine, *words, code=0):
-        monkeypatch.setattr("audit.engines.open.choose_engine", lambda _: "scripted")
+        monkeypatch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
         monkeypatch.setattr(
             "audit.engines.open.open_model", lambda *_, **__: OpenModel(engine, ModelFiles(tmp_path, None), {})
         )

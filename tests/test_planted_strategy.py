@@ -11,7 +11,7 @@ import pytest
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
-from audit.engines.open import OpenModel
+from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 
 GAP, SHRINKS, RAISES = 8, 5, 6
@@ -93,7 +93,7 @@ def run(tmp_path_factory):
         patch.setenv("HYDRA_FULL_ERROR", "1")
         patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
         patch.setattr("audit.comparison._draw", lambda *_: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda _: "scripted")
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def run_on(engine, run_dir, *words, code=0):
             from audit.__main__ import main

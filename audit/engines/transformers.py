@@ -41,7 +41,7 @@ class TransformersEngine:
         transformers.utils.logging.disable_progress_bar()
         torch.manual_seed(seed)
         self._torch: Any = torch
-        self._device = _device(torch, config.device)
+        self._device = choose_device(config.device)
         where = model.tokenizer or str(files.folder)
         self._tokenizer = ChatTokenizer.load(where, name=model.name, trust_remote_code=model.trust_remote_code)
         try:
@@ -207,7 +207,16 @@ def _with_float32_head(torch: Any, model: Any) -> Any:
     return model
 
 
-def _device(torch: Any, wanted: str) -> str:
+def choose_device(wanted: str) -> str:
+    """Return the device of torch that is asked for, or the fastest kind that this machine has.
+
+    Raises
+    ------
+    ModelError
+        If the machine has none of the kind.
+    """
+    import torch
+
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         return next(name for name, there in available.items() if there)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from audit.collect import (
     Say,
     ask_timed,
-    chosen_engine,
     earlier_manifest,
     load_model,
     missing_shards,
@@ -54,8 +53,8 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         if not missing_shards(plan, earlier, folder):
             say(f"all {len(plan.grid):,} prompts are there already; analysing")
             return earlier
-    engine_name = chosen_engine(plan.config, say=say)
-    model, load_s = load_model(plan.config, folder, engine_name, how=f"answers: {plan.method}", say=say)
+    how = f"answers: {plan.method}"
+    model, load_s = load_model(plan.config, folder, writes=plan.method == "generate", how=how, say=say)
     if earlier is None:
         prompt = plan.grid.prompt(plan.grid[0])
         example = {"system": prompt.system, "user": prompt.user}

@@ -178,9 +178,30 @@ def test_vllm_that_is_not_installed_is_refused_only_where_it_is_asked_for(find_o
     find_only("vllm", None)
     _, auto = tiny_config("x", engine="auto")
     _, wanted = tiny_config("x", engine="vllm")
-    assert choose_engine(auto) == "transformers"
-    with pytest.raises(ModelError, match=r"engine=vllm: vLLM is not installed; pip install 'empathy-audit\[vllm\]'"):
-        choose_engine(wanted)
+    for writes in (False, True):
+        assert choose_engine(auto, writes=writes) == ("transformers", "vLLM is not installed")
+        with pytest.raises(ModelError, match=r"engine=vllm: vLLM is not installed; pip install 'empathy-audit\[vllm\]'"):
+            choose_engine(wanted, writes=writes)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "writes", "name"),
+    [
+        (False, "auto", False, "transformers"),
+        (False, "auto", True, "vllm"),
+        (True, "auto", False, "vllm"),
+        (True, "cpu", False, "transformers"),
+    ],
+)
+def test_where_vllm_is_installed_the_faster_engine_is_taken(
+    gpu, device, writes, name, find_only, tiny_config, monkeypatch
+):
+    find_only("vllm", object())
+    monkeypatch.setattr("audit.engines.open._has_gpu", lambda: gpu)
+    _, auto = tiny_config("x", engine="auto", device=device)
+    assert choose_engine(auto, writes=writes).name == name
+    for named in ("vllm", "transformers"):
+        assert choose_engine(auto.model_copy(update={"name": named}), writes=writes) == (named, "asked for")
 
 
 class Saved:

@@ -1,0 +1,344 @@
+"""How fast ratings are elicited, way by way, on the same model and prompts, in one run: rates and their ratios.
+
+    python benchmarks/throughput.py                                     # the embedded model, in float32, on this machine
+    python benchmarks/throughput.py n=100 ways=packed,whole             # fewer prompts, only these ways
+    python benchmarks/throughput.py model=OWNER/NAME dtype=bfloat16     # another model, for instance on a GPU
+    python benchmarks/throughput.py shape=8b dtype=bfloat16             # random weights of the shape of Llama-3.1-8B
+
+The ways, each in a process of its own:
+
+- ``published``: as the study's script calls vLLM: rendered strings in the file's order, temperature 0, max_tokens 128.
+- ``pipeline``: transformers' text-generation pipeline, one prompt after another, 128 tokens at most.
+- ``whole``: `expected`, each prompt and each continuation read as a whole sequence, in batches.
+- ``vllm``: `expected` by the toolkit's vLLM engine.
+- ``packed``: `expected` by the toolkit's packed pass.
+- ``distinct``: one pass over the distinct tokens of the prompts, in packs, and nothing asked of the tree of numbers.
+- ``limit``: no way, but what bounds them: the time of the matrix products alone, at the rate at which this machine
+  multiplies the model's own shapes, for the distinct tokens of the prompts and of the tree of numbers that ``packed``
+  asked about.
+
+A way that is not installed is left out. `expected` ratings are compared with ``whole``'s.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WAYS = ("published", "pipeline", "whole", "vllm", "packed", "distinct", "limit")
+SLOW = {"pipeline": 20, "whole": 40}
+"""Ways that are asked only so many prompts, spread over all of them: their rate does not depend on the number."""
+SHAPES = {
+    "8b": {
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
+    },
+}  # fmt: skip
+
+
+def settings(arguments):
+    """Return the command line's KEY=VALUE over the defaults."""
+    found = {
+        "model": "embedded:smollm2", "dtype": "float32", "n": "300", "ways": ",".join(WAYS), "shape": "",
+        "pack_tokens": "", "max_pruned_points": "", "engine_options": "{}",
+    }  # fmt: skip
+    for argument in arguments:
+        key, sign, value = argument.partition("=")
+        if not sign or key not in found:
+            raise SystemExit(f"throughput: {argument!r} is none of {', '.join(f'{k}=' for k in found)}")
+        found[key] = value
+    return found
+
+
+def cards(asked, engine):
+    """Return the model's card and the engine's."""
+    from audit.config import EngineConfig, ModelConfig
+
+    model = ModelConfig(
+        name="benchmarked", path=asked["model"], revision=None, tokenizer=None, dtype=asked["dtype"],
+        quantization=None, max_model_len=1024, trust_remote_code=False, elicitation="expected",
+    )  # fmt: skip
+    options = {
+        "name": engine, "tensor_parallel_size": 1, "gpu_memory_utilization": 0.9, "kv_cache_gib": 2,
+        "enforce_eager": None, "block_size": None, "device": "auto", "batch_size": 16,
+        "pack_tokens": int(asked["pack_tokens"]) if asked["pack_tokens"] else None,
+    }  # fmt: skip
+    return model, EngineConfig(**(options | json.loads(asked["engine_options"])))
+
+
+def prompts_of(n):
+    """Return n prompts: religions x religions, the packaged narratives pair by pair, in the packaged wording `origin`."""
+    import yaml
+
+    from audit.composition import conf_folder
+    from stimuli.identities import load_dimensions
+    from stimuli.narratives import load_narratives
+    from stimuli.prompts import PromptGrid, PromptVariant, Scale
+
+    base = yaml.safe_load((conf_folder() / "prompt" / "base.yaml").read_text())
+    own = {**base, **yaml.safe_load((conf_folder() / "prompt" / "origin.yaml").read_text())}
+    texts = {key: str(own[key]).strip() for key in ("persona", "system", "user")}
+    scale = Scale(**own["scale"])
+    variant = PromptVariant(name="origin", narrative=own["narrative"], scale=scale, **texts)
+    dimensions = load_dimensions("geneva", own=None, names=["religion"], unspecified=True, no_persona=False)
+    grid = PromptGrid(dimensions, load_narratives("geneva", situations_per_emotion=max(1, -(-n // 300))), variant)
+    return [grid.prompt(cell) for cell in grid[:n]], scale
+
+
+def write_random(shape, folder):
+    """Write a model of a shape with random weights, and the embedded model's tokenizer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from audit.engines.resolve import EMBEDDED, find_folder
+
+    source = os.environ.get("THROUGHPUT_TOKENIZER") or str(
+        find_folder("embedded:smollm2", asked="x", revision=None, check=lambda _: None, packaged=EMBEDDED).folder
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    config = AutoConfig.for_model(
+        "llama", **SHAPES[shape], vocab_size=len(tokenizer), max_position_embeddings=8192, tie_word_embeddings=False,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def way(name, asked):
+    """Run one way, and return its rate and what it found."""
+    from audit.elicitation.expected import ExpectedElicitation
+
+    n = int(asked["n"])
+    prompts, scale = prompts_of(n)
+    if name in SLOW:
+        prompts = prompts[:: max(1, n // SLOW[name])]
+    points = float(asked["max_pruned_points"] or default_points())
+    if name == "published":
+        return published(asked, prompts)
+    engine = opened(asked, "vllm" if name == "vllm" else "transformers")
+    if name == "limit":
+        return limit(engine, prompts, points, scale)
+    if name == "pipeline":
+        return pipeline(engine, prompts)
+    if name == "distinct":
+        encoded = [engine.tokenizer.encode(engine.tokenizer.render(prompt)) for prompt in prompts]
+
+        def ask(some):
+            for reading in engine.read(some):
+                reading.probabilities([[()]] * len(reading.places), [32])
+
+        ask(encoded[:20])
+        return timed(lambda: ask(encoded), len(prompts)) | {"facts": facts(engine)}
+    if name == "whole":
+        engine._packs = False
+    elicitation = ExpectedElicitation(scale, points)
+    elicitation.elicit(engine, prompts[:20])  # what is done once: the tree of numbers, the trial of packs, warm caches
+    engine.forget()
+    found = []
+    took = timed(lambda: found.extend(elicitation.elicit(engine, prompts)), len(prompts))
+    step = max(1, n // SLOW["whole"])
+    kept = found if name in SLOW else found[::step]
+    return took | {"ratings": [one.intensity for one in kept], "facts": facts(engine)}
+
+
+def default_points():
+    """Return the configuration's own bound."""
+    import yaml
+
+    from audit.composition import conf_folder
+
+    return yaml.safe_load((conf_folder() / "elicitation" / "base.yaml").read_text())["max_pruned_points"]
+
+
+def opened(asked, engine):
+    from audit.engines.open import open_model
+
+    return open_model(*cards(asked, engine), seed=0).engine
+
+
+def facts(engine):
+    return f"{engine.facts.name} {engine.facts.version}, {engine.facts.device}, {engine.facts.dtype}"
+
+
+def timed(work, n):
+    synchronise()
+    start = time.perf_counter()
+    work()
+    synchronise()
+    return {"rate": n / (time.perf_counter() - start), "n": n}
+
+
+def synchronise():
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def published(asked, prompts):
+    """vLLM as the study calls it; the first prompts warm it up."""
+    import vllm
+    from transformers import AutoTokenizer
+
+    from audit.engines.chat import ChatTokenizer
+    from audit.engines.resolve import resolve_model
+
+    folder = str(resolve_model(cards(asked, "vllm")[0]).folder)
+    tokenizer = ChatTokenizer(AutoTokenizer.from_pretrained(folder), name="benchmarked")
+    texts = [tokenizer.render(prompt) for prompt in prompts]
+    llm = vllm.LLM(model=folder, seed=0, dtype=asked["dtype"])
+    sampling = vllm.SamplingParams(temperature=0, seed=0, max_tokens=128)
+    llm.generate(texts[:8], sampling, use_tqdm=False)
+    return timed(lambda: llm.generate(texts, sampling, use_tqdm=False), len(texts)) | {"facts": f"vllm {vllm.__version__}"}
+
+
+def pipeline(engine, prompts):
+    import transformers
+
+    texts = [engine.tokenizer.render(prompt) for prompt in prompts]
+    model = engine._model
+    write = transformers.pipeline("text-generation", model=model, tokenizer=engine.tokenizer.hf, device=model.device)
+
+    def ask(some):
+        for text in some:
+            write(text, max_new_tokens=128, do_sample=False, return_full_text=False)
+
+    ask(texts[:2])
+    return timed(lambda: ask(texts), len(texts)) | {"facts": facts(engine)}
+
+
+def limit(engine, prompts, points, scale):
+    """The matrix products of the distinct tokens at the measured rate: no attention, no activations, no bookkeeping."""
+    from audit.elicitation.expected import ExpectedElicitation
+    from audit.engines.packed import PackedReading
+
+    encoded = [tuple(engine.tokenizer.encode(engine.tokenizer.render(prompt))) for prompt in prompts]
+    n_distinct = len({ids[:end] for ids in encoded for end in range(1, len(ids) + 1)})
+    asked = 0
+    probabilities = PackedReading.probabilities
+
+    def counting(self, tails, token_ids):
+        nonlocal asked
+        asked += sum(map(len, tails))
+        return probabilities(self, tails, token_ids)
+
+    PackedReading.probabilities = counting
+    some = prompts[: max(1, len(prompts) // 4)]  # whole pairs, where the prompts are some hundreds
+    elicitation = ExpectedElicitation(scale, points)
+    elicitation.elicit(engine, some[:12])
+    asked = 0
+    elicitation.elicit(engine, some)
+    n_asked = asked / len(some) * len(prompts)  # the ends of prompts among them, which are no tokens of their own
+    n_tree = n_asked - len(prompts)
+    body, head, rates = matrix_seconds(engine)
+    seconds = (n_distinct + n_tree) * body + n_asked * head
+    n = len(prompts)
+    return {
+        "rate": n / seconds, "n": n, "facts": facts(engine), "distinct_tokens": n_distinct / n, "tokens": sum(map(len, encoded)) / n,
+        "tree_nodes": n_tree / n, "matrix_gflops": rates,
+    }  # fmt: skip
+
+
+def matrix_seconds(engine):
+    """Return the seconds a token of all layers' products, and of the output layer's; and the rate in GFLOP/s."""
+    import torch
+
+    model = engine._model
+    head = model.get_output_embeddings().weight
+    weights = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and p is not head]
+    n_rows = engine._packed._max_nodes
+
+    def products(some):
+        ones = {w.shape[1]: torch.ones(n_rows, w.shape[1], dtype=w.dtype, device=w.device) for w in some}
+
+        def multiply():
+            with torch.inference_mode():
+                for weight in some:
+                    torch.nn.functional.linear(ones[weight.shape[1]], weight)
+
+        multiply()
+        times = []
+        for _ in range(3):
+            synchronise()
+            start = time.perf_counter()
+            multiply()
+            synchronise()
+            times.append(time.perf_counter() - start)
+        return min(times) / n_rows
+
+    body, top = products(weights), products([head])
+    return body, top, 2 * sum(w.numel() for w in weights) / body / 1e9
+
+
+def hardware():
+    """Return what the machine is, for the table's heading."""
+    import torch
+
+    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    cpu = f"{names[0] if names else platform.processor()}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+    gpu = f"; {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{cpu}{gpu}; torch {torch.__version__}"
+
+
+def main():
+    asked = settings(sys.argv[1:])
+    if "THROUGHPUT_WAY" in os.environ:
+        print("RESULT " + json.dumps(way(os.environ["THROUGHPUT_WAY"], asked)), flush=True)
+        return
+    print(hardware(), flush=True)
+    with tempfile.TemporaryDirectory() as made:
+        if asked["shape"]:
+            write_random(asked["shape"], made)
+            asked |= {"model": made, "shape": ""}
+        arguments = [f"{key}={value}" for key, value in asked.items()]
+        found = {}
+        for name in asked["ways"].split(","):
+            if name in ("published", "vllm") and importlib.util.find_spec("vllm") is None:
+                print(f"{name}: vLLM is not installed", flush=True)
+                continue
+            environment = os.environ | {"THROUGHPUT_WAY": name, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR"}
+            done = subprocess.run(
+                [sys.executable, __file__, *arguments], env=environment, capture_output=True, text=True, check=False
+            )
+            line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
+            if line is None:
+                print(f"{name}: failed: {done.stderr.strip().splitlines()[-1:]}", flush=True)
+                continue
+            found[name] = json.loads(line.removeprefix("RESULT "))
+            print(f"{name:10} {found[name]['rate']:9.2f} prompts/s  n={found[name]['n']:<6} {found[name]['facts']}", flush=True)
+    report(found)
+
+
+def report(found):
+    """Print what the rates amount to."""
+    if "limit" in found:
+        bound = found["limit"]
+        print(
+            f"a prompt: {bound['tokens']:.1f} tokens, {bound['distinct_tokens']:.1f} of them distinct; {bound['tree_nodes']:.1f} "
+            f"nodes of the tree of numbers; matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
+        )
+        for name in ("packed", "vllm", "whole"):
+            if name in found:
+                print(f"{name} goes at {found[name]['rate'] / bound['rate']:.0%} of the limit")
+    if {"packed", "vllm"} <= set(found):
+        print(f"packed is {found['packed']['rate'] / found['vllm']['rate']:.2f} times vllm")
+    if {"packed", "distinct"} <= set(found):
+        print(f"packed costs {found['distinct']['rate'] / found['packed']['rate']:.2f} times one pass of the distinct tokens")
+    for name in ("packed", "vllm"):
+        if {name, "whole"} <= set(found):
+            pairs = zip(found[name]["ratings"], found["whole"]["ratings"], strict=True)
+            print(f"{name}: ratings differ from whole sequences' by at most {max(abs(a - b) for a, b in pairs):.1e} points")
+
+
+if __name__ == "__main__":
+    main()
