@@ -248,7 +248,7 @@ def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
 def test_a_path_with_a_card_replaces_only_the_path(audit, composed):
     assert audit("run", "model.path=here/llama", "model=llama3") == 0
     [config] = composed
-    assert (config.model.name, config.model.path, config.model.dtype) == ("llama3", "here/llama", "bfloat16")
+    assert (config.model.name, config.model.path, config.model.dtype) == ("llama3", "here/llama", "auto")
 
 
 def test_the_default_is_the_embedded_model_with_a_sample(audit, composed):
