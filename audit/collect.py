@@ -106,9 +106,7 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     return ask_timed(manifest, folder, load_s, _ask_shards(plan, values_of(given), model, folder, manifest))
 
 
-def load_model(
-    config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say
-) -> tuple[OpenModel, float]:
+def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say) -> tuple[OpenModel, float]:
     """Load the model of a run, and return it with the seconds that it took.
 
     Parameters

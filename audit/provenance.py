@@ -103,7 +103,9 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
             "variant": grid.variant.name,
             "sha256": fingerprint({"wording": wording, "items": items, "narrative": shown}),
         },
-        "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points, "reads": READS} if expected else None,
+        "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points, "reads": READS}
+        if expected
+        else None,
         "task": {"kind": "inventory", "inventory": grid.inventory.name, **_how_filled_in(plan)},
         "narratives": None if grid.narratives is None else grid.narratives.sha256,
         "identities": fingerprint({d.name: [asdict(identity) for identity in d.perceivers] for d in grid.dimensions}),

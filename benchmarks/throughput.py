@@ -1,6 +1,6 @@
 """How fast ratings are elicited, way by way, on the same model and prompts, in one run: rates and their ratios.
 
-    python benchmarks/throughput.py                                     # the embedded model, in float32, on this machine
+    python benchmarks/throughput.py                                     # the embedded model, in float32
     python benchmarks/throughput.py n=100 ways=packed,whole             # fewer prompts, only these ways
     python benchmarks/throughput.py model=OWNER/NAME dtype=bfloat16     # another model, for instance on a GPU
     python benchmarks/throughput.py shape=8b dtype=bfloat16             # random weights of the shape of Llama-3.1-8B
@@ -38,7 +38,8 @@ SLOW = {"pipeline": 20, "whole": 40}
 SHAPES = {
     "8b": {
         "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
+        "num_attention_heads": 32, "num_key_value_heads": 8,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
     },
 }  # fmt: skip
 
@@ -74,7 +75,7 @@ def cards(asked, engine):
 
 
 def prompts_of(n):
-    """Return n prompts: religions x religions, the packaged narratives pair by pair, in the packaged wording `origin`."""
+    """Return n prompts in the packaged wording `origin`: pairs of religions, the packaged narratives in each."""
     import yaml
 
     from audit.composition import conf_folder
@@ -199,7 +200,9 @@ def published(asked, prompts):
     llm = vllm.LLM(model=folder, seed=0, dtype=asked["dtype"])
     sampling = vllm.SamplingParams(temperature=0, seed=0, max_tokens=128)
     llm.generate(texts[:8], sampling, use_tqdm=False)
-    return timed(lambda: llm.generate(texts, sampling, use_tqdm=False), len(texts)) | {"facts": f"vllm {vllm.__version__}"}
+    return timed(lambda: llm.generate(texts, sampling, use_tqdm=False), len(texts)) | {
+        "facts": f"vllm {vllm.__version__}"
+    }
 
 
 def pipeline(engine, prompts):
@@ -244,7 +247,8 @@ def limit(engine, prompts, points, scale):
     seconds = (n_distinct + n_tree) * body + n_asked * head
     n = len(prompts)
     return {
-        "rate": n / seconds, "n": n, "facts": facts(engine), "distinct_tokens": n_distinct / n, "tokens": sum(map(len, encoded)) / n,
+        "rate": n / seconds, "n": n, "facts": facts(engine),
+        "distinct_tokens": n_distinct / n, "tokens": sum(map(len, encoded)) / n,
         "tree_nodes": n_tree / n, "matrix_gflops": rates,
     }  # fmt: skip
 
@@ -284,8 +288,9 @@ def hardware():
     """Return what the machine is, for the table's heading."""
     import torch
 
-    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    cpu = f"{names[0] if names else platform.processor()}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    name = next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.processor())
+    cpu = f"{name}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
     gpu = f"; {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     return f"{cpu}{gpu}; torch {torch.__version__}"
 
@@ -306,7 +311,11 @@ def main():
             if name in ("published", "vllm") and importlib.util.find_spec("vllm") is None:
                 print(f"{name}: vLLM is not installed", flush=True)
                 continue
-            environment = os.environ | {"THROUGHPUT_WAY": name, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR"}
+            environment = os.environ | {
+                "THROUGHPUT_WAY": name,
+                "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+                "VLLM_LOGGING_LEVEL": "ERROR",
+            }
             done = subprocess.run(
                 [sys.executable, __file__, *arguments], env=environment, capture_output=True, text=True, check=False
             )
@@ -315,7 +324,10 @@ def main():
                 print(f"{name}: failed: {done.stderr.strip().splitlines()[-1:]}", flush=True)
                 continue
             found[name] = json.loads(line.removeprefix("RESULT "))
-            print(f"{name:10} {found[name]['rate']:9.2f} prompts/s  n={found[name]['n']:<6} {found[name]['facts']}", flush=True)
+            print(
+                f"{name:10} {found[name]['rate']:9.2f} prompts/s  n={found[name]['n']:<6} {found[name]['facts']}",
+                flush=True,
+            )
     report(found)
 
 
@@ -324,8 +336,8 @@ def report(found):
     if "limit" in found:
         bound = found["limit"]
         print(
-            f"a prompt: {bound['tokens']:.1f} tokens, {bound['distinct_tokens']:.1f} of them distinct; {bound['tree_nodes']:.1f} "
-            f"nodes of the tree of numbers; matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
+            f"a prompt: {bound['tokens']:.1f} tokens, {bound['distinct_tokens']:.1f} of them distinct; "
+            f"{bound['tree_nodes']:.1f} nodes of the tree of numbers; matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
         )
         for name in ("packed", "vllm", "whole"):
             if name in found:
@@ -333,11 +345,15 @@ def report(found):
     if {"packed", "vllm"} <= set(found):
         print(f"packed is {found['packed']['rate'] / found['vllm']['rate']:.2f} times vllm")
     if {"packed", "distinct"} <= set(found):
-        print(f"packed costs {found['distinct']['rate'] / found['packed']['rate']:.2f} times one pass of the distinct tokens")
+        print(
+            f"packed costs {found['distinct']['rate'] / found['packed']['rate']:.2f} times one pass of the distinct "
+            "tokens"
+        )
     for name in ("packed", "vllm"):
         if {name, "whole"} <= set(found):
             pairs = zip(found[name]["ratings"], found["whole"]["ratings"], strict=True)
-            print(f"{name}: ratings differ from whole sequences' by at most {max(abs(a - b) for a, b in pairs):.1e} points")
+            largest = max(abs(a - b) for a, b in pairs)
+            print(f"{name}: ratings differ from whole sequences' by at most {largest:.1e} points")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The number format that a model is computed in: never one that the machine emulates, unless it is asked for by name."""
+"""The number format that a model is computed in: none that the machine emulates, unless it is asked for by name."""
 
 from __future__ import annotations
 

@@ -168,9 +168,7 @@ class _VllmReading:
         self._engine = engine
         self._prompts = [prompts[place] for place in places]
 
-    def probabilities(
-        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
+    def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """See :class:`audit.engines.base.Reading`."""
         asked = [[*prompt, *tail] for prompt, own in zip(self._prompts, tails, strict=True) for tail in own]
         table = self._engine.probabilities(asked, token_ids)

@@ -180,7 +180,9 @@ def test_vllm_that_is_not_installed_is_refused_only_where_it_is_asked_for(find_o
     _, wanted = tiny_config("x", engine="vllm")
     for writes in (False, True):
         assert choose_engine(auto, writes=writes) == ("transformers", "vLLM is not installed")
-        with pytest.raises(ModelError, match=r"engine=vllm: vLLM is not installed; pip install 'empathy-audit\[vllm\]'"):
+        with pytest.raises(
+            ModelError, match=r"engine=vllm: vLLM is not installed; pip install 'empathy-audit\[vllm\]'"
+        ):
             choose_engine(wanted, writes=writes)
 
 
