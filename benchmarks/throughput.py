@@ -337,7 +337,8 @@ def report(found):
         bound = found["limit"]
         print(
             f"a prompt: {bound['tokens']:.1f} tokens, {bound['distinct_tokens']:.1f} of them distinct; "
-            f"{bound['tree_nodes']:.1f} nodes of the tree of numbers; matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
+            f"{bound['tree_nodes']:.1f} nodes of the tree of numbers; "
+            f"matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
         )
         for name in ("packed", "vllm", "whole"):
             if name in found:

@@ -26,7 +26,7 @@ asked = json.load(sys.stdin)
 opened = open_model(ModelConfig(**asked["model"]), EngineConfig(**asked["engine"]), seed=0)
 prompts = [Prompt(**prompt) for prompt in asked["prompts"]]
 answers = {{"facts": asdict(opened.engine.facts)}}
-expected, generate = ExpectedElicitation(Scale(0, 100), 0.0), GenerateElicitation(Scale(0, 100), 16, "scale")
+expected, generate = ExpectedElicitation(Scale(0, 10), 0.0), GenerateElicitation(Scale(0, 10), 16, "scale")
 for name, elicitation, part in (
     ("expected", expected, prompts),
     ("first", expected, prompts[:3]),
@@ -69,7 +69,7 @@ def prompts():
         system="{persona}\nJudge on a scale from {low} to {high}. Write one whole number and nothing more.",
         user='{Experiencer} says: "{narrative}"\nHow much {emotion_noun} did {experiencer} feel? Number:',
         narrative="neutral",
-        scale=Scale(0, 100),
+        scale=Scale(0, 10),  # every node of the tree of numbers is asked, of which 0 to 100 has ten times as many
     )
     grid = PromptGrid(dimensions, narratives, variant)
     places = np.linspace(0, len(grid) - 1, 12).astype(int).tolist()
@@ -145,11 +145,11 @@ def test_each_engine_says_who_it_is(answers):
 
 
 def test_expected_intensities_agree(answers):
-    # In points of 100, from sums of float32 in another order: measured 4e-4.
+    # In points of 10, from sums of float32 in another order.
     ours, theirs = (column(answers, engine, "intensity") for engine in ("vllm", "transformers"))
     assert set(column(answers, "vllm", "status")) == {"rated"}
-    assert len({round(intensity, 2) for intensity in ours}) > 6
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
+    assert len({round(intensity, 3) for intensity in ours}) > 6
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
 def test_number_mass_mode_and_spread_agree(answers):
