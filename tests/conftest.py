@@ -214,6 +214,28 @@ def audit(tmp_path, monkeypatch):
             opening._kept[1].engine.close()
 
 
+@pytest.fixture(scope="session")
+def audit_in():
+    """Return a function that runs a command in a folder as `audit` does, for what several tests share."""
+
+    def run(folder, *arguments):
+        from audit.__main__ import main
+        from audit.engines import open as opening
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(sys, "argv", list(sys.argv))
+            patch.setenv("HYDRA_FULL_ERROR", "1")
+            patch.setattr(opening, "_kept", None)
+            code = main([str(argument) for argument in arguments])
+            if opening._kept is not None:
+                with contextlib.suppress(Exception):
+                    opening._kept[1].engine.close()
+        return code
+
+    return run
+
+
 @pytest.fixture
 def tiny_config():
     """Return a function that gives the validated cards of a model folder for the transformers engine on the CPU."""

@@ -23,7 +23,7 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
 
 
 def what_to_run(given: str) -> str:
-    """Read what ``--simulations`` is given; raise an error of argparse for what is neither ``all``, ``none`` nor a number."""
+    """Read what ``--simulations`` is given; what is neither ``all``, ``none`` nor a number is an error of argparse."""
     if given not in ("all", "none") and not given.isdecimal():
         raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws a quarter of them")
     return given
