@@ -9,6 +9,7 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
+from runs import svg_alone
 
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.open import OpenModel
@@ -211,7 +212,8 @@ def scripted(audit, monkeypatch, tmp_path):
         assert audit("run", "task=inventory", *SMALL, "model.path=scripted", "run_dir=run", *words) == code
         return tmp_path / "run"
 
-    return run_on
+    with svg_alone():
+        yield run_on
 
 
 def test_a_planted_difference_is_found_in_its_subscale_alone_and_reverse_items_are_turned(scripted, tmp_path):
