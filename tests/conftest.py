@@ -26,7 +26,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more threads only wait for each other
 
 # They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
-LONGEST = ("test_agreement.py", "test_interruption.py")
+LONGEST = [
+    "test_agreement.py", "test_page_browser.py", "test_pipeline.py", "test_interruption.py", "test_reply_comparison.py",
+    "test_judged_runs.py", "test_strategy_runs.py", "test_explore_browser.py", "test_inventory_runs.py",
+]  # fmt: skip
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -64,7 +67,8 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     kept = [item for item in items if item.nodeid not in left_out]
-    items[:] = sorted(kept, key=lambda item: item.path.name not in LONGEST)
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items[:] = sorted(kept, key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
 def write_tokenizer(folder, *, template, whole_numbers):
