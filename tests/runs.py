@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
+import audit.figures.style
 from audit.__main__ import _statistics
 from audit.pipeline import report_outside
+
+
+@contextmanager
+def svg_alone() -> Iterator[None]:
+    """Draw figures as SVG alone, which is all that a page has; PNG and PDF take most of the time."""
+    draw = audit.figures.style.figure_bytes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
+        )
+        yield
 
 
 def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **statistics: Any) -> Path:

@@ -7,10 +7,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from runs import svg_alone
 
 from audit.store import RunFolder
 
 SAID = {"joy": "I got the job!", "anger": "He took my bike again.", "sadness": "She has moved away."}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with svg_alone():
+        yield
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,22 @@ def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
+@pytest.fixture(scope="module")
+def random_once(audit_in, tiny_model, tmp_path_factory):
+    """Folder of a finished run with examples; not to be written to."""
+    folder = tmp_path_factory.mktemp("random")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+        assert audit_in(folder, "run", *overrides(tiny_model, "run", *RANDOM)) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def finished(random_once, tmp_path):
+    """Folder of a finished run with examples, ``run`` in the folder that the test runs in."""
+    return shutil.copytree(random_once, tmp_path / "run")
+
+
 def test_the_readme_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
     [example] = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "mine" / "strategy").mkdir(parents=True)
@@ -36,8 +53,7 @@ def test_the_readme_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
     assert "What did they need most? Answer in one sentence." in page
 
 
-def test_examples_are_kept_with_the_run_and_shown_in_its_report(tiny_model, tmp_path):
-    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+def test_examples_are_kept_with_the_run_and_shown_in_its_report(tmp_path, finished):
     with RunFolder(tmp_path / "run") as folder:
         [given] = folder.read_given()  # one example of one narrative
         ratings = folder.read_ratings(n_prompts=N_PROMPTS)
@@ -51,10 +67,9 @@ def test_examples_are_kept_with_the_run_and_shown_in_its_report(tiny_model, tmp_
         assert given[part].replace("'", "\\u0027") in page or given[part] in page
 
 
-def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, random_once, tmp_path, monkeypatch):
     from audit.engines.transformers import TransformersEngine
 
-    assert main(["run", *overrides(tiny_model, "whole", *RANDOM)]) == 0
     answer, calls = TransformersEngine.read, []
 
     def counting(self, *arguments):
@@ -68,12 +83,11 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, tm
     # As if a newer version would choose others: what was shown to the first prompts is shown to the last.
     monkeypatch.setattr("audit.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
-    assert files_of(tmp_path / "run", "ratings") == files_of(tmp_path / "whole", "ratings")
-    assert (tmp_path / "run" / "given.parquet").read_bytes() == (tmp_path / "whole" / "given.parquet").read_bytes()
+    assert files_of(tmp_path / "run", "ratings") == files_of(random_once, "ratings")
+    assert (tmp_path / "run" / "given.parquet").read_bytes() == (random_once / "given.parquet").read_bytes()
 
 
-def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model, tmp_path, capsys):
-    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model, tmp_path, capsys, finished):
     kept = (tmp_path / "run" / "given.parquet").read_bytes()
     (tmp_path / "run" / "given.parquet").unlink()
     assert main(["report", "run"]) == 0
@@ -90,8 +104,7 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     assert "given.parquet is gone, and what would be brought now is not what" in capsys.readouterr().err
 
 
-def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys):
-    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
+def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys, finished):
     with RunFolder(tmp_path / "run") as folder:
         rows = folder.read_given()
         folder.write_given([row | {"answer": "Another answer."} for row in rows])
@@ -101,11 +114,10 @@ def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, caps
 
 
 @pytest.mark.parametrize("part", ["pool", "seed"])
-def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys):
+def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys, finished):
     pool = tmp_path / "pool.csv"
     pool.write_text("example_id,text,answer\na,A long day at sea.,How good!\n", encoding="utf-8")
     other = {"pool": f"strategy.examples.pool={pool}", "seed": "seed=1"}[part]
-    assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
     assert main(["run", *overrides(tiny_model, "run", *RANDOM, other)]) == 2
     assert f"run_dir=run holds another run: {'strategy.examples.pool' if part == 'pool' else 'seed'}" in (
         capsys.readouterr().err
@@ -113,14 +125,15 @@ def test_another_pool_is_another_run(part, tiny_model, tmp_path, capsys):
 
 
 def test_examples_that_do_not_fit_are_left_out_and_counted(tiny_model, tmp_path):
-    whole = ["strategy=few-shot-5-random", "model.max_model_len=2048"]
+    n = 16  # without the baseline, since long prompts take their time
+    whole = ["strategy=few-shot-5-random", "model.max_model_len=2048", "stimuli.unspecified=false"]
     assert main(["run", *overrides(tiny_model, "whole", *whole)]) == 0
     with RunFolder(tmp_path / "whole") as folder:
-        longest = int(folder.read_ratings(n_prompts=N_PROMPTS)["n_prompt_tokens"].max())
-    tight = ["strategy=few-shot-5-random", f"model.max_model_len={longest - 10}"]
+        longest = int(folder.read_ratings(n_prompts=n)["n_prompt_tokens"].max())
+    tight = ["strategy=few-shot-5-random", f"model.max_model_len={longest - 10}", "stimuli.unspecified=false"]
     assert main(["run", *overrides(tiny_model, "tight", *tight)]) == 0
     with RunFolder(tmp_path / "tight") as folder:
-        ratings = folder.read_ratings(n_prompts=N_PROMPTS)
+        ratings = folder.read_ratings(n_prompts=n)
     assert (ratings["status"] == "rated").all()
     assert set(ratings["n_dropped"]) <= {0, 1}
     assert ratings["n_dropped"].sum() > 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
+from runs import svg_alone
 
 from audit.store import RunFolder
 from stimuli.narratives import load_narratives
@@ -25,10 +27,24 @@ def overrides(model, *more):
 GENEVA = ("stimuli.emotions=[sad]", f"stimuli.situations_per_emotion={N_NARRATIVES}")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with svg_alone():
+        yield
+
+
+@pytest.fixture(scope="module")
+def judged(quick, audit_in, tiny_model, tmp_path_factory):
+    """Folder of a finished run; not to be written to."""
+    folder = tmp_path_factory.mktemp("judged")
+    assert audit_in(folder, "run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0
+    return folder / "run"
+
+
 @pytest.fixture
-def run(audit, tiny_model, tmp_path):
-    assert audit("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0
-    return tmp_path / "run"
+def run(judged, audit, tmp_path):
+    """Folder of a finished run, ``run`` in the folder that the test runs in."""
+    return shutil.copytree(judged, tmp_path / "run")
 
 
 def table(run, name):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pandas as pd
 import pytest
+from runs import svg_alone
 
 from audit.store import RunFolder
 
@@ -20,11 +22,25 @@ def overrides(model, *more):
     ]  # fmt: skip
 
 
-@pytest.fixture
-def finished(audit, tiny_model, tmp_path):
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with svg_alone():
+        yield
+
+
+@pytest.fixture(scope="module")
+def judged(quick, audit_in, tiny_model, tmp_path_factory):
+    """Folder of a finished run; not to be written to."""
+    folder = tmp_path_factory.mktemp("judged")
     judge = (f"measures.judge.model={tiny_model}", "measures.judge.own_gap=2", "measures.judge.max_model_len=2048")
-    assert audit("run", *overrides(tiny_model, *judge)) == 0
-    return tmp_path / "run"
+    assert audit_in(folder, "run", *overrides(tiny_model, *judge)) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def finished(judged, audit, tmp_path):
+    """Folder of a finished run, ``run`` in the folder that the test runs in."""
+    return shutil.copytree(judged, tmp_path / "run")
 
 
 def tables_of(run):

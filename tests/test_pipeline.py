@@ -95,6 +95,7 @@ def drawn():
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
         monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
 
 
 @pytest.fixture

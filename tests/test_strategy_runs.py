@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -43,10 +44,20 @@ def in_an_empty_folder_without_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
 
 
+@pytest.fixture(scope="module")
+def led_once(audit_in, tiny_model, tmp_path_factory):
+    """Folder of a finished run; not to be written to."""
+    folder = tmp_path_factory.mktemp("led")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+        assert audit_in(folder, "run", *overrides(tiny_model, "led", *COE)) == 0
+    return folder / "led"
+
+
 @pytest.fixture
-def led(tiny_model, tmp_path):
-    assert main(["run", *overrides(tiny_model, "led", *COE)]) == 0
-    return tmp_path / "led"
+def led(led_once, tmp_path):
+    """Folder of a finished run, ``led`` in the folder that the test runs in."""
+    return shutil.copytree(led_once, tmp_path / "led")
 
 
 def test_every_call_of_every_prompt_is_kept_and_shown(led):

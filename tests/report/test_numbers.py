@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import outside_run
+from runs import outside_run, svg_alone
 
 from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
 from audit.wording import count, p_value, points, rate
@@ -67,7 +67,9 @@ def run(tmp_path_factory) -> Path:
     ratings.loc[refused, "rating"] = math.nan
     ratings.loc[refused, "status"] = "refused"
     groups = pd.DataFrame([(term, term.split()[1]) for term in terms] + [("a person", "unspecified")])
-    return outside_run(tmp_path_factory.mktemp("run"), ratings, groups.set_axis(["term", "group"], axis=1), margin=5)
+    groups = groups.set_axis(["term", "group"], axis=1)
+    with svg_alone():
+        return outside_run(tmp_path_factory.mktemp("run"), ratings, groups, margin=5)
 
 
 def files_of(run: Path) -> dict[str, list[list[str]]]:

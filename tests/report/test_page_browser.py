@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
-from runs import outside_run
+from runs import outside_run, svg_alone
 
-import audit.figures.style
 from audit.__main__ import _statistics
 from audit.comparison import compare_folders
 from audit.pipeline import report_run
@@ -56,12 +55,7 @@ def pages(tmp_path_factory):
     example = tmp_path_factory.mktemp("example") / "run"
     shutil.copytree(EXAMPLE, example)
     hostile, other, long = (tmp_path_factory.mktemp(name) for name in ("hostile", "other", "long"))
-    draw = audit.figures.style.figure_bytes
-    with pytest.MonkeyPatch.context() as patch:
-        # The page has the SVG alone; PNG and PDF take most of the time.
-        patch.setattr(
-            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
-        )
+    with svg_alone():
         made = {"example": report_run(example, defaults=_statistics()).report}
         outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
         manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))

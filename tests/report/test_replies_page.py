@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from runs import svg_alone
 from test_numbers import Numbers, files_of, read, value_in
 
-import audit.figures.style
 from audit.__main__ import _statistics
 from audit.figures.measures import draw_measures
 from audit.figures.style import figure_bytes
@@ -101,13 +101,8 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
 
 @pytest.fixture(scope="module")
 def quick():
-    """Draw SVG alone, which is all that the page has; PNG and PDF take most of the time."""
-    draw = audit.figures.style.figure_bytes
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
-        )
-        yield patch
+    with svg_alone():
+        yield
 
 
 @pytest.fixture(scope="module")

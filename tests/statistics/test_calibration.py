@@ -207,6 +207,7 @@ def refusing():
 LEVEL = 0.05 + 4 * (0.05 * 0.95 / 120) ** 0.5
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("estimator", ["contrast", "mixed", "mixed_crossed", "equal_narratives", "headline"])
 def test_with_gaps_that_differ_between_narratives_every_interval_holds_its_level(estimator):
     row = row_of(sloped(), estimator)
@@ -220,6 +221,7 @@ def test_with_gaps_that_differ_between_narratives_every_interval_holds_its_level
     assert row["monte_carlo_se"] == pytest.approx(0.0199, abs=1e-4)  # √(.05 · .95/120)
 
 
+@pytest.mark.simulation
 def test_with_gaps_that_differ_between_narratives_the_published_null_errs_often():
     """Its spread is that of cells alone, σ/√s = 2.67 of √23.1 = 4.81 points: it rejects beyond 1.96 · .555, 28%."""
     row = row_of(sloped(), "published")
@@ -228,6 +230,7 @@ def test_with_gaps_that_differ_between_narratives_the_published_null_errs_often(
     assert row[["bias", "coverage", "mean_se", "power"]].isna().all()
 
 
+@pytest.mark.simulation
 def test_effects_of_pairs_mislead_the_narratives_interval_about_others_and_not_the_wider_one():
     contrast, wider = row_of(paired(), "contrast"), row_of(paired(), "headline")
     assert contrast["false_positives"] <= LEVEL  # about the identities that were drawn it is right
@@ -239,6 +242,7 @@ def test_effects_of_pairs_mislead_the_narratives_interval_about_others_and_not_t
     assert wider["sd_estimate"] == pytest.approx((20 / 60 + 1) ** 0.5, rel=4 / 240**0.5)
 
 
+@pytest.mark.simulation
 def test_power_is_counted_where_there_is_a_gap_and_false_positives_do_not_depend_on_it():
     powers = paired().set_index(["delta", "estimator"])["power"]
     assert powers[0.0].isna().all()
@@ -250,6 +254,7 @@ def test_power_is_counted_where_there_is_a_gap_and_false_positives_do_not_depend
     assert np.isnan(row_of(paired(), "published", delta=3.0)["false_positives"])
 
 
+@pytest.mark.simulation
 def test_selective_refusals_bias_what_is_left_after_listwise_deletion_and_hardly_the_mixed_model():
     contrast, mixed = row_of(refusing(), "contrast"), row_of(refusing(), "mixed")
     equal = row_of(refusing(), "equal_narratives")

@@ -144,7 +144,7 @@ def test_where_conversations_differ_in_their_gaps_one_in_twenty_is_found_where_t
     assert 0.02 < flipped < 0.085
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 def test_so_it_is_by_the_mixed_model():
     naive, found, _ = rejected([1, 2, 3, 5, 9] * 4, n=300, missing=0.1)
     assert naive > 0.25

@@ -83,7 +83,7 @@ def test_a_planted_correlation_lies_within_its_interval(rho):
     assert (held >= 33).all()
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("n", [10, 30, 100])
 def test_the_interval_covers_as_often_as_the_docstring_says(n, rho):

@@ -255,6 +255,7 @@ def test_of_items_shown_alone_a_difference_is_scipy_s_paired_t_test_over_their_m
     assert math.isnan(row["se_orders"])
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("care", [3, 7])
 def test_a_planted_difference_of_items_shown_alone_lies_within_95_of_100_intervals(care):
     inventory, two = inventory_of(care=care, reverse=()), {"a Hindu": "Hindu", "a Jain": "Jain"}

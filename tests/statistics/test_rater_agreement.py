@@ -226,7 +226,7 @@ def test_confidence_is_a_share(confidence):
         percentile_interval([np.arange(3.0)], n_units=3, min_units=2, confidence=confidence)
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("units", "least", "most"), [(20, 0.86, 0.93), (30, 0.88, 0.95), (100, 0.91, 0.97)])
 def test_the_interval_covers_as_often_as_the_docstring_says(units, least, most):
     truth = 0.5
@@ -234,7 +234,7 @@ def test_the_interval_covers_as_often_as_the_docstring_says(units, least, most):
     assert least <= np.mean([each.ci_low <= truth <= each.ci_high for each in found]) <= most
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("clusters", "least", "most"), [(20, 0.84, 0.92), (30, 0.86, 0.94), (100, 0.89, 0.96)])
 def test_the_interval_of_clusters_covers_so_too_and_that_of_their_units_less_often(clusters, least, most):
     truth, held, held_apart = 0.5, [], []

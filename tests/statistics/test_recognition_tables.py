@@ -266,7 +266,7 @@ def test_a_level_of_few_conversations_has_no_interval_though_others_have():
     assert np.isfinite(row_of(found, "speaker", "Greek")[["macro_f1_low", "macro_f1_high"]].astype(float)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("n_conversations", [20, 50, 100])
 def test_the_interval_covers_as_often_as_the_docstring_says(n_conversations):
     true = row_of(tables_of(simulated(10_000, 0, n_pairs=2))["recognition"])

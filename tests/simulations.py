@@ -1,0 +1,29 @@
+"""Which statistical simulations a run of pytest takes: all, none, or a share of them that a number draws."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections.abc import Collection
+
+SHARE = 0.25
+
+
+def chosen(names: Collection[str], asked: str) -> set[str]:
+    """Return those of the names that are asked for by ``all``, ``none`` or the seed of a draw.
+
+    The order of the names is of no account: all workers of pytest-xdist must take the same.
+    """
+    if asked == "all":
+        return set(names)
+    if asked == "none":
+        return set()
+    return set(random.Random(int(asked)).sample(sorted(names), math.ceil(SHARE * len(names))))
+
+
+def what_to_run(given: str) -> str:
+    """Read what ``--simulations`` is given; what is neither ``all``, ``none`` nor a number is an error of argparse."""
+    if given not in ("all", "none") and not given.isdecimal():
+        raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws a quarter of them")
+    return given

@@ -1,0 +1,37 @@
+"""Which simulations are run: by name, by a number, and alike on every worker."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from simulations import chosen, what_to_run
+
+NAMES = [f"tests/test_a.py::test_{k}" for k in range(40)]
+
+
+def test_all_are_run_or_none():
+    assert chosen(NAMES, "all") == set(NAMES)
+    assert chosen(NAMES, "none") == set()
+
+
+@pytest.mark.parametrize(("n", "drawn"), [(0, 0), (1, 1), (4, 1), (5, 2), (40, 10)])
+def test_a_number_draws_a_quarter_and_at_least_one(n, drawn):
+    assert len(chosen(NAMES[:n], "7")) == drawn
+    assert chosen(NAMES[:n], "7") <= set(NAMES)
+
+
+def test_a_number_draws_the_same_whatever_the_order_and_another_number_draws_others():
+    assert chosen(NAMES[::-1], "7") == chosen(NAMES, "7")
+    assert chosen(NAMES, "8") != chosen(NAMES, "7")
+
+
+def test_every_one_gets_its_turn():
+    # One of 40 is left out by 60 numbers with a probability of .75^60 = 3e-8.
+    assert set.union(*(chosen(NAMES, str(seed)) for seed in range(60))) == set(NAMES)
+
+
+@pytest.mark.parametrize("given", ["some", "", "-1", "0.5"])
+def test_what_is_neither_a_word_nor_a_number_is_refused(given):
+    with pytest.raises(argparse.ArgumentTypeError, match="give all, none, or a number"):
+        what_to_run(given)
