@@ -181,7 +181,7 @@ def _elicitation(config: AuditConfig, scale: Scale) -> Elicitation:
     from audit.elicitation.generate import GenerateElicitation
 
     if config.elicitation_method == "expected":
-        return ExpectedElicitation(scale, config.elicitation.max_pruned_points)
+        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
     return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,11 @@ class ExpectedElicitation:
     scale: Scale
     max_pruned_points: float
     _tree: NumberTree | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, scale: Scale, hundredths: float) -> Self:
+        """Return the elicitation on a scale that bounds what is not asked in hundredths of the scale."""
+        return cls(scale, hundredths * (scale.high - scale.low) / 100)
 
     @property
     def room(self) -> int:

@@ -85,7 +85,7 @@ def _elicited(plan: InventoryPlan) -> _Ask:
     scale = plan.grid.inventory.scale
     elicitation: Elicitation
     if plan.max_tokens is None:
-        elicitation = ExpectedElicitation(scale, plan.config.elicitation.max_pruned_points)
+        elicitation = ExpectedElicitation.of(scale, plan.config.elicitation.max_pruned_points)
     else:
         elicitation = GenerateElicitation(scale, plan.max_tokens, "scale")
 
