@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from audit.conversations import prompt_records
 from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
+from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.schema import Status
 from audit.store import RunFolder
@@ -202,20 +202,18 @@ def _elicitation(config: AuditConfig, scale: Scale) -> Elicitation:
 
 def shards_to_ask(
     plan: Plan | InventoryPlan, folder: RunFolder, manifest: Mapping[str, Any]
-) -> Iterator[tuple[int, range, Say]]:
-    """Yield the shards that are missing, and show how far the run is: number, places of the grid, and a bar's note."""
-    from tqdm import tqdm
-
+) -> Iterator[tuple[int, range, Progress]]:
+    """Yield the shards that are missing: number, places of the grid, and what is told of the prompts that are done."""
     n_prompts, size = len(plan.grid), manifest["shard_size"]
     missing = {
         number: range(number * size, min((number + 1) * size, n_prompts))
         for number in missing_shards(plan, manifest, folder)
     }
     n_missing = sum(map(len, missing.values()))
-    with tqdm(total=n_prompts, initial=n_prompts - n_missing, unit="prompt", file=sys.stderr, smoothing=0.1) as bar:
+    with Progress(n_prompts, there=n_prompts - n_missing, n_calls=1 + len(plan.strategy.stages)) as progress:
         for number, places in missing.items():
-            yield number, places, bar.set_postfix_str
-            bar.update(len(places))
+            with progress.part(len(places)):
+                yield number, places, progress
 
 
 def _ask_shards(
@@ -229,16 +227,16 @@ def _ask_shards(
     grid = plan.grid
     scale = grid.variant.scale
     elicitation = None if scale is None else _elicitation(plan.config, scale)
-    for number, places, show in shards_to_ask(plan, folder, manifest):
+    for number, places, progress in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
         begun = folder.has_stages(number)
         asked = [strategy_values(grid, cell, given) for cell in cells]
-        earlier = _lead(plan, cells, asked, model, folder, number, show)
+        earlier = _lead(plan, cells, asked, model, folder, number, progress)
         model.engine.forget()
         if elicitation is None:
-            answers = _replies(plan, cells, asked, earlier, model)
+            answers = _replies(plan, cells, asked, earlier, model, progress)
         else:
-            answers = _ratings(plan, elicitation, asked, earlier, model)
+            answers = _ratings(plan, elicitation, asked, earlier, model, progress)
         rows = [_row(cell, answer, grid.variant.name) for cell, answer in zip(cells, answers, strict=True)]
         folder.write_shard(number, rows, plan.kind)
         yield 0 if begun else len(places)
@@ -250,6 +248,7 @@ def _ratings(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     """Ask for one shard's ratings; a prompt that can not be asked has failed."""
     from audit.elicitation.base import Elicited
@@ -257,7 +256,7 @@ def _ratings(
 
     prompts = final_prompts(plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room)
     whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
-    answers = iter(elicitation.elicit(model.engine, whole) if whole else [])
+    answers = iter(elicitation.elicit(model.engine, whole, done=progress.done) if whole else [])
     outcomes = []
     for prompt in prompts:
         outcome = Elicited(Status.FAILED) if prompt is None else next(answers)
@@ -271,6 +270,7 @@ def _replies(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     """Ask for one shard's replies, and say what became of each."""
     from audit.strategies.run import write_replies
@@ -288,6 +288,7 @@ def _replies(
         earlier=earlier,
         places=places,
         seed=plan.config.seed,
+        done=progress.done,
     )
     if not isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
         return [asdict(each) for each in written]
@@ -304,7 +305,7 @@ def _lead(
     model: OpenModel,
     folder: RunFolder,
     shard: int,
-    show: Say,
+    progress: Progress,
 ) -> list[list[Written]]:
     """Ask the stages of one shard that have not been asked, and return what all of them wrote."""
     from audit.strategies.run import Written, run_stage
@@ -313,7 +314,6 @@ def _lead(
     places = [cell.index for cell in cells]
     earlier: list[list[Written]] = []
     for number, stage in enumerate(strategy.stages):
-        show(stage.name)
         kept = folder.read_stage(shard, number)
         own = [(place, stage.name) for place in places]
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
@@ -323,12 +323,23 @@ def _lead(
             )
         if kept is None:
             model.engine.forget()
-            written = run_stage(strategy, number, model.engine, asked=asked, earlier=earlier, places=places, seed=seed)
+            written = run_stage(
+                strategy,
+                number,
+                model.engine,
+                asked=asked,
+                earlier=earlier,
+                places=places,
+                seed=seed,
+                done=progress.stage(stage.name),
+            )
             kept = [
                 {"prompt_index": place, "stage": stage.name, **asdict(each)}
                 for place, each in zip(places, written, strict=True)
             ]
             folder.write_stage(shard, number, kept)
+        else:
+            progress.skip()
         earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])
     return earlier
 

@@ -52,8 +52,8 @@ RATINGS: Final[dict[str, str]] = {
     "spread": "standard deviation of the distribution over the scale's numbers (`expected`), in points",
     "n_prompt_tokens": "tokens of the prompt that asked for the rating; missing where it was not asked",
     "n_dropped": "examples and earlier calls left out of that prompt, the oldest first, for want of room",
-    "pruned_points": "how far the intensity could be from the one reported for what was not asked: branches of the tree of "
-    "numbers, and whether numbers end (`expected`), in points",
+    "pruned_points": "how far the intensity could be from the one reported for what was not asked: branches of the "
+    "tree of numbers, and whether numbers end (`expected`), in points",
 }
 
 STAGES: Final[dict[str, str]] = {

@@ -94,7 +94,7 @@ class _Walk:
         self._mass = np.zeros(shape)
         self._final = np.zeros(shape)
         self._open = np.zeros(shape, dtype=bool)
-        self._ended = np.zeros((n_prompts, 2))  # of numbers that nothing goes on with: probability of the end, and before
+        self._ended = np.zeros((n_prompts, 2))  # of numbers that nothing goes on with: P of the end, and before
         self._ends = ~np.isnan(tree.numbers) & np.array([node not in tree.children for node in range(shape[1])])
         self._reach(np.arange(n_prompts), np.array([0]), np.ones((n_prompts, 1)))
         self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
@@ -115,7 +115,9 @@ class _Walk:
         answers: dict[tuple[int, int], _Floats] = {}
         while (wanted := self._wanted()).any():
             missing = wanted if needed.any() else wanted | likely
-            tails = [[k for k in np.flatnonzero(row).tolist() if (p, k) not in answers] for p, row in enumerate(missing)]
+            tails = [
+                [k for k in np.flatnonzero(row).tolist() if (p, k) not in answers] for p, row in enumerate(missing)
+            ]
             if any(tails):
                 tables = reading.probabilities([[tree.paths[k] for k in own] for own in tails], tree.tokens)
                 for p, (own, table) in enumerate(zip(tails, tables, strict=True)):
@@ -200,7 +202,7 @@ class _Walk:
         np.put_along_axis(asked, order, ~left_out, axis=1)
         # The most probable number is one whose end has been asked.
         top = loose >= self._likely().max(axis=1, keepdims=True)
-        wanted = self._open & ((asked & unsure[:, None]) | top)
+        wanted: _Bools = self._open & ((asked & unsure[:, None]) | top)
         # Near the mean a node has little influence, as long as others keep it there: if it is their turn, the heaviest.
         stuck = unsure & ~wanted.any(axis=1)
         wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)

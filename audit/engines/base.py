@@ -21,7 +21,6 @@ def unwatched(n_prompts: int) -> None:
     """Be told of answered prompts, and do nothing."""
 
 
-
 @dataclass(frozen=True)
 class EngineFacts:
     """What is recorded of an engine: enough to tell two engines' ratings apart."""
@@ -143,9 +142,7 @@ class Reading(Protocol):
         """The places of its prompts."""
         ...
 
-    def probabilities(
-        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
+    def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """Return the probabilities of given tokens after each prompt and each of its tails.
 
         Parameters

@@ -140,9 +140,7 @@ class PackedReading:
         self._depths: list[list[int]] = [[] for _ in pack.rows]
         self._columns: list[_Nodes] = [np.empty(0, dtype=np.int64) for _ in pack.rows]
 
-    def probabilities(
-        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
+    def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """See :class:`audit.engines.base.Reading`."""
         n_known = [len(tokens) for tokens in self._tokens]
         chains: list[list[tuple[_Nodes, _Nodes]]] = [[] for _ in self._tokens]

@@ -72,9 +72,7 @@ class WholeReading:
         self._reader = reader
         self._prompts = [prompts[place] for place in places]
 
-    def probabilities(
-        self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
-    ) -> list[npt.NDArray[np.float64]]:
+    def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """See :class:`audit.engines.base.Reading`."""
         asked = [[*prompt, *tail] for prompt, own in zip(self._prompts, tails, strict=True) for tail in own]
         table = self._reader.probabilities(asked, token_ids)

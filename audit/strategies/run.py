@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from audit.engines.base import Engine, Generated
+from audit.engines.base import Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
 from stimuli.strategies import Stage, Strategy
 
@@ -52,6 +52,7 @@ def run_stage(
     earlier: Sequence[Sequence[Written]],
     places: Sequence[int],
     seed: int,
+    done: Done = unwatched,
 ) -> list[Written]:
     """Ask one stage of n prompts.
 
@@ -72,6 +73,8 @@ def run_stage(
         which so is the same in whatever batch it is asked.
     seed
         The run's.
+    done
+        Told how many prompts more have their text, batch by batch.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def run_stage(
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
-    return _write(fitted, settings, engine, places=places, seed=seed)
+    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
 def write_replies(
@@ -97,6 +100,7 @@ def write_replies(
     earlier: Sequence[Sequence[Written]],
     places: Sequence[int],
     seed: int,
+    done: Done = unwatched,
 ) -> list[Written]:
     """Ask the audit's question of n prompts, after all stages, where the answer is a text.
 
@@ -104,7 +108,7 @@ def write_replies(
     ----------
     settings
         How the text is written; its prompt is not read. Its name is part of the seed of a sampled text.
-    strategy, engine, asked, earlier, places, seed
+    strategy, engine, asked, earlier, places, seed, done
         As for :func:`run_stage`.
 
     Raises
@@ -113,11 +117,11 @@ def write_replies(
         If the model's chat template can not show the conversation.
     """
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
-    return _write(fitted, settings, engine, places=places, seed=seed)
+    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
 def _write(
-    fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int
+    fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int, done: Done
 ) -> list[Written]:
     """Ask the calls; those that are the same word for word once, unless their texts are sampled."""
     sampled = settings.temperature > 0
@@ -134,12 +138,27 @@ def _write(
         temperature=settings.temperature,
         top_p=settings.top_p,
         seeds=[_seed(seed, settings.name, place) for (place,) in calls] if sampled else None,
+        done=_spread(done, len(calls), len(fitted)),
     )
     texts = dict(zip(calls, generated, strict=True))
     return [
         Written("", "failed", 0, 0, 0) if key is None or call is None else _written(call, texts[key])
         for key, call in zip(keys, fitted, strict=True)
     ]
+
+
+def _spread(done: Done, n_calls: int, n_prompts: int) -> Done:
+    """Return what tells of prompts where it is told of calls, each of which may be that of several prompts."""
+    answered = told = 0
+
+    def spread(n: int) -> None:
+        nonlocal answered, told
+        answered += n
+        now = answered * n_prompts // n_calls
+        done(now - told)
+        told = now
+
+    return spread
 
 
 def final_prompts(

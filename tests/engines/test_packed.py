@@ -138,7 +138,9 @@ def small(name, **changes):
 TRIED = [list(range(10, 40)), list(range(60, 20, -1))]
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2"])
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen2", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2"]
+)
 def test_families_of_models_can_be_read_packed(name):
     import torch
 
