@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.config import AuditConfig, ReplyTask, WrittenTask
@@ -20,7 +21,7 @@ from stimuli.prompts import Prompt, PromptCell, Scale
 from stimuli.strategies import Stage, strategy_values
 
 if TYPE_CHECKING:
-    from audit.elicitation.base import Elicitation
+    from audit.elicitation.base import Elicitation, Elicited
     from audit.engines.open import OpenModel
     from audit.strategies.run import Written
 
@@ -237,8 +238,7 @@ def _ask_shards(
             answers = _replies(plan, cells, asked, earlier, model, progress)
         else:
             answers = _ratings(plan, elicitation, asked, earlier, model, progress)
-        rows = [_row(cell, answer, grid.variant.name) for cell, answer in zip(cells, answers, strict=True)]
-        folder.write_shard(number, rows, plan.kind)
+        folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
 
 
@@ -249,19 +249,16 @@ def _ratings(
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
     progress: Progress,
-) -> list[dict[str, Any]]:
-    """Ask for one shard's ratings; a prompt that can not be asked has failed."""
+) -> dict[str, list[Any]]:
+    """Ask for one shard's ratings, and return them as columns; a prompt that can not be asked has failed."""
     from audit.elicitation.base import Elicited
     from audit.strategies.run import final_prompts
 
     prompts = final_prompts(plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room)
     whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
     answers = iter(elicitation.elicit(model.engine, whole, done=progress.done) if whole else [])
-    outcomes = []
-    for prompt in prompts:
-        outcome = Elicited(Status.FAILED) if prompt is None else next(answers)
-        outcomes.append(asdict(outcome) | {"n_dropped": None if prompt is None else prompt[1]})
-    return outcomes
+    outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
+    return _answer_columns(outcomes) | {"n_dropped": [None if prompt is None else prompt[1] for prompt in prompts]}
 
 
 def _replies(
@@ -271,8 +268,8 @@ def _replies(
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
     progress: Progress,
-) -> list[dict[str, Any]]:
-    """Ask for one shard's replies, and say what became of each."""
+) -> dict[str, list[Any]]:
+    """Ask for one shard's replies, and return them as columns, which say what became of each."""
     from audit.strategies.run import write_replies
     from audit.texts.replies import reply_status
 
@@ -290,12 +287,13 @@ def _replies(
         seed=plan.config.seed,
         done=progress.done,
     )
-    if not isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
-        return [asdict(each) for each in written]
-    return [
-        asdict(each) | {"status": reply_status(each.text, each.status, narrative=values["narrative"])}
-        for each, values in zip(written, asked, strict=True)
-    ]
+    columns = _answer_columns(written)
+    if isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
+        columns["status"] = [
+            str(reply_status(each.text, each.status, narrative=values["narrative"]))
+            for each, values in zip(written, asked, strict=True)
+        ]
+    return columns
 
 
 def _lead(
@@ -344,16 +342,34 @@ def _lead(
     return earlier
 
 
-def _row(cell: PromptCell, answer: Mapping[str, Any], variant: str) -> dict[str, object]:
-    dimension = cell.dimension
-    return {
-        "prompt_index": cell.index,
-        **labels(cell, variant),
-        "perceiver_group": cell.perceiver.group,
-        "experiencer_group": cell.experiencer.group,
-        "in_group": dimension.in_group(cell.perceiver, cell.experiencer),
-        "n_shared": dimension.n_shared(cell.perceiver, cell.experiencer),
-        # NaN is how Python says missing; the table has nulls.
-        **{key: None if value != value else value for key, value in answer.items()},
-        "status": str(answer["status"]),
+def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
+    """Return the columns that say which prompts rows are of."""
+    columns: dict[str, list[Any]] = {}
+    # Narratives run fastest: what is of the pair alone is found once for many rows.
+    for _, run in groupby(cells, key=lambda cell: (id(cell.dimension), id(cell.perceiver), id(cell.experiencer))):
+        of_pair = list(run)
+        first = of_pair[0]
+        pair = {
+            **labels(first, variant),
+            "perceiver_group": first.perceiver.group,
+            "experiencer_group": first.experiencer.group,
+            "in_group": first.dimension.in_group(first.perceiver, first.experiencer),
+            "n_shared": first.dimension.n_shared(first.perceiver, first.experiencer),
+        }
+        for name, value in pair.items():
+            columns.setdefault(name, []).extend([value] * len(of_pair))
+    return columns | {
+        "prompt_index": [cell.index for cell in cells],
+        "narrative_id": [cell.narrative.narrative_id for cell in cells],
+        "emotion": [cell.narrative.emotion for cell in cells],
     }
+
+
+def _answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
+    """Return the columns that say what became of prompts."""
+    columns: dict[str, list[Any]] = {}
+    for field in fields(answers[0]):
+        own = [getattr(answer, field.name) for answer in answers]
+        # NaN is how Python says missing; the table has nulls.
+        columns[field.name] = [None if value != value else value for value in own]
+    return columns | {"status": [str(status) for status in columns["status"]]}

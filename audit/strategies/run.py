@@ -14,7 +14,7 @@ import numpy as np
 
 from audit.engines.base import Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
-from stimuli.strategies import Stage, Strategy
+from stimuli.strategies import NO_STRATEGY, Stage, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +182,8 @@ def final_prompts(
     room
         Tokens that the answer may take.
     """
+    if strategy.name == NO_STRATEGY:
+        return [(Prompt(values["system"], values["question"]), 0) for values in asked]
     if not strategy.stages and strategy.examples is None:
         return [(strategy.prompt_of(None, values, ()), 0) for values in asked]
     return [
@@ -208,32 +210,32 @@ def _fit(
     earlier: Sequence[Sequence[Written]],
     room: int,
 ) -> list[_Call | None]:
-    """Return each prompt's call; None where an earlier stage failed or there is no room."""
+    """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
+
+    None where an earlier stage failed, or there is no room for it without any of them.
+    """
     wanted = len(strategy.stages) if stage is None else stage
     if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
         raise ValueError(f"earlier must hold {wanted} stages of {len(asked)} texts each")
-    calls: list[_Call | None] = []
+    calls: list[_Call | None] = [None] * len(asked)
+    left: dict[int, Prompt] = {}
     for place, values in enumerate(asked):
         written = [texts[place] for texts in earlier]
-        if any(text.status == "failed" for text in written):
-            calls.append(None)
-            continue
-        prompt = strategy.prompt_of(stage, values, [text.text for text in written])
-        calls.append(_shortened(prompt, engine, room=room, may_drop=strategy.overrun == "oldest"))
-    return calls
-
-
-def _shortened(prompt: Prompt, engine: Engine, *, room: int, may_drop: bool) -> _Call | None:
-    """Leave out the oldest question and answer until the conversation fits; None if it never does."""
+        if not any(text.status == "failed" for text in written):
+            left[place] = strategy.prompt_of(stage, values, [text.text for text in written])
     n_dropped = 0
-    while True:
-        ids = engine.tokenizer.encode(engine.tokenizer.render(prompt))
-        if len(ids) + room <= engine.max_model_len:
-            return _Call(prompt, ids, n_dropped)
-        if not may_drop or not prompt.turns:
-            return None
-        prompt = replace(prompt, turns=prompt.turns[2:])
+    while left:
+        encoded = engine.tokenizer.encode_prompts(list(left.values()))
+        for (place, prompt), ids in zip(list(left.items()), encoded, strict=True):
+            if len(ids) + room <= engine.max_model_len:
+                calls[place] = _Call(prompt, ids, n_dropped)
+                del left[place]
+            elif strategy.overrun == "oldest" and prompt.turns:
+                left[place] = replace(prompt, turns=prompt.turns[2:])
+            else:
+                del left[place]
         n_dropped += 1
+    return calls
 
 
 def _written(call: _Call, generated: Generated) -> Written:
