@@ -655,7 +655,13 @@ class RunFolder(_Folder):
                 f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
                 "run the command in its manifest.json again to complete it"
             )
-        return _in_pandas(table).sort_values("prompt_index", ignore_index=True, kind="stable")
+        ordered = index.is_monotonic_increasing  # as shards are, in the order of their names
+        del key, index
+        table = table.unify_dictionaries()
+        rows = _in_pandas(table)
+        del table
+        pa.default_memory_pool().release_unused()  # of millions of rows, more than what they take in pandas
+        return rows if ordered else rows.sort_values("prompt_index", ignore_index=True, kind="stable")
 
     def ratings_sha256(self) -> str:
         """Return the SHA-256 of the files of ratings, one after another."""
