@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.config import AuditConfig, ReplyTask, WrittenTask
@@ -13,6 +13,7 @@ from audit.conversations import prompt_records
 from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
+from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.schema import Status
 from audit.store import RunFolder
@@ -20,7 +21,7 @@ from stimuli.prompts import Prompt, PromptCell, Scale
 from stimuli.strategies import Stage, strategy_values
 
 if TYPE_CHECKING:
-    from audit.elicitation.base import Elicitation
+    from audit.elicitation.base import Elicitation, Elicited
     from audit.engines.open import OpenModel
     from audit.strategies.run import Written
 
@@ -187,20 +188,18 @@ def _elicitation(config: AuditConfig, scale: Scale) -> Elicitation:
 
 def shards_to_ask(
     plan: Plan | InventoryPlan, folder: RunFolder, manifest: Mapping[str, Any]
-) -> Iterator[tuple[int, range, Say]]:
-    """Yield the shards that are missing, and show how far the run is: number, places of the grid, and a bar's note."""
-    from tqdm import tqdm
-
+) -> Iterator[tuple[int, range, Progress]]:
+    """Yield the shards that are missing: number, places of the grid, and what is told of the prompts that are done."""
     n_prompts, size = len(plan.grid), manifest["shard_size"]
     missing = {
         number: range(number * size, min((number + 1) * size, n_prompts))
         for number in missing_shards(plan, manifest, folder)
     }
     n_missing = sum(map(len, missing.values()))
-    with tqdm(total=n_prompts, initial=n_prompts - n_missing, unit="prompt", file=sys.stderr, smoothing=0.1) as bar:
+    with Progress(n_prompts, there=n_prompts - n_missing, n_calls=1 + len(plan.strategy.stages)) as progress:
         for number, places in missing.items():
-            yield number, places, bar.set_postfix_str
-            bar.update(len(places))
+            with progress.part(len(places)):
+                yield number, places, progress
 
 
 def _ask_shards(
@@ -214,18 +213,17 @@ def _ask_shards(
     grid = plan.grid
     scale = grid.variant.scale
     elicitation = None if scale is None else _elicitation(plan.config, scale)
-    for number, places, show in shards_to_ask(plan, folder, manifest):
+    for number, places, progress in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
         begun = folder.has_stages(number)
         asked = [strategy_values(grid, cell, given) for cell in cells]
-        earlier = _lead(plan, cells, asked, model, folder, number, show)
+        earlier = _lead(plan, cells, asked, model, folder, number, progress)
         model.engine.forget()
         if elicitation is None:
-            answers = _replies(plan, cells, asked, earlier, model)
+            answers = _replies(plan, cells, asked, earlier, model, progress)
         else:
-            answers = _ratings(plan, elicitation, asked, earlier, model)
-        rows = [_row(cell, answer, grid.variant.name) for cell, answer in zip(cells, answers, strict=True)]
-        folder.write_shard(number, rows, plan.kind)
+            answers = _ratings(plan, elicitation, asked, earlier, model, progress)
+        folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
 
 
@@ -235,19 +233,17 @@ def _ratings(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
-) -> list[dict[str, Any]]:
-    """Ask for one shard's ratings; a prompt that can not be asked has failed."""
+    progress: Progress,
+) -> dict[str, list[Any]]:
+    """Ask for one shard's ratings, and return them as columns; a prompt that can not be asked has failed."""
     from audit.elicitation.base import Elicited
     from audit.strategies.run import final_prompts
 
     prompts = final_prompts(plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room)
     whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
-    answers = iter(elicitation.elicit(model.engine, whole) if whole else [])
-    outcomes = []
-    for prompt in prompts:
-        outcome = Elicited(Status.FAILED) if prompt is None else next(answers)
-        outcomes.append(asdict(outcome) | {"n_dropped": None if prompt is None else prompt[1]})
-    return outcomes
+    answers = iter(elicitation.elicit(model.engine, whole, done=progress.done) if whole else [])
+    outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
+    return _answer_columns(outcomes) | {"n_dropped": [None if prompt is None else prompt[1] for prompt in prompts]}
 
 
 def _replies(
@@ -256,8 +252,9 @@ def _replies(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     model: OpenModel,
-) -> list[dict[str, Any]]:
-    """Ask for one shard's replies, and say what became of each."""
+    progress: Progress,
+) -> dict[str, list[Any]]:
+    """Ask for one shard's replies, and return them as columns, which say what became of each."""
     from audit.strategies.run import write_replies
     from audit.texts.replies import reply_status
 
@@ -273,13 +270,15 @@ def _replies(
         earlier=earlier,
         places=places,
         seed=plan.config.seed,
+        done=progress.done,
     )
-    if not isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
-        return [asdict(each) for each in written]
-    return [
-        asdict(each) | {"status": reply_status(each.text, each.status, narrative=values["narrative"])}
-        for each, values in zip(written, asked, strict=True)
-    ]
+    columns = _answer_columns(written)
+    if isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
+        columns["status"] = [
+            str(reply_status(each.text, each.status, narrative=values["narrative"]))
+            for each, values in zip(written, asked, strict=True)
+        ]
+    return columns
 
 
 def _lead(
@@ -289,7 +288,7 @@ def _lead(
     model: OpenModel,
     folder: RunFolder,
     shard: int,
-    show: Say,
+    progress: Progress,
 ) -> list[list[Written]]:
     """Ask the stages of one shard that have not been asked, and return what all of them wrote."""
     from audit.strategies.run import Written, run_stage
@@ -298,7 +297,6 @@ def _lead(
     places = [cell.index for cell in cells]
     earlier: list[list[Written]] = []
     for number, stage in enumerate(strategy.stages):
-        show(stage.name)
         kept = folder.read_stage(shard, number)
         own = [(place, stage.name) for place in places]
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
@@ -308,26 +306,55 @@ def _lead(
             )
         if kept is None:
             model.engine.forget()
-            written = run_stage(strategy, number, model.engine, asked=asked, earlier=earlier, places=places, seed=seed)
+            written = run_stage(
+                strategy,
+                number,
+                model.engine,
+                asked=asked,
+                earlier=earlier,
+                places=places,
+                seed=seed,
+                done=progress.stage(stage.name),
+            )
             kept = [
                 {"prompt_index": place, "stage": stage.name, **asdict(each)}
                 for place, each in zip(places, written, strict=True)
             ]
             folder.write_stage(shard, number, kept)
+        else:
+            progress.skip()
         earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])
     return earlier
 
 
-def _row(cell: PromptCell, answer: Mapping[str, Any], variant: str) -> dict[str, object]:
-    dimension = cell.dimension
-    return {
-        "prompt_index": cell.index,
-        **labels(cell, variant),
-        "perceiver_group": cell.perceiver.group,
-        "experiencer_group": cell.experiencer.group,
-        "in_group": dimension.in_group(cell.perceiver, cell.experiencer),
-        "n_shared": dimension.n_shared(cell.perceiver, cell.experiencer),
-        # NaN is how Python says missing; the table has nulls.
-        **{key: None if value != value else value for key, value in answer.items()},
-        "status": str(answer["status"]),
+def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
+    """Return the columns that say which prompts rows are of."""
+    columns: dict[str, list[Any]] = {}
+    # Narratives run fastest: what is of the pair alone is found once for many rows.
+    for _, run in groupby(cells, key=lambda cell: (id(cell.dimension), id(cell.perceiver), id(cell.experiencer))):
+        of_pair = list(run)
+        first = of_pair[0]
+        pair = {
+            **labels(first, variant),
+            "perceiver_group": first.perceiver.group,
+            "experiencer_group": first.experiencer.group,
+            "in_group": first.dimension.in_group(first.perceiver, first.experiencer),
+            "n_shared": first.dimension.n_shared(first.perceiver, first.experiencer),
+        }
+        for name, value in pair.items():
+            columns.setdefault(name, []).extend([value] * len(of_pair))
+    return columns | {
+        "prompt_index": [cell.index for cell in cells],
+        "narrative_id": [cell.narrative.narrative_id for cell in cells],
+        "emotion": [cell.narrative.emotion for cell in cells],
     }
+
+
+def _answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
+    """Return the columns that say what became of prompts."""
+    columns: dict[str, list[Any]] = {}
+    for field in fields(answers[0]):
+        own = [getattr(answer, field.name) for answer in answers]
+        # NaN is how Python says missing; the table has nulls.
+        columns[field.name] = [None if value != value else value for value in own]
+    return columns | {"status": [str(status) for status in columns["status"]]}

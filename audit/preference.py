@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from audit.errors import ConfigError, StoreError
 from audit.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
+from audit.progress import Progress
 from audit.provenance import versions
 from audit.reply_schema import JUDGED_PAIRS, PAIRS, PREFERENCE_TABLES, SCORED
 from audit.store import JudgementFolder, RunFolder, read_manifest
@@ -335,8 +335,6 @@ def _judge(
     say: Callable[[str], None],
 ) -> pd.DataFrame:
     """Judge what is not judged yet, part by part; return all pairs with their answers and texts."""
-    from tqdm import tqdm
-
     part_of = _parts(paired)
     missing = sorted(set(part_of) - target.parts())
     if missing:
@@ -351,19 +349,12 @@ def _judge(
             )
         target.write_manifest(manifest)
         n_missing = int(np.isin(part_of, missing).sum())
-        with tqdm(
-            total=len(paired),
-            initial=len(paired) - n_missing,
-            unit="pair",
-            file=sys.stderr,
-            desc="judge",
-            smoothing=0.1,
-        ) as bar:
+        with Progress(len(paired), there=len(paired) - n_missing, unit="pairs", name="judge") as progress:
             for number in missing:
                 own = paired.loc[part_of == number]
                 answers = _answers(own, runs[0].narratives, opened, rubric, criterion, asked)
                 target.write_part(number, answers)
-                bar.update(len(own))
+                progress.done(len(own))
     judged = target.read_parts()
     if len(judged) != len(paired) or (judged["pair"].to_numpy() != paired["pair"].to_numpy()).any():
         raise StoreError(f"{target.path}/parts does not hold the pairs of these runs; delete it and judge again")

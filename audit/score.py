@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from audit.measures.base import Counting, Reply, Scorer, described
 from audit.measures.choose import JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
+from audit.progress import Progress
 from audit.reply_schema import SCORED
 from audit.store import RunFolder
 from stimuli.conversations import Conversations
@@ -314,14 +314,10 @@ def _judge_again(
 def _score(
     scorer: Scorer, name: str, replies: pd.DataFrame, plan: Plan, folder: RunFolder, missing: list[int], *, size: int
 ) -> None:
-    from tqdm import tqdm
-
     shard_of = replies["prompt_index"] // size
     measures = [measure.name for measure in scorer.measures]
     n_missing = int(shard_of.isin(missing).sum())
-    with tqdm(
-        total=len(replies), initial=len(replies) - n_missing, unit="reply", file=sys.stderr, desc=name, smoothing=0.1
-    ) as bar:
+    with Progress(len(replies), there=len(replies) - n_missing, unit="replies", name=name) as progress:
         for number in missing:
             own = replies.loc[shard_of == number]
             read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
@@ -335,7 +331,7 @@ def _score(
                 }
             )
             folder.write_scores(name, number, table, _since(before, _counts(scorer)))
-            bar.update(len(own))
+            progress.done(len(own))
 
 
 def _counts(scorer: Scorer) -> dict[str, dict[str, float]]:

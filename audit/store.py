@@ -401,9 +401,12 @@ class RunFolder(_Folder):
         return _numbers(self.path / kind)
 
     def write_shard(
-        self, number: int, rows: Sequence[Mapping[str, object]] | pd.DataFrame, kind: Kind = "ratings"
+        self,
+        number: int,
+        rows: Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame,
+        kind: Kind = "ratings",
     ) -> None:
-        """Write one shard's rows, or a table of them; the keys are those of its kind, such as ``schema.RATINGS``.
+        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``schema.RATINGS``.
 
         What was scored of replies that are written again was of other texts, and goes.
         """
@@ -414,6 +417,8 @@ class RunFolder(_Folder):
         schema = _SCHEMAS[kind]
         if isinstance(rows, pd.DataFrame):
             table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata()
+        elif isinstance(rows, Mapping):
+            table = pa.Table.from_pydict(dict(rows), schema=schema)
         else:
             table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
         self.write_file(f"{kind}/part-{number:06d}.parquet", _parquet(table))
@@ -563,8 +568,9 @@ class RunFolder(_Folder):
 
     def has_stages(self, number: int | None = None) -> bool:
         """Say whether a stage of one shard is there; None asks for any shard."""
-        part = "*" if number is None else f"{number:06d}"
-        return next(self.path.glob(f"stages/part-{part}-*.parquet"), None) is not None
+        if number is not None:  # the first one is written first; a folder of many shards is not listed for each
+            return (self.path / "stages" / f"part-{number:06d}-00.parquet").exists()
+        return next(self.path.glob("stages/part-*.parquet"), None) is not None
 
     def read_stage(self, number: int, stage: int) -> list[dict[str, Any]] | None:
         """Return what one stage wrote for one shard, in the prompts' order; None where it is not there.
@@ -649,7 +655,13 @@ class RunFolder(_Folder):
                 f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
                 "run the command in its manifest.json again to complete it"
             )
-        return _in_pandas(table).sort_values("prompt_index", ignore_index=True, kind="stable")
+        ordered = index.is_monotonic_increasing  # as shards are, in the order of their names
+        del key, index
+        table = table.unify_dictionaries()
+        rows = _in_pandas(table)
+        del table
+        pa.default_memory_pool().release_unused()  # of millions of rows, more than what they take in pandas
+        return rows if ordered else rows.sort_values("prompt_index", ignore_index=True, kind="stable")
 
     def ratings_sha256(self) -> str:
         """Return the SHA-256 of the files of ratings, one after another."""

@@ -14,6 +14,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, overload
@@ -137,7 +138,7 @@ class PromptVariant:
         return {
             "perceiver": perceiver.term,
             "persona": "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term),
-            **({} if self.scale is None else {key: str(value) for key, value in asdict(self.scale).items()}),
+            **({} if self.scale is None else _shown(self.scale)),
             "emotion": narrative.emotion,
             "emotion_noun": narrative.words.noun,
             "emotion_adjective": narrative.words.adjective,
@@ -155,6 +156,11 @@ class PromptVariant:
         """Return the prompt that these values make."""
         system = self.system.format(**values)
         return Prompt(system=system if values["persona"] else system.strip(), user=self.user.format(**values))
+
+
+@lru_cache
+def _shown(scale: Scale) -> dict[str, str]:
+    return {key: str(value) for key, value in asdict(scale).items()}
 
 
 _THE_PERSON: Final = "The person"
@@ -337,7 +343,7 @@ class PromptGrid(Sequence[PromptCell]):
 
     def __len__(self) -> int:
         """Return the number of prompts."""
-        return sum(self._sizes)
+        return self._ends[-1] if self._ends else 0
 
     @overload
     def __getitem__(self, index: int) -> PromptCell: ...
@@ -346,11 +352,13 @@ class PromptGrid(Sequence[PromptCell]):
     def __getitem__(self, index: int | slice) -> PromptCell | list[PromptCell]:
         """Return the cell at a place, or the cells of a slice."""
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return [self._cell(i) for i in range(*index.indices(len(self)))]
         n_prompts = len(self)
         if not -n_prompts <= index < n_prompts:
             raise IndexError(f"prompt {index} of {n_prompts}")
-        index %= n_prompts
+        return self._cell(index % n_prompts)
+
+    def _cell(self, index: int) -> PromptCell:
         k = bisect_right(self._ends, index)
         dimension = self.dimensions[k]
         pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))

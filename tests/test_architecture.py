@@ -31,12 +31,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reply_schema": {"schema"},
     "inventory_schema": {"schema"},
     "wording": set(),
+    "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     "composition": {"config", "errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
-    "engines": {"config", "errors", "schema", "stimuli"},
+    "engines": {"config", "errors", "progress", "schema", "stimuli"},
     "elicitation": {"engines", "errors", "schema", "stimuli"},
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
     "texts": {"elicitation", "reply_schema", "schema", "stimuli"},
@@ -48,7 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "judge": {"elicitation", "engines", "errors", "measures", "reply_schema", "schema", "stimuli"},
     "people": {"errors", "reply_schema", "schema", "stimuli", "wording"},
     "score": {
-        *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "recognised", "stimuli", "store",
+        *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "recognised",
+        "stimuli", "store",
     },
     "raters": {*FOUNDATIONS, "conversations", "people", "report", "store"},
     "statistics": {*FOUNDATIONS, "texts"},
@@ -63,8 +65,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     # Who knows the order, and who asks for it.
     "collect": {
-        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "inventory.plan", "plan", "provenance",
-        "stimuli", "store", "strategies", "texts",
+        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "inventory.plan", "plan", "progress",
+        "provenance", "stimuli", "store", "strategies", "texts",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "judge", "measured", "measures", "raters", "recognised", "report",
@@ -88,8 +90,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "reply_comparison", "report", "statistics", "stimuli", "store", "texts",
     },
     "preference": {
-        *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "provenance",
-        "report", "statistics", "stimuli", "store",
+        *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
+        "provenance", "report", "statistics", "stimuli", "store",
     },
     "__main__": {
         *FOUNDATIONS, "comparison", "composition", "config", "conversations", "inventory.plan", "pipeline", "plan",

@@ -179,6 +179,9 @@ class Scripted:
     def encode(self, text):
         return list(text.encode())
 
+    def encode_prompts(self, prompts):
+        return [self.encode(self.render(prompt)) for prompt in prompts]
+
     def forget(self):
         pass
 

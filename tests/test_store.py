@@ -367,11 +367,21 @@ def test_shards_with_words_of_their_own_become_one_table(tmp_path):
 
 def test_the_same_rows_are_the_same_bytes(tmp_path):
     rows = [row(k, perceiver=("a Jew", "a Hindu")[k % 2]) for k in range(50)]
-    for name in ("one", "two"):
+    columns = {name: [each[name] for each in rows] for name in rows[0]}
+    for name, written in (("one", rows), ("two", rows), ("columns", columns)):
         with RunFolder(tmp_path / name) as folder:
-            folder.write_shard(0, rows)
+            folder.write_shard(0, written)
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in tmp_path.glob("*/ratings/*.parquet")}
     assert len(digests) == 1
+
+
+def test_rows_come_in_the_grid_s_order_however_they_were_written(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(2, emotion="sad"), row(0, emotion="happy"), row(1, emotion="proud")])
+        ratings = folder.read_ratings(n_prompts=3)
+    assert ratings["prompt_index"].tolist() == [0, 1, 2]
+    assert ratings["emotion"].tolist() == ["happy", "proud", "sad"]
+    assert ratings.index.tolist() == [0, 1, 2]
 
 
 def test_ratings_are_plain_parquet_for_other_readers(tmp_path):

@@ -41,5 +41,5 @@ class Elicitation(Protocol):
 
 def encode_prompts(engine: Engine, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
     """Return each prompt's token ids; None where prompt and ``room`` tokens of answer exceed the model's context."""
-    encoded = [engine.tokenizer.encode(engine.tokenizer.render(prompt)) for prompt in prompts]
+    encoded = engine.tokenizer.encode_prompts(prompts)
     return [ids if len(ids) + room <= engine.max_model_len else None for ids in encoded]

@@ -16,6 +16,7 @@ these cases together, is the rating's ``pruned_points``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -79,9 +80,11 @@ class ExpectedElicitation:
             distributions, bounds = walk.distributions(self.scale), walk.bounds()
             for k, distribution, bound in zip(reading.places, distributions, bounds, strict=True):
                 outcome = summarise(distribution, low=self.scale.low)
-                if outcome.status is Status.RATED:
-                    outcome = replace(outcome, pruned_points=float(bound))
-                outcomes[places[k]] = replace(outcome, n_prompt_tokens=len(fitting[places[k]]))
+                outcomes[places[k]] = replace(
+                    outcome,
+                    pruned_points=float(bound) if outcome.status is Status.RATED else math.nan,
+                    n_prompt_tokens=len(fitting[places[k]]),
+                )
             done(len(reading.places))
         return outcomes
 
@@ -100,9 +103,7 @@ class _Walk:
         self._mass = np.zeros(shape)
         self._final = np.zeros(shape)
         self._open = np.zeros(shape, dtype=bool)
-        self._ended = np.zeros(
-            (n_prompts, 2)
-        )  # of numbers that nothing goes on with: probability of the end, and before
+        self._ended = np.zeros((n_prompts, 2))  # of numbers that nothing goes on with: P of the end, and before
         self._ends = ~np.isnan(tree.numbers) & np.array([node not in tree.children for node in range(shape[1])])
         self._reach(np.arange(n_prompts), np.array([0]), np.ones((n_prompts, 1)))
         self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
@@ -120,19 +121,17 @@ class _Walk:
         """
         tree = self._tree
         needed = np.zeros_like(self._open)
-        answers: dict[tuple[int, int], _Floats] = {}
+        row_of = np.full(self._open.shape, -1)  # where the answer to each question stands
+        answers = np.empty((0, len(tree.tokens)))
         while (wanted := self._wanted()).any():
-            missing = wanted if needed.any() else wanted | likely
-            tails = [
-                [k for k in np.flatnonzero(row).tolist() if (p, k) not in answers] for p, row in enumerate(missing)
-            ]
-            if any(tails):
-                tables = reading.probabilities([[tree.paths[k] for k in own] for own in tails], tree.tokens)
-                for p, (own, table) in enumerate(zip(tails, tables, strict=True)):
-                    answers.update(((p, k), row) for k, row in zip(own, table, strict=True))
+            missing = (wanted if needed.any() else wanted | likely) & (row_of < 0)
+            if missing.any():
+                tails = [[tree.paths[k] for k in np.flatnonzero(row).tolist()] for row in missing]
+                row_of[missing] = len(answers) + np.arange(missing.sum())
+                answers = np.concatenate([answers, *reading.probabilities(tails, tree.tokens)])
             for k in np.flatnonzero(wanted.any(axis=0)).tolist():
                 prompts = np.flatnonzero(wanted[:, k])
-                self._follow(prompts, k, np.array([answers[p, k] for p in prompts.tolist()]))
+                self._follow(prompts, k, answers[row_of[prompts, k]])
             needed |= wanted
         return needed
 
@@ -185,7 +184,9 @@ class _Walk:
         sure = self._final
         mass, points = sure.sum(axis=1, keepdims=True), (sure @ np.nan_to_num(tree.numbers))[:, None]
         farthest = np.zeros(len(mean))
-        for order, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
+        somewhere: _Bools = np.any(self._open, axis=0)  # columns of zeros change no sum
+        for falling, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
+            order = falling[somewhere[falling]]
             # The extreme mean gives all their mass to the open nodes on its side, and none to the others.
             taken = loose[:, order]
             masses = np.hstack([mass, mass + np.cumsum(taken, axis=1)])
@@ -200,14 +201,15 @@ class _Walk:
         tree = self._tree
         total, mean = self._means()
         loose = np.where(self._open, self._mass, 0.0)
+        at = np.flatnonzero(self._open.any(axis=0))
         scale = np.where(total > 0, total, loose.sum(axis=1))[:, None]
-        reach = np.maximum(np.abs(tree.highs - mean[:, None]), np.abs(tree.lows - mean[:, None]))
-        influence = np.divide(loose * reach, scale, out=np.zeros_like(loose), where=scale > 0)
+        reach = np.maximum(np.abs(tree.highs[at] - mean[:, None]), np.abs(tree.lows[at] - mean[:, None]))
+        influence = np.divide(loose[:, at] * reach, scale, out=np.zeros((len(mean), len(at))), where=scale > 0)
         unsure = self.bounds() > self._max_points
         order = np.argsort(influence, axis=1, kind="stable")
         left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
-        asked = np.empty_like(self._open)
-        np.put_along_axis(asked, order, ~left_out, axis=1)
+        asked = np.zeros_like(self._open)
+        asked[:, at] = np.take_along_axis(~left_out, np.argsort(order, axis=1), axis=1)
         # The most probable number is one whose end has been asked.
         top = loose >= self._likely().max(axis=1, keepdims=True)
         wanted: _Bools = self._open & ((asked & unsure[:, None]) | top)
@@ -228,11 +230,11 @@ def summarise(distribution: _Floats, *, low: int) -> Elicited:
     numbers = low + np.arange(len(distribution), dtype=np.float64)
     share = distribution / mass
     # Rounding may carry a mean past an end of the scale by its last bit.
-    mean = float(np.clip(share @ numbers, numbers[0], numbers[-1]))
+    mean = min(max(float(share @ numbers), float(numbers[0])), float(numbers[-1]))
     return Elicited(
         Status.RATED,
         intensity=mean,
         number_mass=min(mass, 1.0),
         mode=float(numbers[distribution.argmax()]),
-        spread=float(np.sqrt(share @ (numbers - mean) ** 2)),
+        spread=math.sqrt(share @ (numbers - mean) ** 2),
     )

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -110,13 +111,31 @@ def parse_response(
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"low and high must be finite, low below high; got low={low!r}, high={high!r}")
+    text, words = _plain_words(response)
+    labels = (low_label, high_label)
+    if len(words) <= 2:  # most responses are one number, and too short to quote anything
+        return _read_short(text, words, low, high, labels)
+    return _read(text, words, low, high, labels, [" ".join(words_of(plain(source))) for source in quoted])
+
+
+@lru_cache(maxsize=1024)
+def _plain_words(response: str) -> tuple[str, tuple[str, ...]]:
     text = plain(answer_of(response))
-    words = words_of(text)
-    for label, end in ((low_label, low), (high_label, high)):
-        if words and label and words == words_of(plain(label)):
+    return text, tuple(words_of(text))
+
+
+def _read(
+    text: str,
+    words: tuple[str, ...],
+    low: float,
+    high: float,
+    labels: tuple[str | None, str | None],
+    sources: Sequence[str] = (),
+) -> Reading:
+    """Read plain text, of these words; ``sources`` are the words, spaced, of what it may repeat."""
+    for label, end in zip(labels, (low, high), strict=True):
+        if words and label and words == tuple(words_of(plain(label))):
             return Reading(Status.RATED, float(end))
-    # Most responses are one number, and too short to quote anything.
-    sources = [" ".join(words_of(plain(source))) for source in quoted] if len(words) > 2 else []
     statements = find_statements(text, low, high, sources)
     if any(s.strength for s in statements):
         intensity = _choose(statements)
@@ -125,6 +144,10 @@ def parse_response(
     elif _is_refusal(text, sources):
         return Reading(Status.REFUSED, math.nan)
     return Reading(Status.UNPARSEABLE, math.nan)
+
+
+_read_short = lru_cache(maxsize=1024)(_read)
+"""A run has few different short responses, and each of them many times."""
 
 
 def parse_response_hou2025(response: str) -> Reading:

@@ -11,7 +11,6 @@ References
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any
 
 from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, first_line, hush
 from audit.errors import ModelError
+from audit.progress import Progress
 from stimuli.narratives import Narrative
 
 
@@ -102,7 +102,6 @@ def infer(
     hush()
     import torch
     import transformers
-    from tqdm import tqdm
 
     files = find_folder(
         model,
@@ -137,7 +136,7 @@ def infer(
     asked.sort(key=lambda each: len(each[2]))
 
     texts: list[dict[str, str]] = [dict.fromkeys(relations, "") for _ in heads]
-    with tqdm(total=len(asked), unit="inference", file=sys.stderr) as bar, torch.inference_mode():
+    with Progress(len(asked), unit="inferences") as progress, torch.inference_mode():
         for batch in _batches(asked, batch_size):
             width = max(len(ids) for _, _, ids in batch)
             padded = [ids + [tokenizer.pad_token_id] * (width - len(ids)) for _, _, ids in batch]
@@ -150,7 +149,7 @@ def infer(
             tails = tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             for row, (place, relation, _) in enumerate(batch):
                 texts[place][relation] = _joined(tails[row * n : (row + 1) * n])
-            bar.update(len(batch))
+            progress.done(len(batch))
     facts = {
         "name": model,
         "revision": files.revision,

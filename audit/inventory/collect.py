@@ -23,7 +23,7 @@ from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
-    from audit.engines.base import Engine
+    from audit.engines.base import Done, Engine
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> dict[str, Any]:
@@ -68,13 +68,13 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
 def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: dict[str, Any]) -> Iterator[int]:
     """Do the shards that are missing, and yield how many prompts those were."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
-    for number, places, _ in shards_to_ask(plan, folder, manifest):
+    for number, places, progress in shards_to_ask(plan, folder, manifest):
         engine.forget()
-        folder.write_shard(number, list(ask(engine, plan.grid[places.start : places.stop])), plan.kind)
+        folder.write_shard(number, list(ask(engine, plan.grid[places.start : places.stop], progress.done)), plan.kind)
         yield len(places)
 
 
-_Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell]], Iterator[dict[str, Any]]]
+_Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell], "Done"], Iterator[dict[str, Any]]]
 
 
 def _elicited(plan: InventoryPlan) -> _Ask:
@@ -89,8 +89,8 @@ def _elicited(plan: InventoryPlan) -> _Ask:
     else:
         elicitation = GenerateElicitation(scale, plan.max_tokens, "scale")
 
-    def ask(engine: Engine, cells: Sequence[InventoryCell]) -> Iterator[dict[str, Any]]:
-        found = elicitation.elicit(engine, [plan.grid.prompt(cell) for cell in cells])
+    def ask(engine: Engine, cells: Sequence[InventoryCell], done: Done) -> Iterator[dict[str, Any]]:
+        found = elicitation.elicit(engine, [plan.grid.prompt(cell) for cell in cells], done=done)
         for cell, each in zip(cells, found, strict=True):
             yield _row(
                 plan,
@@ -106,7 +106,9 @@ def _elicited(plan: InventoryPlan) -> _Ask:
     return ask
 
 
-def _written(plan: InventoryPlan, engine: Engine, cells: Sequence[InventoryCell]) -> Iterator[dict[str, Any]]:
+def _written(
+    plan: InventoryPlan, engine: Engine, cells: Sequence[InventoryCell], done: Done
+) -> Iterator[dict[str, Any]]:
     """Ask for whole lists, and read them item by item."""
     from audit.elicitation.base import encode_prompts
     from audit.elicitation.parsing import parse_response
@@ -116,7 +118,8 @@ def _written(plan: InventoryPlan, engine: Engine, cells: Sequence[InventoryCell]
     low, high = plan.grid.inventory.scale.low, plan.grid.inventory.scale.high
     prompts = [plan.grid.prompt(cell) for cell in cells]
     encoded = encode_prompts(engine, prompts, room=plan.max_tokens)
-    generated = iter(engine.generate([ids for ids in encoded if ids is not None], max_tokens=plan.max_tokens))
+    asked = [ids for ids in encoded if ids is not None]
+    generated = iter(engine.generate(asked, max_tokens=plan.max_tokens, done=done))
     for cell, prompt, ids in zip(cells, prompts, encoded, strict=True):
         items = cell.sheet.items
         text = None if ids is None else next(generated).text

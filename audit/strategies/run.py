@@ -12,9 +12,9 @@ from zlib import crc32
 
 import numpy as np
 
-from audit.engines.base import Engine, Generated
+from audit.engines.base import Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
-from stimuli.strategies import Stage, Strategy
+from stimuli.strategies import NO_STRATEGY, Stage, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ def run_stage(
     earlier: Sequence[Sequence[Written]],
     places: Sequence[int],
     seed: int,
+    done: Done = unwatched,
 ) -> list[Written]:
     """Ask one stage of n prompts.
 
@@ -72,6 +73,8 @@ def run_stage(
         which so is the same in whatever batch it is asked.
     seed
         The run's.
+    done
+        Told how many prompts more have their text, batch by batch.
 
     Returns
     -------
@@ -85,7 +88,7 @@ def run_stage(
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
-    return _write(fitted, settings, engine, places=places, seed=seed)
+    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
 def write_replies(
@@ -97,6 +100,7 @@ def write_replies(
     earlier: Sequence[Sequence[Written]],
     places: Sequence[int],
     seed: int,
+    done: Done = unwatched,
 ) -> list[Written]:
     """Ask the audit's question of n prompts, after all stages, where the answer is a text.
 
@@ -104,7 +108,7 @@ def write_replies(
     ----------
     settings
         How the text is written; its prompt is not read. Its name is part of the seed of a sampled text.
-    strategy, engine, asked, earlier, places, seed
+    strategy, engine, asked, earlier, places, seed, done
         As for :func:`run_stage`.
 
     Raises
@@ -113,11 +117,11 @@ def write_replies(
         If the model's chat template can not show the conversation.
     """
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
-    return _write(fitted, settings, engine, places=places, seed=seed)
+    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
 def _write(
-    fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int
+    fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int, done: Done
 ) -> list[Written]:
     """Ask the calls; those that are the same word for word once, unless their texts are sampled."""
     sampled = settings.temperature > 0
@@ -134,12 +138,27 @@ def _write(
         temperature=settings.temperature,
         top_p=settings.top_p,
         seeds=[_seed(seed, settings.name, place) for (place,) in calls] if sampled else None,
+        done=_spread(done, len(calls), len(fitted)),
     )
     texts = dict(zip(calls, generated, strict=True))
     return [
         Written("", "failed", 0, 0, 0) if key is None or call is None else _written(call, texts[key])
         for key, call in zip(keys, fitted, strict=True)
     ]
+
+
+def _spread(done: Done, n_calls: int, n_prompts: int) -> Done:
+    """Return what tells of prompts where it is told of calls, each of which may be that of several prompts."""
+    answered = told = 0
+
+    def spread(n: int) -> None:
+        nonlocal answered, told
+        answered += n
+        now = answered * n_prompts // n_calls
+        done(now - told)
+        told = now
+
+    return spread
 
 
 def final_prompts(
@@ -163,6 +182,8 @@ def final_prompts(
     room
         Tokens that the answer may take.
     """
+    if strategy.name == NO_STRATEGY:
+        return [(Prompt(values["system"], values["question"]), 0) for values in asked]
     if not strategy.stages and strategy.examples is None:
         return [(strategy.prompt_of(None, values, ()), 0) for values in asked]
     return [
@@ -189,32 +210,32 @@ def _fit(
     earlier: Sequence[Sequence[Written]],
     room: int,
 ) -> list[_Call | None]:
-    """Return each prompt's call; None where an earlier stage failed or there is no room."""
+    """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
+
+    None where an earlier stage failed, or there is no room for it without any of them.
+    """
     wanted = len(strategy.stages) if stage is None else stage
     if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
         raise ValueError(f"earlier must hold {wanted} stages of {len(asked)} texts each")
-    calls: list[_Call | None] = []
+    calls: list[_Call | None] = [None] * len(asked)
+    left: dict[int, Prompt] = {}
     for place, values in enumerate(asked):
         written = [texts[place] for texts in earlier]
-        if any(text.status == "failed" for text in written):
-            calls.append(None)
-            continue
-        prompt = strategy.prompt_of(stage, values, [text.text for text in written])
-        calls.append(_shortened(prompt, engine, room=room, may_drop=strategy.overrun == "oldest"))
-    return calls
-
-
-def _shortened(prompt: Prompt, engine: Engine, *, room: int, may_drop: bool) -> _Call | None:
-    """Leave out the oldest question and answer until the conversation fits; None if it never does."""
+        if not any(text.status == "failed" for text in written):
+            left[place] = strategy.prompt_of(stage, values, [text.text for text in written])
     n_dropped = 0
-    while True:
-        ids = engine.tokenizer.encode(engine.tokenizer.render(prompt))
-        if len(ids) + room <= engine.max_model_len:
-            return _Call(prompt, ids, n_dropped)
-        if not may_drop or not prompt.turns:
-            return None
-        prompt = replace(prompt, turns=prompt.turns[2:])
+    while left:
+        encoded = engine.tokenizer.encode_prompts(list(left.values()))
+        for (place, prompt), ids in zip(list(left.items()), encoded, strict=True):
+            if len(ids) + room <= engine.max_model_len:
+                calls[place] = _Call(prompt, ids, n_dropped)
+                del left[place]
+            elif strategy.overrun == "oldest" and prompt.turns:
+                left[place] = replace(prompt, turns=prompt.turns[2:])
+            else:
+                del left[place]
         n_dropped += 1
+    return calls
 
 
 def _written(call: _Call, generated: Generated) -> Written:

@@ -166,8 +166,8 @@ def test_where_numbers_have_one_digit_each_a_second_one_is_asked_too():
 
 
 def test_an_end_that_is_not_asked_is_taken_as_those_that_were_and_its_bound_holds_the_extremes():
-    # "5" .8 ends half the time; "6" .01 may end never, always or, as is taken, half the time too: the mean is
-    # (6·.005 + 5·.4) / .405, the extremes are 5 and (2 + .06) / .41.
+    # "5" .8 ends half the time; "6" .01 may end never, always or, as is taken, half the time too: mean 6·.005 + 5·.4
+    # over .405; the extremes are 5 and (2 + .06) / .41.
     outcome, engine = elicit({(): {"5": 0.8, "6": 0.01}, ("5",): {"0": 0.5}}, TEN, max_pruned_points=0.03)
     assert engine.asked == [[1], [1]]
     assert outcome.intensity == pytest.approx(2.03 / 0.405, abs=1e-12)

@@ -18,7 +18,7 @@ class Repeating:
     """An engine that answers with one text; its tokens are characters."""
 
     max_model_len = 1000
-    tokenizer = SimpleNamespace(render=lambda prompt: prompt.user, encode=list)
+    tokenizer = SimpleNamespace(encode_prompts=lambda prompts: [list(prompt.user) for prompt in prompts])
 
     def generate(self, prompts, **_):
         return [Generated(SAYS, 5, False) for _ in prompts]

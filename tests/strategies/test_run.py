@@ -43,6 +43,9 @@ class Scripted:
     def encode(self, text):
         return list(text.encode())
 
+    def encode_prompts(self, prompts):
+        return [self.encode(self.render(prompt)) for prompt in prompts]
+
     def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         texts = [bytes(ids).decode() for ids in prompts]
         settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seeds": seeds}
