@@ -33,7 +33,7 @@ import time
 from pathlib import Path
 
 WAYS = ("published", "pipeline", "whole", "vllm", "packed", "distinct", "limit")
-SLOW = {"pipeline": 20, "whole": 40}
+SLOW = {"pipeline": 12, "whole": 6}
 """Ways that are asked only so many prompts, spread over all of them: their rate does not depend on the number."""
 SHAPES = {
     "8b": {

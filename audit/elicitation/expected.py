@@ -8,8 +8,8 @@ beginning of "72", and "72" not that of "723", which is no number of the scale. 
 needs no such question. *Number mass* is the sum over the scale: how much of the distribution began like a number of the
 scale at all. A decimal part is not asked: "7.5" counts as 7.
 
-What weighs little is not asked. A number whose end is not asked is taken to end as often as those of the same prompt do
-that were asked; it could end always, or never. A branch that is not followed is left out; it could hold nothing, or all
+What weighs little is not asked. A number whose end is not asked is taken to end as often as the median of those of the
+same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could hold nothing, or all
 of its mass on any one of its numbers. The largest distance that the mean could have from the one reported, over all of
 these cases together, is the rating's ``pruned_points``.
 """
@@ -103,7 +103,7 @@ class _Walk:
         self._mass = np.zeros(shape)
         self._final = np.zeros(shape)
         self._open = np.zeros(shape, dtype=bool)
-        self._ended = np.zeros((n_prompts, 2))  # of numbers that nothing goes on with: P of the end, and before
+        self._ended = np.full(shape, np.nan)  # of numbers that nothing goes on with: the share that ends there
         self._ends = ~np.isnan(tree.numbers) & np.array([node not in tree.children for node in range(shape[1])])
         self._reach(np.arange(n_prompts), np.array([0]), np.ones((n_prompts, 1)))
         self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
@@ -149,7 +149,7 @@ class _Walk:
             final = mass * np.maximum(0.0, 1.0 - following[:, tree.digits].sum(axis=1))
             self._final[prompts, node] = final
             if self._ends[node]:
-                self._ended[prompts] += np.column_stack([final, mass])
+                self._ended[prompts, node] = final / mass
         self._open[prompts, node] = False
         children = tree.children.get(node)
         if children is not None:
@@ -157,8 +157,10 @@ class _Walk:
 
     def _likely(self) -> _Floats:
         """Return shape (n, N): the probability of each node's number, where it is not known the likely one."""
-        ended, before = self._ended.T
-        share = np.divide(ended, before, out=np.ones_like(before), where=before > 0)
+        share = np.ones(len(self._ended))
+        if (told := ~np.isnan(self._ended).all(axis=1)).any():
+            # The median: round numbers, which are asked first, are gone on with more often than the others.
+            share[told] = np.nanmedian(self._ended[told], axis=1)
         return np.where(self._open & self._ends, self._mass * share[:, None], self._final)
 
     def distributions(self, scale: Scale) -> _Floats:
