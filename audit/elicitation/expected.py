@@ -9,9 +9,9 @@ needs no such question. *Number mass* is the sum over the scale: how much of the
 scale at all. A decimal part is not asked: "7.5" counts as 7.
 
 What weighs little is not asked. A number whose end is not asked is taken to end as often as the median of those of the
-same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could hold nothing, or all
-of its mass on any one of its numbers. The largest distance that the mean could have from the one reported, over all of
-these cases together, is the rating's ``pruned_points``.
+same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could
+hold nothing, or all of its mass on any one of its numbers. The largest distance that the mean could have from the one
+reported, over all of these cases together, is the rating's ``pruned_points``.
 """
 
 from __future__ import annotations

@@ -343,6 +343,19 @@ def test_what_most_prompts_needed_is_asked_of_the_next_ones_at_once_and_changes_
     assert ratings == ExpectedElicitation(HUNDRED, 0.0).elicit(together, prompts)
 
 
+@pytest.mark.parametrize("pack_tokens", [1, 60, 100_000])
+def test_a_rating_is_the_same_whatever_it_is_packed_with(pack_tokens, tiny_model, open_engine):
+    # What a run that goes on, or has shards of another size, may differ by: the rounding of float32 sums in another
+    # order.
+    prompts = [Prompt(f"You are {who}.", f"How {what}? Number:") for who in "ABC" for what in ("sad", "glad", "calm")]
+    alone = [ExpectedElicitation(HUNDRED, 0.0).elicit(open_engine(tiny_model), [prompt])[0] for prompt in prompts]
+    packed = ExpectedElicitation(HUNDRED, 0.0).elicit(open_engine(tiny_model, pack_tokens=pack_tokens), prompts)
+    for one, other in zip(alone, packed, strict=True):
+        assert other.intensity == pytest.approx(one.intensity, abs=1e-3)
+        assert other.number_mass == pytest.approx(one.number_mass, abs=1e-6)
+        assert other.mode == one.mode
+
+
 def test_what_has_been_answered_is_told_reading_by_reading():
     engine = FakeEngine({"a": {(): {"3": 0.5}}, "word " * 40: {}, "b": {(): {"5": 0.5}}}, max_model_len=40)
     told = []
