@@ -1,4 +1,4 @@
-"""The transformers engine: forward passes on a CPU, CUDA or MPS; slower than vLLM, and at home everywhere."""
+"""The transformers engine: forward passes on a CPU, CUDA or MPS; probabilities are read in packs, texts in batches."""
 
 from __future__ import annotations
 

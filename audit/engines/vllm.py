@@ -77,7 +77,8 @@ class VllmEngine:
         self._max_model_len = model.max_model_len
         # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
         cache = self._llm.llm_engine.vllm_config.cache_config
-        self._group_tokens = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0) // 4
+        n_cached = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0)
+        self._group_tokens: float = n_cached // 4 or math.inf
         self._max_group = GROUP_CPU if cpu else GROUP
         self.facts = EngineFacts(
             name="vllm",
