@@ -14,7 +14,7 @@ import pandas as pd
 from audit.config import load_config
 from audit.errors import AuditError
 from audit.plan import Plan, labels, make_plan
-from audit.provenance import plan_difference
+from audit.provenance import prompts_difference
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
@@ -195,7 +195,7 @@ def _plan_of(manifest: Mapping[str, Any]) -> tuple[Plan | None, str]:
         return None, "another tool collected the ratings"
     try:
         plan = make_plan(load_config(manifest["config"]))
-        reason = plan_difference(manifest["identity"], plan)
+        reason = prompts_difference(manifest["identity"], plan)
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())
     return (None, f"they could not be built again ({reason})") if reason else (plan, "")

@@ -123,6 +123,11 @@ def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> s
     return first_difference(earlier, {"task": None, "strategy": None, **run_identity(plan)})
 
 
+def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
+    """Return the same as far as prompts depend on it: how the answer to them is got is no part of them."""
+    return plan_difference({**earlier, "elicitation": run_identity(plan).get("elicitation")}, plan)
+
+
 def model_identity(model: OpenModel) -> dict[str, Any]:
     """Return what ratings depend on of a loaded model: its files, and the engine that runs it."""
     return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}

@@ -58,6 +58,7 @@ def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimen
         spread=1.0,
         n_prompt_tokens=90,
         n_dropped=0,
+        pruned_points=0.5,
     ).assign(**columns)
     return ratings[list(RATINGS)]
 
