@@ -17,6 +17,7 @@ from audit.config import EngineConfig, ModelConfig
 from audit.engines.base import Done, EngineFacts, Generated, Reading, TokenIds, sampling_seeds, unwatched
 from audit.engines.chat import ChatTokenizer
 from audit.engines.resolve import ModelFiles, first_line
+from audit.engines.whole import WholeReading
 from audit.errors import ModelError
 
 GROUP_CPU: Final = 32
@@ -127,12 +128,12 @@ class VllmEngine:
         n_tokens = 0
         for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
             if group and (len(group) == self._max_group or n_tokens + len(prompts[place]) > self._group_tokens):
-                yield _VllmReading(self, prompts, group)
+                yield WholeReading(self, prompts, tuple(group))
                 group, n_tokens = [], 0
             group.append(place)
             n_tokens += len(prompts[place])
         if group:
-            yield _VllmReading(self, prompts, group)
+            yield WholeReading(self, prompts, tuple(group))
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
         """Return shape (n, k): the probabilities of given tokens after each of n whole sequences."""
@@ -159,22 +160,6 @@ class VllmEngine:
             from vllm.distributed import cleanup_dist_env_and_memory
 
             cleanup_dist_env_and_memory()
-
-
-class _VllmReading:
-    """Prompts whose keys and values vLLM keeps in its cache, as far as it goes; see the protocol."""
-
-    def __init__(self, engine: VllmEngine, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
-        self.places = tuple(places)
-        self._engine = engine
-        self._prompts = [prompts[place] for place in places]
-
-    def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
-        """See :class:`audit.engines.base.Reading`."""
-        asked = [[*prompt, *tail] for prompt, own in zip(self._prompts, tails, strict=True) for tail in own]
-        table = self._engine.probabilities(asked, token_ids)
-        ends = np.cumsum([len(own) for own in tails])
-        return list(np.split(table, ends[:-1]))
 
 
 class _Bar:

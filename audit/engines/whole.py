@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,10 +64,18 @@ class WholeReader:
         return found
 
 
-class WholeReading:
-    """Prompts that are read anew for each question; see :class:`audit.engines.base.Reading`."""
+class ReadsWhole(Protocol):
+    """What reads whole sequences: whether it computes what they share anew is its own affair."""
 
-    def __init__(self, reader: WholeReader, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
+    def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
+        """Return shape (n, k): the probabilities of given tokens after each of n sequences."""
+        ...
+
+
+class WholeReading:
+    """Prompts of which each question is a whole sequence; see :class:`audit.engines.base.Reading`."""
+
+    def __init__(self, reader: ReadsWhole, prompts: Sequence[TokenIds], places: Sequence[int]) -> None:
         self.places = places
         self._reader = reader
         self._prompts = [prompts[place] for place in places]
