@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Final
 
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_interval, show_sum
-from audit.wording import MISSING, brief, count, coverage, interval, p_value, points, rate, unsigned
+from audit.report.parts import not_within, of_dimensions, parts_of, variation
+from audit.report.verdicts import Verdict, bound, reach_of, reservations, verdict
+from audit.wording import (
+    BEYOND,
+    MISSING,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    interval,
+    listed,
+    p_value,
+    points,
+    rate,
+    scale_end,
+    unsigned,
+)
 
+HARDLY_VARIES: Final = 0.9
+"""Share of prompts with one most probable number from which on the page says which."""
 _IDENTITIES_NAMED: Final = 8
+_DUST: Final = 1e-9
+"""Below this a difference of means is the rest of a floating-point sum."""
 
+_EXPECTED: Final = (
+    "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and reduced "
+    "to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between "
+    "two numbers. The number mass is the probability that the model gives to any of these numbers before the reduction: "
+    "where it is small, the model would rather have written something else, and the rating describes only a small part "
+    "of what it would do. "
+)
+_REFUSALS_UNSEEN: Final = " A refusal can not be seen this way."
 ELICITATION: Final = {
     "expected": (
-        "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and "
-        "reduced to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can "
-        "lie between two numbers. The number mass is the probability that the model gives to any of these numbers "
-        "before the reduction: where it is small, the model would rather have written something else, and the rating "
-        "describes only a small part of what it would do. What follows the last digit that a number of the scale can "
-        "have was not asked: digit by digit, 80 on a scale that ends at 10 counts as 8. A refusal can not be seen "
-        "this way."
+        f"{_EXPECTED}A number counts only as far as no other digit follows it: 7 is not the beginning of 72, nor 80 of "
+        "800. A decimal part is not asked: 7.5 counts as 7. Numbers and ends of numbers that weigh little were not "
+        "asked; how far they could move a rating stands beside it in the run's ratings (<code>pruned_points</code>)."
+        f"{_REFUSALS_UNSEEN}"
+    ),
+    "expected, without ends": (
+        f"{_EXPECTED}What follows the last digit that a number of the scale can have was not asked: digit by digit, 80 "
+        f"on a scale that ends at 10 counts as 8.{_REFUSALS_UNSEEN}"
     ),
     "outside": (
         "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
@@ -34,8 +63,15 @@ ELICITATION: Final = {
         "scale ({scale}) was read from the text. An answer that declines to rate counts as refused, and one from "
         "which no single intensity on the scale can be read as unparseable. Both are missing data, never 0."
     ),
+    "generate, hou2025": (
+        "The model wrote its answer at temperature 0 (always the most probable next token), and an intensity was read "
+        "from the text as the released code of Hou, Daumé III and Rudinger (2025) does, faults included: it is the "
+        "first whole number of the text, or the second where the first is above 100, whatever the scale. An answer "
+        "that begins with the words of a refusal which that code knows counts as refused, and one without such a "
+        "number as unparseable. Both are missing data, never 0."
+    ),
 }
-"""How a rating is got, by the elicitation's name."""
+"""How a rating is got, by the elicitation's name and, after a comma, by what of it is not as usual."""
 
 
 LIMITS: Final = {
@@ -46,13 +82,13 @@ LIMITS: Final = {
     "not_converged": ("A fit that could not be confirmed", "do not rely on the rows of that estimator"),
     "number_mass": (
         "Low number mass",
-        "the model would mostly have written something other than a number of the scale: the ratings speak of the "
-        "lesser part of what it would do",
+        "the model would often have written something other than a number of the scale, of which the ratings say nothing",
     ),
     "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
     "refusal_gap": (
         "Refusals that differ between in-group and out-group",
-        "what is missing is not missing at random, and the refusals are a finding of their own",
+        "whether a rating is missing depends on the pair; if it depends on what the rating would have been, too, δ is "
+        "off, and the refusals are a finding of their own",
     ),
     "texts_differ": (
         "Texts that differ between groups",
@@ -63,7 +99,7 @@ LIMITS: Final = {
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored as far as it goes"),
     "judge_mass": (
         "A judge of low number mass",
-        "it would mostly have written something other than a number of the scale",
+        "it would often have written something other than a number of the scale, of which its scores say nothing",
     ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
@@ -77,20 +113,30 @@ LIMITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the data decide.
+class Circumstances:
+    """What else is known of one dimension and variant, beside its gap.
 
     Attributes
     ----------
-    kind
-        ``gap``, ``small`` (a gap within the margin), ``none`` (no gap larger than the margin), ``undecided`` or
-        ``absent``.
-    words
-        The same in words.
+    outcomes, modes
+        Its rows of these tables.
+    families, tests
+        Its rows of the tables of families and of heterogeneity.
+    worst
+        Its rows of the sensitivity table for the worst cases of missing ratings.
+    codes
+        Codes of the remarks on it and on the run.
+    dimensions
+        Of the mean over dimensions, the headline of each; else empty.
     """
 
-    kind: str
-    words: Markup
+    outcomes: Sequence[Row] = ()
+    modes: Sequence[Row] = ()
+    families: Sequence[Row] = ()
+    tests: Sequence[Row] = ()
+    worst: Sequence[Row] = ()
+    codes: Set[str] = frozenset()
+    dimensions: Mapping[str, Row] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +149,22 @@ class Answer:
         What the data decide.
     delta, spread
         δ in points, and its interval.
+    facts
+        p, as it is and corrected for the page's gaps.
+    size
+        How large δ is, in percent of the scale and in standard deviations.
+    varies
+        Which emotions, groups and pairs stand out.
+    written
+        What the model would most probably write; empty where that says as much as its ratings do.
+    opposed
+        The plain means where they say the opposite; else empty.
     lead
         The answer in a sentence.
-    facts
-        p, d_z and the counts, for those who read no further.
     evidence
-        δ, its interval, p, d_z and the counts.
+        δ, its interval, p and the counts.
+    raw
+        The plain means.
     excluded
         What was left out of it.
     bound, power
@@ -122,9 +178,14 @@ class Answer:
     verdict: Verdict
     delta: Markup
     spread: Markup
-    lead: Markup
     facts: Markup
+    size: Markup
+    varies: Markup
+    written: Markup
+    opposed: Markup
+    lead: Markup
     evidence: Markup
+    raw: Markup
     excluded: Markup
     bound: Markup
     power: Markup
@@ -134,7 +195,7 @@ class Answer:
 
 def answer(
     gap: Row | None,
-    outcomes: Sequence[Row],
+    known: Circumstances,
     identities: Sequence[str],
     *,
     wider: Row | None,
@@ -152,8 +213,8 @@ def answer(
     ----------
     gap
         The headline's row of the gap table, or None if there is none.
-    outcomes
-        Rows of the outcomes table of the same dimension and variant.
+    known
+        What else is known of the same dimension and variant.
     identities
         Wordings that the gap is about; none for the mean over dimensions.
     wider
@@ -171,66 +232,91 @@ def answer(
     confidence
         Coverage of the interval.
     """
-    verdict = _verdict(equivalence, gap, confidence=confidence)
-    excluded = _excluded(gap, outcomes)
+    within = math.nan if equivalence is None else equivalence.number("margin")
+    held_back = reservations(gap, known.codes, known.worst, margin=within)
+    constant = _constant(gap, known)
+    in_probabilities = _is_of_probabilities(known)
+    found = verdict(
+        gap,
+        equivalence,
+        not_shown=_not_shown(known, within),
+        held_back=held_back,
+        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
+        constant=constant,
+        in_probabilities=in_probabilities,
+    )
+    excluded, nothing = _excluded(gap, known.outcomes), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
-            verdict=verdict,
+            verdict=found,
             delta=Markup(MISSING),
             spread=Markup("not estimable"),
             lead=Markup("δ could not be estimated from this run."),
-            facts=Markup(""),
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
-            bound=Markup(""),
-            power=Markup(""),
-            scope=Markup(""),
-            wider=Markup(""),
+            **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw"), nothing),
+            **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
-    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
-    inside, outside = compared(dimension)
-    size = show(gap, "delta_points", _size)
-    said = Markup("{}{} were rated {} points {} than {}").format(
-        inside[0].upper(), inside[1:], size, direction(delta), outside
-    )
-    spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        lead, spread = said + Markup("; how certain that is could not be computed."), Markup("no interval")
-    elif low <= 0.0 <= high:
-        lead = Markup("The data are compatible with no gap, and with gaps from {} points.").format(show_interval(gap))
-    elif _disputed(gap, confidence=confidence):
-        lead = said + Markup("; flipping the signs of the narratives' gaps does not tell it from chance.")
-    else:
-        lead = said + Markup(".")
-    p = show(gap, "p", p_value)
+    has_interval = math.isfinite(gap.number("ci_low")) and constant is None
+    spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
+    facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
         _noun(gap["n_narratives"], "narrative"),
         show(gap, "n_ratings", count),
         _noun(gap["n_ratings"], "rating"),
     )
-    effect = Markup("<i>d<sub>z</sub></i> = {}").format(show(gap, "d_z", points))
+    spread = spread or Markup("no interval")
+    raw, opposed = _plain_means(gap)
     return Answer(
-        verdict=verdict,
+        verdict=found,
         delta=show(gap, "delta_points", points),
         spread=spread,
-        lead=lead,
-        facts=Markup("; ").join([p, effect, counts]),
-        evidence=Markup("δ = {} points on the {} scale ({}; {}; {}), from {}{}.").format(
+        facts=facts,
+        size=_size_of(gap) if constant is None else nothing,
+        varies=_varies(known, equivalence, alpha=1 - confidence) if constant is None else nothing,
+        written=_written(known),
+        opposed=raw if opposed else nothing,
+        lead=_lead(gap, dimension, constant=constant, in_probabilities=in_probabilities),
+        evidence=Markup("δ = {} points on the {} scale ({}), from {}{}.").format(
             show(gap, "delta_points", points),
             scale,
-            spread,
-            p,
-            effect,
+            Markup("; ").join(filter(None, (spread, facts))),
             counts,
             ", by the mixed model" if gap["estimator"] == "mixed" else "",
         ),
+        raw=raw,
         excluded=_join(excluded, _tipping(tipping)),
-        bound=_bound(equivalence),
+        bound=bound(gap, held_back, confidence=confidence) if has_interval else nothing,
         power=_power(power),
         scope=_scope(identities),
         wider=_wider(wider, left_out, confidence=confidence),
     )
+
+
+def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends: bool = True) -> Markup:
+    """Say how a rating is got.
+
+    Parameters
+    ----------
+    method
+        The elicitation's name.
+    scale
+        The scale's name, e.g. "0–100".
+    parser
+        What read the answers that the model wrote.
+    asks_ends
+        Whether it was asked that numbers end; runs of earlier versions did not ask.
+    """
+    kind = method
+    if method == "expected" and not asks_ends:
+        kind = "expected, without ends"
+    if method == "generate" and parser == "hou2025":
+        kind = "generate, hou2025"
+    words = ELICITATION.get(
+        kind, "This report has no description of the method {method!r}; see its documentation."
+    )
+    return Markup(words).format(scale=scale, method=method)
 
 
 def compared(dimension: str) -> tuple[str, str]:
@@ -252,36 +338,118 @@ def _join(*sentences: Markup) -> Markup:
     return Markup(" ").join(sentence for sentence in sentences if sentence)
 
 
-def _disputed(gap: Row | None, *, confidence: float) -> bool:
-    """Whether the interval leaves out 0 and the test by sign flips does not: of few narratives it never can."""
+def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool) -> Markup:
+    """Say in a sentence what δ is here, or what it is compatible with."""
+    if constant is not None:
+        return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
+    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    if has_interval and low <= 0.0 <= high:
+        words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
+        return words.format(show_interval(gap))
+    inside, outside = compared(dimension)
+    words = Markup("{}, {} were on average rated {} points {} than {}")
+    if in_probabilities:
+        words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")
+    beyond = f"{BEYOND[0].upper()}{BEYOND[1:]}"
+    said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
+    return said + Markup("." if has_interval else "; how certain that is could not be computed.")
+
+
+def _p_values(gap: Row, *, alpha: float) -> Markup:
+    """Write p, and what it is once it is corrected for all headlines of the page."""
+    p, size = show(gap, "p", p_value), gap.number("p_family_size")
+    if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
+        return p
+    said = Markup("{}, corrected for {} gaps {}").format(
+        p, show(gap, "p_family_size", count), show(gap, "p_adjusted", p_value)
+    )
+    if gap.number("p") < alpha <= gap.number("p_adjusted"):
+        said += Markup(": after correction no gap is found")
+    return said
+
+
+def _size_of(gap: Row) -> Markup:
+    """Say how large δ is beside the scale and beside the spread of ratings within narratives."""
+    parts = [Markup("{}% of the scale").format(show(gap, "percent_of_scale", _size))]
+    if math.isfinite(gap.number("delta_sd")):
+        parts.append(Markup("{} SD of the ratings of a narrative").format(show(gap, "delta_sd", _size)))
+    return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
+
+
+def _plain_means(gap: Row) -> tuple[Markup, bool]:
+    """Write the plain means of both sides, and tell whether they differ the other way than δ goes."""
+    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
+    if not (math.isfinite(inside) and math.isfinite(outside)):
+        return Markup(""), False
+    means = Markup("{} in-group and {} out-group").format(*(show(gap, name, unsigned) for name in ("raw_in", "raw_out")))
+    if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
+        return Markup("Plain means: {}.").format(means), False
     return (
-        gap is not None and gap.number("p") > 1 - confidence and not gap.number("ci_low") <= 0 <= gap.number("ci_high")
+        Markup(
+            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
+            "everyone rates each experiencer, which δ leaves out."
+        ).format(means),
+        True,
     )
 
 
-def _verdict(equivalence: Row | None, gap: Row | None, *, confidence: float) -> Verdict:
-    """Say what the data decide, against the margin where one was set."""
-    found = "not estimable" if equivalence is None else equivalence["verdict"]
-    if equivalence is None and gap is not None and math.isfinite(gap.number("ci_low")):
-        found = "undecided" if gap.number("ci_low") <= 0.0 <= gap.number("ci_high") else "gap"
-    if found.startswith("gap") and _disputed(gap, confidence=confidence):
-        if found == "gap":
-            return Verdict("undecided", Markup("Undecided: interval and test disagree"))
-        found = "no gap larger than the margin"
-    sign = 0.0 if gap is None else gap.number("delta_points")
-    side = f"in-group rated {direction(sign)}"
-    if found.endswith("the margin") and equivalence is not None:
-        margin = show(equivalence, "margin", _size)
-        if found.startswith("gap"):
-            return Verdict("small", Markup("A gap, smaller than {} points: {}").format(margin, side))
-        return Verdict("none", Markup("No gap larger than {} points").format(margin))
-    if found == "gap":
-        return Verdict("gap", Markup("A gap: {}").format(side))
-    if found == "undecided":
-        if equivalence is None or not math.isfinite(equivalence.number("margin")):
-            return Verdict("undecided", Markup("Undecided: compatible with no gap"))
-        return Verdict("undecided", Markup("Undecided against {} points").format(show(equivalence, "margin", _size)))
-    return Verdict("absent", Markup("No answer"))
+def _is_of_probabilities(known: Circumstances) -> bool:
+    """Whether a gap is one of the model's probabilities that what it would most probably write hardly shows."""
+    return "number_mass" in known.codes or any(
+        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
+    )
+
+
+def _written(known: Circumstances) -> Markup:
+    """Say what the model would write, where that hardly varies or is mostly no number."""
+    if known.dimensions:  # each of which has told
+        return Markup("")
+    said = []
+    for row in known.modes:
+        constant = row["of"] == "intensity" and row.number("n_values") == 1  # of which the verdict tells
+        if row.number("share") >= HARDLY_VARIES and not constant:
+            what = "The most probable number is" if row["of"] == "mode" else "The rating is"
+            value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
+            said.append(Markup("{} {} in {} of {} prompts.").format(what, value, share, n))
+    whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
+    if "number_mass" in known.codes and whole is not None:
+        mass = show(whole, "mean_number_mass", rate)
+        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
+    return _join(*said)
+
+
+def _constant(gap: Row | None, known: Circumstances) -> Markup | None:
+    """Say so where the ratings do not differ; None where they do."""
+    if known.dimensions:
+        return None
+    for row in known.modes:
+        if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:
+            baselines = any(each["pairs"] == "baseline" and each["n_rated"] for each in known.outcomes)
+            where = " between identities" if baselines else ""
+            return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
+    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:
+        return Markup("Within each narrative every rating is the same")
+    return None
+
+
+def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Markup:
+    """Say how the gap varies: of the mean over dimensions, what it is made of."""
+    if known.dimensions:
+        return of_dimensions(known.dimensions)
+    return variation(known.families, known.tests, margin=margin, alpha=alpha)
+
+
+def _not_shown(known: Circumstances, margin: float) -> list[Markup]:
+    """Name the parts that were not shown to lie within the margin."""
+    if not math.isfinite(margin):
+        return []
+    whole = [
+        Markup(dimension_title(dimension))
+        for dimension, row in known.dimensions.items()
+        if not reach_of(row) < margin
+    ]  # fmt: skip
+    return [*whole, *not_within(known.families, margin=margin, several=bool(known.dimensions))]
 
 
 def _scope(identities: Sequence[str]) -> Markup:
@@ -292,19 +460,6 @@ def _scope(identities: Sequence[str]) -> Markup:
     return Markup("This speaks of these identities ({}{}), and of any such narratives.").format(
         named, f" and {rest} more" if rest > 0 else ""
     )
-
-
-def _bound(equivalence: Row | None) -> Markup:
-    """Say what size of gap the data rule out."""
-    if equivalence is None or not math.isfinite(equivalence.number("largest_gap")):
-        return Markup("")
-    largest = Markup("Gaps larger than {} points, in either direction, are ruled out ({} interval).").format(
-        show(equivalence, "largest_gap", _size), coverage(equivalence["level"])
-    )
-    if not math.isfinite(equivalence.number("margin")):
-        return largest
-    margin = show(equivalence, "margin", _size)
-    return _join(largest, Markup("Against the margin of {} points: {}.").format(margin, equivalence["verdict"]))
 
 
 def _power(power: Row | None) -> Markup:
