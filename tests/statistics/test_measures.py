@@ -18,7 +18,7 @@ from audit.statistics.rows import Settings
 
 GROUPS = ("Jew", "Sikh", "Jain", "Hindu", "Copt", "unspecified")
 SETTINGS = Settings(n_permutations=500)
-INTENSITY = {"delta_points": "delta", "n_ratings": "n_replies"}
+INTENSITY = {"change_points": "change", "delta_points": "delta", "n_ratings": "n_replies"}
 
 
 def replies_of(ratings, **change):
