@@ -151,7 +151,10 @@ def render_comparison(
     ]
     page = environment().get_template("comparison.html.j2").render(
         meaning=MEANING,
-        answers=[_answer(row, figures, gaps=shown, confidence=confidence) for row in rows_of(tables["specifications"], "specifications")],
+        answers=[
+            _answer(row, figures, gaps=shown, confidence=confidence)
+            for row in rows_of(tables["specifications"], "specifications")
+        ],
         strategies=list(_strategies(tables["strategies"], figures, level=level)),
         n_runs=len(runs),
         first=first,
@@ -183,9 +186,7 @@ def render_comparison(
     return encodable(page)
 
 
-def _answer(
-    row: Row, figures: Mapping[str, bytes], *, gaps: Sequence[tuple[str, Row]], confidence: float
-) -> Answer:
+def _answer(row: Row, figures: Mapping[str, bytes], *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Answer:
     dimension, level = str(row["dimension"]), coverage(confidence)
     title = dimension_title(dimension)
     alt = (

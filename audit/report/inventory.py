@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from audit.inventory_schema import DEFAULT
 from audit.report.downloads import pack
+from audit.report.elicitations import describe_elicitation
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
-from audit.report.sentences import describe_elicitation
 from audit.report.tables import Table
 from audit.wording import (
     MISSING,

@@ -35,7 +35,16 @@ from audit.wording import (
 
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
 """What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
-_LATEX: Final = {MINUS: "$-$", MISSING: "--", "δ": r"$\delta$", CROSS: r"$\times$", "[": "{[}", "]": "{]}", "*": "{*}", '"': "''"}
+_LATEX: Final = {
+    MINUS: "$-$",
+    MISSING: "--",
+    "δ": r"$\delta$",
+    CROSS: r"$\times$",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    '"': "''",
+}
 """After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
 
 

@@ -53,11 +53,8 @@ def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | No
     for test in tests:
         over = str(test["over"])
         if test.number("p_adjusted") < alpha and not any(row["family"] == over for row in (*beyond, *others)):
-            said.append(
-                Markup("Over all {}s together the gaps differ (corrected {}), though no {} was found to by itself.").format(
-                    over, show(test, "p_adjusted", p_value), over
-                )
-            )  # fmt: skip
+            words = Markup("Over all {}s together the gaps differ (corrected {}), though none was found to by itself.")
+            said.append(words.format(over, show(test, "p_adjusted", p_value)))
     looked = [family for family in _FAMILIES if _was_tested(own, family)]
     if said:
         return Markup(" ").join(said)

@@ -18,12 +18,14 @@ from markupsafe import Markup
 
 from audit.grid import BASELINES
 from audit.report.downloads import pack
+from audit.report.elicitations import describe_elicitation
 from audit.report.explore import Explorer
+from audit.report.held_against import Circumstances
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
 from audit.report.numbers import Row, rows_of
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.refusals import RefusalGap, refusal_gap
-from audit.report.sentences import LIMITS, Answer, Circumstances, answer, describe_elicitation, describe_gaps
+from audit.report.sentences import LIMITS, Answer, answer, describe_gaps
 from audit.report.tables import (
     Table,
     beneath_tables,
@@ -428,4 +430,3 @@ def _identities(cells: pd.DataFrame) -> list[str]:
     terms = (str(term) for groups, column in sides for group, term in zip(groups, column, strict=True)
              if group not in BASELINES)  # fmt: skip
     return list(dict.fromkeys(terms))
-

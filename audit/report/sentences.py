@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
 from audit.report.parts import not_within, of_dimensions, parts_of, variation
 from audit.report.verdicts import Verdict, bound, reach_of, reservations, verdict
@@ -24,55 +25,10 @@ from audit.wording import (
     p_value,
     points,
     rate,
-    scale_end,
     unsigned,
 )
 
-HARDLY_VARIES: Final = 0.9
-"""Share of prompts with one most probable number from which on the page says which."""
 _IDENTITIES_NAMED: Final = 8
-_DUST: Final = 1e-9
-"""Below this a difference of means is the rest of a floating-point sum."""
-
-_EXPECTED: Final = (
-    "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and reduced "
-    "to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between "
-    "two numbers. The number mass is the probability that the model gives to any of these numbers before the reduction: "
-    "where it is small, the model would rather have written something else, and the rating describes only a small part "
-    "of what it would do. "
-)
-_REFUSALS_UNSEEN: Final = " A refusal can not be seen this way."
-ELICITATION: Final = {
-    "expected": (
-        f"{_EXPECTED}A number counts only as far as no other digit follows it: 7 is not the beginning of 72, nor 80 of "
-        "800. A decimal part is not asked: 7.5 counts as 7. Numbers and ends of numbers that weigh little were not "
-        "asked; how far they could move a rating stands beside it in the run's ratings (<code>pruned_points</code>)."
-        f"{_REFUSALS_UNSEEN}"
-    ),
-    "expected, without ends": (
-        f"{_EXPECTED}What follows the last digit that a number of the scale can have was not asked: digit by digit, 80 "
-        f"on a scale that ends at 10 counts as 8.{_REFUSALS_UNSEEN}"
-    ),
-    "outside": (
-        "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
-        "answers became numbers, is not known here. A missing rating counts as unparseable unless the table says "
-        "otherwise."
-    ),
-    "generate": (
-        "The model wrote its answer at temperature 0 (always the most probable next token), and one intensity on the "
-        "scale ({scale}) was read from the text. An answer that declines to rate counts as refused, and one from "
-        "which no single intensity on the scale can be read as unparseable. Both are missing data, never 0."
-    ),
-    "generate, hou2025": (
-        "The model wrote its answer at temperature 0 (always the most probable next token), and an intensity was read "
-        "from the text as the released code of Hou, Daumé III and Rudinger (2025) does, faults included: it is the "
-        "first whole number of the text, or the second where the first is above 100, whatever the scale. An answer "
-        "that begins with the words of a refusal which that code knows counts as refused, and one without such a "
-        "number as unparseable. Both are missing data, never 0."
-    ),
-}
-"""How a rating is got, by the elicitation's name and, after a comma, by what of it is not as usual."""
-
 
 LIMITS: Final = {
     "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
@@ -82,7 +38,8 @@ LIMITS: Final = {
     "not_converged": ("A fit that could not be confirmed", "do not rely on the rows of that estimator"),
     "number_mass": (
         "Low number mass",
-        "the model would often have written something other than a number of the scale, of which the ratings say nothing",
+        "the model would often have written something other than a number of the scale, and of that the ratings say "
+        "nothing",
     ),
     "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
     "refusal_gap": (
@@ -110,33 +67,6 @@ LIMITS: Final = {
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
 """Remarks that limit what may be claimed, by their code: what they are called and what follows from them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What else is known of one dimension and variant, beside its gap.
-
-    Attributes
-    ----------
-    outcomes, modes
-        Its rows of these tables.
-    families, tests
-        Its rows of the tables of families and of heterogeneity.
-    worst
-        Its rows of the sensitivity table for the worst cases of missing ratings.
-    codes
-        Codes of the remarks on it and on the run.
-    dimensions
-        Of the mean over dimensions, the headline of each; else empty.
-    """
-
-    outcomes: Sequence[Row] = ()
-    modes: Sequence[Row] = ()
-    families: Sequence[Row] = ()
-    tests: Sequence[Row] = ()
-    worst: Sequence[Row] = ()
-    codes: Set[str] = frozenset()
-    dimensions: Mapping[str, Row] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,15 +164,15 @@ def answer(
     """
     within = math.nan if equivalence is None else equivalence.number("margin")
     held_back = reservations(gap, known.codes, known.worst, margin=within)
-    constant = _constant(gap, known)
-    in_probabilities = _is_of_probabilities(known)
+    unvaried = constant(gap, known)
+    in_probabilities = is_of_probabilities(known)
     found = verdict(
         gap,
         equivalence,
         not_shown=_not_shown(known, within),
         held_back=held_back,
         parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
-        constant=constant,
+        constant=unvaried,
         in_probabilities=in_probabilities,
     )
     excluded, nothing = _excluded(gap, known.outcomes), Markup("")
@@ -257,7 +187,7 @@ def answer(
             **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw"), nothing),
             **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
-    has_interval = math.isfinite(gap.number("ci_low")) and constant is None
+    has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
     facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
     counts = Markup("{} {} and {} {}").format(
@@ -267,17 +197,17 @@ def answer(
         _noun(gap["n_ratings"], "rating"),
     )
     spread = spread or Markup("no interval")
-    raw, opposed = _plain_means(gap)
+    raw, opposed = plain_means(gap)
     return Answer(
         verdict=found,
         delta=show(gap, "delta_points", points),
         spread=spread,
         facts=facts,
-        size=_size_of(gap) if constant is None else nothing,
-        varies=_varies(known, equivalence, alpha=1 - confidence) if constant is None else nothing,
-        written=_written(known),
+        size=size_of(gap) if unvaried is None else nothing,
+        varies=_varies(known, equivalence, alpha=1 - confidence) if unvaried is None else nothing,
+        written=written(known),
         opposed=raw if opposed else nothing,
-        lead=_lead(gap, dimension, constant=constant, in_probabilities=in_probabilities),
+        lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}{}.").format(
             show(gap, "delta_points", points),
             scale,
@@ -292,31 +222,6 @@ def answer(
         scope=_scope(identities),
         wider=_wider(wider, left_out, confidence=confidence),
     )
-
-
-def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends: bool = True) -> Markup:
-    """Say how a rating is got.
-
-    Parameters
-    ----------
-    method
-        The elicitation's name.
-    scale
-        The scale's name, e.g. "0–100".
-    parser
-        What read the answers that the model wrote.
-    asks_ends
-        Whether it was asked that numbers end; runs of earlier versions did not ask.
-    """
-    kind = method
-    if method == "expected" and not asks_ends:
-        kind = "expected, without ends"
-    if method == "generate" and parser == "hou2025":
-        kind = "generate, hou2025"
-    words = ELICITATION.get(
-        kind, "This report has no description of the method {method!r}; see its documentation."
-    )
-    return Markup(words).format(scale=scale, method=method)
 
 
 def compared(dimension: str) -> tuple[str, str]:
@@ -367,70 +272,6 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     if gap.number("p") < alpha <= gap.number("p_adjusted"):
         said += Markup(": after correction no gap is found")
     return said
-
-
-def _size_of(gap: Row) -> Markup:
-    """Say how large δ is beside the scale and beside the spread of ratings within narratives."""
-    parts = [Markup("{}% of the scale").format(show(gap, "percent_of_scale", _size))]
-    if math.isfinite(gap.number("delta_sd")):
-        parts.append(Markup("{} SD of the ratings of a narrative").format(show(gap, "delta_sd", _size)))
-    return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
-
-
-def _plain_means(gap: Row) -> tuple[Markup, bool]:
-    """Write the plain means of both sides, and tell whether they differ the other way than δ goes."""
-    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
-    if not (math.isfinite(inside) and math.isfinite(outside)):
-        return Markup(""), False
-    means = Markup("{} in-group and {} out-group").format(*(show(gap, name, unsigned) for name in ("raw_in", "raw_out")))
-    if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
-        return Markup("Plain means: {}.").format(means), False
-    return (
-        Markup(
-            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
-            "everyone rates each experiencer, which δ leaves out."
-        ).format(means),
-        True,
-    )
-
-
-def _is_of_probabilities(known: Circumstances) -> bool:
-    """Whether a gap is one of the model's probabilities that what it would most probably write hardly shows."""
-    return "number_mass" in known.codes or any(
-        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
-    )
-
-
-def _written(known: Circumstances) -> Markup:
-    """Say what the model would write, where that hardly varies or is mostly no number."""
-    if known.dimensions:  # each of which has told
-        return Markup("")
-    said = []
-    for row in known.modes:
-        constant = row["of"] == "intensity" and row.number("n_values") == 1  # of which the verdict tells
-        if row.number("share") >= HARDLY_VARIES and not constant:
-            what = "The most probable number is" if row["of"] == "mode" else "The rating is"
-            value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
-            said.append(Markup("{} {} in {} of {} prompts.").format(what, value, share, n))
-    whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
-    if "number_mass" in known.codes and whole is not None:
-        mass = show(whole, "mean_number_mass", rate)
-        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
-    return _join(*said)
-
-
-def _constant(gap: Row | None, known: Circumstances) -> Markup | None:
-    """Say so where the ratings do not differ; None where they do."""
-    if known.dimensions:
-        return None
-    for row in known.modes:
-        if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:
-            baselines = any(each["pairs"] == "baseline" and each["n_rated"] for each in known.outcomes)
-            where = " between identities" if baselines else ""
-            return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
-    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:
-        return Markup("Within each narrative every rating is the same")
-    return None
 
 
 def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Markup:

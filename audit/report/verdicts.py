@@ -31,7 +31,7 @@ RESERVATIONS: Final = {
     "number_mass": ("low number mass", "what the model would write in place of a number does not matter"),
     "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
 }
-"""Remarks under which nothing is ruled out, by their code: the reason in short, and what the interval takes to be so."""
+"""Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
 WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
 """The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
 _NAMED: Final = 2

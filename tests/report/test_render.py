@@ -261,10 +261,7 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
         ("race/ethnicity (variant origin)", "0.33"),
     ):
         assert title in text
-        assert (
-            f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408"
-            in text
-        )
+        assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
     assert "not adjusted for there being 3 gaps" in text
 
 
@@ -524,7 +521,8 @@ def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
     assert "p = .012, corrected for 5 gaps p = .059: after correction no gap is found" in text
-    assert "corrected for" not in text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
+    alone = text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
+    assert "corrected" not in alone[: alone.index("All gaps δ")]
 
 
 def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
@@ -596,7 +594,7 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     assert f"religion {verdict} 0.00 points no interval" in text
     assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in text
     for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
-        assert claim not in text[: text.index("What δ is")]
+        assert claim not in text[: text.index("All gaps δ")]
 
 
 # --- How it varies ----------------------------------------------------------------------------------------------------
@@ -657,7 +655,7 @@ def test_emotions_that_differ_only_together_are_said_to() -> None:
     test = row_of("heterogeneity", over="emotion", n_members=2, statistic=4.0, df=1.0, df_residual=10.0, p=0.01)
     rows = [differing("emotion", "sad", 0.3, 0.2)]
     text = text_of(tables=tables(families=rows, heterogeneity=[test | {"p_adjusted": 0.02}]))
-    assert "Over all emotions together the gaps differ (corrected p = .020), though no emotion was found to" in text
+    assert "Over all emotions together the gaps differ (corrected p = .020), though none was found to" in text
     head, row = table_of("is the gap the same in all emotions", tables=tables(families=rows, heterogeneity=[test]))
     assert (head[0], row[:5]) == ("over all", ["emotions", "2", "4.00", "1 and 10", ".010"])
 
