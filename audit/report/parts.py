@@ -35,12 +35,14 @@ def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | No
 
     Notes
     -----
-    A pair of which a group is named already is left out: the group's own gap makes the pair's.
+    A pair of which a group is named already is left out: the group's own gap makes the pair's. So is a member that
+    differs from the rest only since one of the rest, which is named, does: one odd group of twelve makes the other
+    eleven differ from their rest, too.
     """
     within = math.nan if margin is None else margin.number("margin")
     own = [row for row in families if row["family"] in _FAMILIES]
     beyond = _without_consequences([row for row in own if _is_beyond(row, within, alpha=alpha)])
-    differing = [row for row in own if row.number("change_p_adjusted") < alpha]
+    differing = [row for family in _FAMILIES for row in _differing(own, family, beyond, alpha=alpha)]
     others = [row for row in _without_consequences([*beyond, *differing]) if row not in beyond]
     said = []
     if beyond and margin is not None:
@@ -64,8 +66,10 @@ def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | No
     return Markup("No {} was found to {}; that does not show that none does.").format(listed(looked, last="or"), what)
 
 
-def not_within(families: Sequence[Row], *, margin: float, several: bool = False) -> list[Markup]:
-    """Name the emotions and groups whose gap was not shown to lie within the margin, the largest first.
+def not_within(
+    families: Sequence[Row], *, margin: float, alpha: float, several: bool = False
+) -> tuple[list[Markup], list[Markup]]:
+    """Name the emotions and groups found beyond the margin, and others not shown to lie within it, the largest first.
 
     Parameters
     ----------
@@ -73,6 +77,8 @@ def not_within(families: Sequence[Row], *, margin: float, several: bool = False)
         Rows of the table of families.
     margin
         In points.
+    alpha
+        Error rate of the tests that find a gap.
     several
         Whether the rows are of several dimensions, which are then named too.
     """
@@ -83,7 +89,10 @@ def not_within(families: Sequence[Row], *, margin: float, several: bool = False)
             if not reach < margin:  # nor where there is no interval
                 outside.append((reach, row))
     outside.sort(key=lambda each: -each[0] if math.isfinite(each[0]) else math.inf)
-    return [_title(row, several=several) for _, row in outside]
+    beyond, others = [], []
+    for _, row in outside:
+        (beyond if _is_beyond(row, margin, alpha=alpha) else others).append(_title(row, several=several))
+    return beyond, others
 
 
 def parts_of(families: Sequence[Row]) -> list[str]:
@@ -103,6 +112,25 @@ def of_dimensions(gaps: Mapping[str, Row]) -> Markup:
 def _is_beyond(row: Row, margin: float, *, alpha: float) -> bool:
     """Whether a member's gap is found, after correction, and its interval lies beyond the margin."""
     return row.number("p_adjusted") < alpha and (row.number("ci_low") > margin or row.number("ci_high") < -margin)
+
+
+def _differing(rows: Sequence[Row], family: str, named: Sequence[Row], *, alpha: float) -> list[Row]:
+    """Members of a family that differ from the rest after correction, and from the rest without those named, too."""
+    own = [row for row in rows if row["family"] == family and math.isfinite(row.number("change_points"))]
+    found = [row for row in own if row.number("change_p_adjusted") < alpha]
+    least = min((_distance(row, row.number("change_points")) for row in found), default=math.inf)
+    out = [row for row in own if row in named]
+    for row in sorted(found, key=lambda row: -abs(row.number("change_points"))):
+        rest = [other.number("delta_points") for other in own if other is not row and other not in out]
+        change = row.number("delta_points") - math.fsum(rest) / len(rest) if rest else math.inf
+        if row not in out and _distance(row, change) >= least:
+            out.append(row)
+    return out
+
+
+def _distance(row: Row, change: float) -> float:
+    """Measure a difference from the rest in standard errors."""
+    return abs(change) / row.number("change_se") if row.number("change_se") > 0 else math.inf
 
 
 def _was_tested(rows: Sequence[Row], family: str) -> bool:

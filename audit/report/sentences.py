@@ -12,7 +12,7 @@ from markupsafe import Markup
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
 from audit.report.parts import not_within, of_dimensions, parts_of, variation
-from audit.report.verdicts import Verdict, bound, reach_of, reservations, verdict
+from audit.report.verdicts import Verdict, bound, least_of, reach_of, reservations, verdict
 from audit.wording import (
     BEYOND,
     MISSING,
@@ -164,12 +164,14 @@ def answer(
     """
     within = math.nan if equivalence is None else equivalence.number("margin")
     held_back = reservations(gap, known.codes, known.worst, margin=within)
+    larger, not_shown = _outside(known, within, alpha=1 - confidence)
     unvaried = constant(gap, known)
     in_probabilities = is_of_probabilities(known)
     found = verdict(
         gap,
         equivalence,
-        not_shown=_not_shown(known, within),
+        larger=larger,
+        not_shown=not_shown,
         held_back=held_back,
         parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
         constant=unvaried,
@@ -281,16 +283,17 @@ def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Markup
     return variation(known.families, known.tests, margin=margin, alpha=alpha)
 
 
-def _not_shown(known: Circumstances, margin: float) -> list[Markup]:
-    """Name the parts that were not shown to lie within the margin."""
+def _outside(known: Circumstances, margin: float, *, alpha: float) -> tuple[list[Markup], list[Markup]]:
+    """Name the parts that were found beyond the margin, and those that were not shown to lie within it."""
     if not math.isfinite(margin):
-        return []
-    whole = [
-        Markup(dimension_title(dimension))
-        for dimension, row in known.dimensions.items()
-        if not reach_of(row) < margin
-    ]  # fmt: skip
-    return [*whole, *not_within(known.families, margin=margin, several=bool(known.dimensions))]
+        return [], []
+    larger, not_shown = not_within(known.families, margin=margin, alpha=alpha, several=bool(known.dimensions))
+    beyond = [name for name, row in known.dimensions.items() if least_of(row) > margin]
+    others = [name for name, row in known.dimensions.items() if not reach_of(row) < margin and name not in beyond]
+    return (
+        [*(Markup(dimension_title(name)) for name in beyond), *larger],
+        [*(Markup(dimension_title(name)) for name in others), *not_shown],
+    )
 
 
 def _scope(identities: Sequence[str]) -> Markup:

@@ -34,6 +34,9 @@ RESERVATIONS: Final = {
 """Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
 WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
 """The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
+_MANY: Final = "many_missing"
+_SAME: Final = ("incomplete_narratives",)
+"""Reservations that say no more than that many ratings are missing, where that has been said."""
 _NAMED: Final = 2
 
 
@@ -88,7 +91,7 @@ def reservations(
     However few ratings are missing, and whatever they depend on, the worst cases bound what they could do. They are in
     the way where these reach beyond the margin or, without one, beyond the printed interval.
     """
-    found = [said for code, said in RESERVATIONS.items() if code in codes]
+    found = [said for code, said in RESERVATIONS.items() if code in codes and not (code in _SAME and _MANY in codes)]
     if gap is not None and gap.number("n_missing") > 0 and _worse(gap, worst, margin=margin):
         found.append(WORST_CASE)
     assumptions = dict.fromkeys(assumption for _, assumption in found)
@@ -111,6 +114,11 @@ def reach_of(gap: Row) -> float:
     return max(abs(gap.number("ci_low")), abs(gap.number("ci_high")))
 
 
+def least_of(gap: Row) -> float:
+    """Return how far from 0 the printed interval lies at the least, in points; 0 where it holds 0."""
+    return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
+
+
 def farthest(gap: Row) -> str:
     """Name the column of the interval's end that is farther from 0."""
     return "ci_low" if abs(gap.number("ci_low")) > abs(gap.number("ci_high")) else "ci_high"
@@ -120,6 +128,7 @@ def verdict(
     gap: Row | None,
     margin: Row | None,
     *,
+    larger: Sequence[Markup],
     not_shown: Sequence[Markup],
     held_back: Reservations,
     parts: str,
@@ -134,8 +143,10 @@ def verdict(
         The headline's row, or None.
     margin
         The row of the equivalence table that has the margin, if there is one.
+    larger
+        Parts whose gap was found to lie beyond the margin, the largest first.
     not_shown
-        Parts of which it could not be shown that their gap lies within the margin, those of the largest gaps first.
+        Other parts of which it could not be shown that their gap lies within the margin, likewise.
     held_back
         What forbids to rule out a gap.
     parts
@@ -162,7 +173,7 @@ def verdict(
     inside = reach_of(gap) < margin.number("margin")
     if found:
         if inside and not held_back:
-            rest = Markup("; not shown to be so in {}").format(few(not_shown, at_most=_NAMED)) if not_shown else ""
+            rest = _otherwise(larger, not_shown)
             return Verdict("small", Markup("{}, smaller than {} points{}{}").format(gap_words, size, where, rest))
         return Verdict("gap", Markup("{}{}").format(gap_words, where))
     if not inside:
@@ -170,13 +181,17 @@ def verdict(
     if held_back:
         words = Markup("Undecided against {} points{}: {}")
         return Verdict("undecided", words.format(size, where, listed(list(held_back.reasons))))
-    if not_shown:
-        words = Markup("No average gap larger than {} points{}; not shown for {}")
-        return Verdict("average", words.format(size, where, few(not_shown, at_most=_NAMED)))
-    if not parts:
-        return Verdict("average", Markup("No average gap larger than {} points{}").format(size, where))
+    if larger or not_shown or not parts:
+        rest = _otherwise(larger, not_shown)
+        return Verdict("average", Markup("No average gap larger than {} points{}{}").format(size, where, rest))
     words = Markup("No gap larger than {} points, on average or in any {}{}")
     return Verdict("none", words.format(size, parts, where))
+
+
+def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
+    """Name the parts for which a verdict of the average does not hold, or was not shown to."""
+    said = Markup(", but larger in {}").format(few(larger, at_most=_NAMED)) if larger else Markup("")
+    return said + (Markup("; not shown for {}").format(few(not_shown, at_most=_NAMED)) if not_shown else "")
 
 
 def few(names: Sequence[Markup], *, at_most: int) -> Markup:
