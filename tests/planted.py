@@ -105,7 +105,9 @@ def unequal_groups() -> Planted:
     sizes = {"large": 6, "small": 2, "other": 2}
     groups = {f"a {name} {k}": name for name, size in sizes.items() for k in range(size)}
     low = lambda group: -5.29 if group == "large" else 4.96  # noqa: E731
-    return Planted(ratings_of(groups, n=40, gap=lambda emotion, group: 2.85, level=low, seed=1), grouped(groups))
+    return Planted(
+        ratings_of(groups, n=40, gap=lambda emotion, group: 2.85, level=low, sd=0.5, seed=1), grouped(groups)
+    )
 
 
 def alike() -> Planted:
