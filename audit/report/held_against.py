@@ -32,6 +32,8 @@ class Circumstances:
         Its rows of the sensitivity table for the worst cases of missing ratings.
     codes
         Codes of the remarks on it and on the run.
+    refusals_told
+        Whether a card of their own says how many were refused.
     dimensions
         Of the mean over dimensions, the headline of each; else empty.
     """
@@ -42,6 +44,7 @@ class Circumstances:
     tests: Sequence[Row] = ()
     worst: Sequence[Row] = ()
     codes: Set[str] = frozenset()
+    refusals_told: bool = False
     dimensions: Mapping[str, Row] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ _FAMILIES: Final = ("emotion", "group", "pair")
 """Families that are looked through for members that stand out."""
 _OF_VERDICTS: Final = ("emotion", "group")
 """Families whose every member has to lie within the margin for a verdict that there is no gap larger than it."""
-_NAMED: Final = 3
+_NAMED: Final = 2
 
 
 def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | None, alpha: float) -> Markup:
@@ -156,7 +156,7 @@ def _by_size(rows: Sequence[Row], column: str) -> list[Row]:
 
 
 def _title(row: Row, *, several: bool = False) -> Markup:
-    name = Markup(" and ").join(
+    name = Markup("\N{EN DASH}").join(
         Markup("<bdi>{}</bdi>").format(brief(str(row[side]), at_most=40)) for side in ("member", "partner") if row[side]
     )
     return Markup("{} ({})").format(name, dimension_title(str(row["dimension"]))) if several else name

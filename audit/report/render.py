@@ -257,6 +257,7 @@ def _section(
             found += [(shown, f"{title}: {caption}")] if shown else []
         return tuple(found)
 
+    refusals = refusal_gap(next(_of(own, "missing", outcome="refused"), None), confidence=view.confidence)
     return Section(
         anchor=anchor,
         title=title,
@@ -271,10 +272,11 @@ def _section(
                 tests=rows_of(own["heterogeneity"], "heterogeneity"),
                 worst=[row for check in _WORST for row in _of(own, "sensitivity", check=check)],
                 codes=_codes(remarks, [key]),
+                refusals_told=refusals is not None,
             ),
             view=view,
         ),
-        refusals=refusal_gap(next(_of(own, "missing", outcome="refused"), None), confidence=view.confidence),
+        refusals=refusals,
         remarks=tuple(remark for remark in remarks if (remark.dimension, remark.variant) == key),
         texts=text_section(
             own["stage_texts"],

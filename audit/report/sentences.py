@@ -16,6 +16,7 @@ from audit.report.verdicts import Verdict, bound, least_of, reach_of, reservatio
 from audit.wording import (
     BEYOND,
     MISSING,
+    bare_p,
     brief,
     count,
     coverage,
@@ -177,7 +178,7 @@ def answer(
         constant=unvaried,
         in_probabilities=in_probabilities,
     )
-    excluded, nothing = _excluded(gap, known.outcomes), Markup("")
+    excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
             verdict=found,
@@ -268,8 +269,8 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     p, size = show(gap, "p", p_value), gap.number("p_family_size")
     if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
         return p
-    said = Markup("{}, corrected for {} gaps {}").format(
-        p, show(gap, "p_family_size", count), show(gap, "p_adjusted", p_value)
+    said = Markup("{}; {} corrected for {} gaps").format(
+        p, show(gap, "p_adjusted", bare_p), show(gap, "p_family_size", count)
     )
     if gap.number("p") < alpha <= gap.number("p_adjusted"):
         said += Markup(": after correction no gap is found")
@@ -354,7 +355,7 @@ def direction(delta: float) -> str:
     return "lower" if delta < 0 else "higher"
 
 
-def _excluded(gap: Row | None, outcomes: Sequence[Row]) -> Markup:
+def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) -> Markup:
     between = [row for row in outcomes if row["pairs"] in ("in_group", "out_group")]
     asked = sum(int(row["n_prompts"]) for row in between)
     missing = asked - sum(int(row["n_rated"]) for row in between)
@@ -380,7 +381,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row]) -> Markup:
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))
     sentence = Markup("Left out: {}.").format(Markup("; ").join(parts))
     refusals = {row["pairs"]: show(row, "refusal_rate", rate) for row in between if row["n_prompts"]}
-    if len(refusals) == 2 and any(row["n_refused"] for row in between):
+    if not refusals_told and len(refusals) == 2 and any(row["n_refused"] for row in between):
         sentence += Markup(" Refused: {in_group} of in-group and {out_group} of out-group prompts.").format(**refusals)
     return sentence
 

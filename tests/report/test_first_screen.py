@@ -60,14 +60,12 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
     screen, beneath, analysis = shown("b1-emotions")
     assert abs(headline(analysis)["delta_points"]) < 0.2
     assert "No average gap larger than 4.00 points, but larger in anger, fear and 3 more" in screen
-    assert re.search(
-        r"Beyond the margin of 4\.00 points: anger −7\.\d\d, fear −7\.\d\d, \w+ \+5\.\d\d and 2 more\.", screen
-    )
+    assert re.search(r"Beyond the margin of 4\.00 points: anger −7\.\d\d, fear −7\.\d\d and 3 more\.", screen)
     assert not re.search(r"No gap larger than \d", screen)
     assert "Average gaps larger than" in beneath
     assert not re.search(r"(?<!Average )[Gg]aps larger than [\d<]", beneath)
     members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta_points"]
-    assert [round(members[name], 0) for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)
+    assert [members[name] for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)
 
 
 def test_one_odd_group_is_named_alone() -> None:

@@ -517,10 +517,10 @@ def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: f
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
-    assert "p = .012, corrected for 4 gaps p = .047 Whether" in text
+    assert "p = .012; .047 corrected for 4 gaps Whether" in text
     assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
-    assert "p = .012, corrected for 5 gaps p = .059: after correction no gap is found" in text
+    assert "p = .012; .059 corrected for 5 gaps: after correction no gap is found" in text
     alone = text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
     assert "corrected" not in alone[: alone.index("All gaps δ")]
 
@@ -628,7 +628,7 @@ def differing(family: str, member: str, delta: float, p: float, **values: object
         (
             [("emotion", name, 6.0 + k, 0.001) for k, name in enumerate("abcde")],
             math.nan,
-            "Different from the rest: e +10.00 (rest 0.00), d +9.00 (rest 0.00), c +8.00 (rest 0.00) and 2 more.",
+            "Different from the rest: e +10.00 (rest 0.00), d +9.00 (rest 0.00) and 3 more.",
         ),
     ],
 )
@@ -642,7 +642,7 @@ def test_what_stands_out_of_the_average_is_named(
 
 def test_a_pair_is_named_only_where_its_groups_are_not() -> None:
     rows = [differing("pair", "Hindu", 4.0, 0.01, partner=each) for each in ("Muslim", "Jain")]
-    assert "Different from the rest: Hindu and Muslim +4.00 (rest 0.00) and Hindu and Jain" in text_of(
+    assert "Different from the rest: Hindu–Muslim +4.00 (rest 0.00) and Hindu–Jain" in text_of(
         tables=tables(families=rows)
     )
     group = differing("group", "Hindu", 8.0, 0.01)
