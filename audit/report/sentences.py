@@ -269,9 +269,7 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     p, size = show(gap, "p", p_value), gap.number("p_family_size")
     if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
         return p
-    said = Markup("{}; {} corrected for {} gaps").format(
-        p, show(gap, "p_adjusted", bare_p), show(gap, "p_family_size", count)
-    )
+    said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
     if gap.number("p") < alpha <= gap.number("p_adjusted"):
         said += Markup(": after correction no gap is found")
     return said

@@ -47,7 +47,7 @@ class Verdict:
     Attributes
     ----------
     kind
-        ``gap``, ``small`` (an average gap within the margin), ``none`` (no gap larger than the margin, in no part
+        ``gap``, ``within`` (an average gap within the margin), ``none`` (no gap larger than the margin, in no part
         either), ``average`` (no average gap larger than the margin; of some part it could not be shown),
         ``undecided`` or ``absent``.
     words
@@ -174,7 +174,7 @@ def verdict(
     if found:
         if inside and not held_back:
             rest = _otherwise(larger, not_shown)
-            return Verdict("small", Markup("{}, smaller than {} points{}{}").format(gap_words, size, where, rest))
+            return Verdict("within", Markup("{}, smaller than {} points{}{}").format(gap_words, size, where, rest))
         return Verdict("gap", Markup("{}{}").format(gap_words, where))
     if not inside:
         return Verdict("undecided", Markup("Undecided against {} points{}").format(size, where))

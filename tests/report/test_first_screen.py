@@ -187,7 +187,7 @@ def test_one_level_of_confidence_and_no_d_z_on_the_first_screen(case: str) -> No
 def test_size_stands_beside_every_gap_of_the_first_screen(case: str) -> None:
     screen, _, analysis = shown(case)
     row = headline(analysis)
-    has_size = re.search(r"% of the scale; [\d.]+ SD of the ratings of a narrative", screen) is not None
+    has_size = re.search(r"% of the scale; [\d.]+ SD of a narrative's ratings", screen) is not None
     assert has_size == (row["se"] > 0)
 
 
@@ -195,7 +195,7 @@ def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
     """Of ten dimensions one has a small gap: p alone finds it, the corrected p does not."""
     groups = alone(3)
     parts = [
-        ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 0.5 if k == 0 else 0.0, sd=2.0, seed=k).assign(
+        ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 1.0 if k == 0 else 0.0, sd=2.0, seed=k).assign(
             dimension=f"d{k}"
         )
         for k in range(10)

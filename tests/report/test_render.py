@@ -517,10 +517,10 @@ def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: f
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
-    assert "p = .012; .047 corrected for 4 gaps Whether" in text
+    assert "p = .012; corrected .047 Whether" in text
     assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
-    assert "p = .012; .059 corrected for 5 gaps: after correction no gap is found" in text
+    assert "p = .012; corrected .059: after correction no gap is found" in text
     alone = text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
     assert "corrected" not in alone[: alone.index("All gaps δ")]
 
@@ -528,7 +528,7 @@ def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
 def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
     text = text_of(tables=tables(gap=[gap_row(percent_of_scale=0.494, delta_sd=0.0312)]))
     screen = text[: text.index("All gaps δ")]
-    assert "0.49% of the scale; 0.03 SD of the ratings of a narrative" in screen
+    assert "0.49% of the scale; 0.03 SD of a narrative's ratings" in screen
     assert "dz" not in screen
 
 
