@@ -110,7 +110,7 @@ def family_rows(
 
     How a member differs from the mean of the others stands beside it in ``pair``, ``group`` and ``emotion``. Pairs and
     groups are asked about the same narratives: the difference is a contrast of its own, by the same estimator. Emotions
-    have narratives of their own: Welch's t [3]_, with the standard errors and degrees of freedom of the members.
+    have narratives of their own: Welch's t [3]_, see :func:`~audit.statistics.rest.changes_of_others`.
 
     References
     ----------
