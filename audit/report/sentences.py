@@ -338,7 +338,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     if not math.isfinite(wider.number("ci_low")):
         return Markup("Nothing is claimed about other identities: {}.").format(wider["note"]) + spread
     low, high = wider.number("ci_low"), wider.number("ci_high")
-    said = "is compatible with no gap" if low <= 0.0 <= high else "leaves out 0"
+    said = "is compatible with no average gap" if low <= 0.0 <= high else "leaves out 0"
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
         Markup("If {} stand for others like them, the {} interval is {} ({}) and {}.").format(

@@ -360,7 +360,7 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
     ("low", "said"),
     [
         (0.02, "interval is +0.02 to +0.97 (p = .044) and leaves out 0."),
-        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no gap."),
+        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no average gap."),
     ],
 )
 def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> None:
