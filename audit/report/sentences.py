@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
@@ -290,8 +290,8 @@ def _outside(known: Circumstances, margin: float, *, alpha: float) -> tuple[list
     beyond = [name for name, row in known.dimensions.items() if least_of(row) > margin]
     others = [name for name, row in known.dimensions.items() if not reach_of(row) < margin and name not in beyond]
     return (
-        [*(Markup(dimension_title(name)) for name in beyond), *larger],
-        [*(Markup(dimension_title(name)) for name in others), *not_shown],
+        [*(escape(dimension_title(name)) for name in beyond), *larger],
+        [*(escape(dimension_title(name)) for name in others), *not_shown],
     )
 
 

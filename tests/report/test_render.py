@@ -852,6 +852,20 @@ def test_everything_from_outside_is_escaped() -> None:
     assert r"$\frac$" in parsed.text
 
 
+def test_names_in_a_verdict_are_escaped() -> None:
+    gap = [gap_row(dimension=name, delta_points=0.0, ci_low=-0.3, ci_high=0.3) for name in (ATTACK, "b", "all")]
+    gap[0] |= {"delta_points": 3.0, "ci_low": 2.0, "ci_high": 4.0}
+    margins = [equivalence_row(dimension=name, margin=1.0) for name in (ATTACK, "b", "all")]
+    members = [
+        row | {"dimension": ATTACK}
+        for row in (*member_rows(**{ATTACK: ("group", -3.0, 3.0)}), differing("emotion", ATTACK, 5.0, 0.001))
+    ]
+    page = Page(render(tables=tables(gap=gap, equivalence=margins, families=members)))
+    assert page.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
+    assert f"larger in {ATTACK}" in page.text
+    assert f"Beyond the margin of 1.00 points: {ATTACK} +5.00." in page.text
+
+
 def test_page_asks_the_network_for_nothing() -> None:
     page = render()
     parsed = Page(page)
