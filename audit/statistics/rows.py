@@ -19,7 +19,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import Headline
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
-from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask
+from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.ratings import BoolArray
 from audit.statistics.scopes import GroupScope, group_scope
 
@@ -324,6 +324,7 @@ def published_cell_rows(cube: NarrativeCube) -> Rows:
     """Yield rows of ``schema.PUBLISHED_CELLS``, one a pair that was asked."""
     of_perceiver, of_experiencer, shown = published_mask(cube)
     z = published_cells(cube)
+    n_narratives = int(np.count_nonzero(released_matrix(cube)[0]))
     for p, e in np.argwhere(cube.asked):
         yield {
             "dimension": cube.dimension,
@@ -334,4 +335,5 @@ def published_cell_rows(cube: NarrativeCube) -> Rows:
             "p_perceiver": of_perceiver[p, e],
             "p_experiencer": of_experiencer[p, e],
             "shown": bool(shown[p, e]),
+            "n_narratives": n_narratives,
         }
