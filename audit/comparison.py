@@ -397,26 +397,26 @@ def _clusters(runs: Mapping[str, _Run]) -> dict[str, dict[str, str]]:
 
 def _published_tables(runs: Mapping[str, _Run]) -> dict[str, pd.DataFrame]:
     """Make the study's table, and the cells of its heatmaps, dimension by dimension."""
-    places = {
-        name: place for place, name in enumerate(dict.fromkeys(name for run in runs.values() for name in _of(run)))
-    }
+    measured = {label: run.measured for label, run in runs.items()}
+    names = dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published)
     rows = [
-        {"run": label, "model": run.choices["model"], "prompt": run.choices["prompt"], **row}
-        for label, run in runs.items()
-        for row in run.measured.published
+        {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published
+        if row["dimension"] == name
     ]
-    cells = [{"run": label, **row} for label, run in runs.items() for row in run.measured.published_cells]
-    found = {"published": rows, "published_cells": cells}
+    cells = [
+        {"run": label, **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published_cells
+        if row["dimension"] == name
+    ]
     return {
-        name: pd.DataFrame(
-            sorted(each, key=lambda row: places[row["dimension"]]), columns=list(COMPARISON_TABLES[name])
-        )
-        for name, each in found.items()
+        "published": pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"])),
+        "published_cells": pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"])),
     }
-
-
-def _of(run: _Run) -> list[str]:
-    return [row["dimension"] for row in run.measured.published]
 
 
 def _perceiver_map(
@@ -427,13 +427,14 @@ def _perceiver_map(
 
     rows: list[dict[str, Any]] = []
     why: dict[tuple[str, str], list[str]] = {}
-    for (dimension, label), own in cells.groupby(["dimension", "run"], sort=False):
-        known = {"run": str(label), "dimension": str(dimension)}
-        seed = int(runs[str(label)].manifest["seed"])
+    for key, own in cells.groupby(["dimension", "run"], sort=False):
+        dimension, label = map(str, key)
+        known = {"run": label, "dimension": dimension}
+        seed = int(runs[label].manifest["seed"])
         try:
-            places = list(map_perceivers(own, clusters=clusters.get(str(dimension), {}), seed=seed))
+            places = list(map_perceivers(own, clusters=clusters.get(dimension, {}), seed=seed))
         except NotEstimableError as error:
-            why.setdefault((str(dimension), str(error)), []).append(str(label))
+            why.setdefault((dimension, str(error)), []).append(label)
         else:
             rows += [known | row for row in places]
     said = [

@@ -370,7 +370,7 @@ def read_released(
     tables: dict[str, pd.DataFrame] = {}
     n_beyond, n_rows, names = 0, 0, tuple[str, ...]()
     emotions: tuple[str, ...] | None = None
-    labels: dict[str, pd.Categorical] = {}
+    labels: dict[str, Any] = {}
     for dimension, files in run.files.items():
         intensities: list[FloatArray] = []
         for path in files.values():
@@ -528,13 +528,13 @@ def _emotions(path: Path, content: _Content, emotion_of: Mapping[str, str]) -> t
 
 def _labels(
     variant: str, dimension: str, pairs: Sequence[tuple[str, str]], names: Sequence[str], emotions: Sequence[str] | None
-) -> dict[str, pd.Categorical]:
+) -> dict[str, Any]:
     """Label the rows, pair by pair and within each narrative by narrative."""
     n_pairs, n_rows = len(pairs), len(names)
     sides = [pd.factorize(pd.Series([pair[side] for pair in pairs])) for side in (0, 1)]
     of_rows, known = pd.factorize(pd.Series(emotions if emotions is not None else [ABSENT["emotion"]] * n_rows))
 
-    def constant(text: str) -> pd.Categorical:
+    def constant(text: str) -> Any:
         return pd.Categorical.from_codes(np.zeros(n_pairs * n_rows, dtype=np.int8), categories=pd.Index([text]))
 
     return {

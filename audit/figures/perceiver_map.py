@@ -86,7 +86,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
             for kind, rows in own.groupby("kind", sort=False):
                 axes.scatter(
                     rows["x"], rows["y"], s=22, linewidth=0, gid="perceiver",
-                    color=colours[kind] if told else MUTED, marker=markers[kind] if told else "o",
+                    color=colours[str(kind)] if told else MUTED, marker=markers[str(kind)] if told else "o",
                 )  # fmt: skip
             for x, y, name in zip(own["x"], own["y"], own["perceiver"].astype(str), strict=True):
                 axes.annotate(

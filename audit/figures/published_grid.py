@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ from audit.figures.style import (
     place_axes,
     plain,
 )
-from audit.grid import BASELINES, Grid, lay_out
+from audit.grid import BASELINES, Grid, Mask, lay_out
 from audit.wording import fixed, plural
 
 MOST: Final = 60
@@ -158,10 +158,11 @@ def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar
     axes.set_xlabel("")
     axes.set_ylabel("")
     axes.tick_params(length=0, pad=3)
-    for places, look in (
+    looks: tuple[tuple[Mask, dict[str, Any]], ...] = (
         (hatched, {"facecolor": "white", "edgecolor": "#8a8a94", "hatch": "////", "gid": "no-value"}),
         (~asked, {"facecolor": _NOT_ASKED, "edgecolor": "none", "gid": "not-asked"}),
-    ):
+    )
+    for places, look in looks:
         for row, column in np.argwhere(places):
             axes.add_patch(Rectangle((column, row), 1, 1, linewidth=0, **look))
     if not z.notna().any(axis=None):
@@ -179,7 +180,7 @@ def _panel(axes: Axes, own: pd.DataFrame, everywhere: Grid, *, reach: float, bar
         spine.set_color(MUTED)
 
 
-def _frames(in_group: np.ndarray) -> list[list[tuple[float, float]]]:
+def _frames(in_group: Mask) -> list[list[tuple[float, float]]]:
     """Return the edges between in-group cells and the others: frames that touch become one."""
     inside = np.pad(in_group, 1).astype(np.int8)
     across = [[(c, r), (c + 1, r)] for r, c in np.argwhere(np.diff(inside, axis=0)[:, 1:-1]).tolist()]

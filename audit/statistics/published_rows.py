@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from audit.errors import NotEstimableError
 from audit.schema import COMPARED_CELLS, COMPARED_PUBLISHED
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives
-from audit.statistics.published import PublishedGap
-from audit.statistics.ratings import NO_PERSONA
+from audit.statistics.published import PublishedGap, released_matrix
 from audit.statistics.rows import published_cell_rows
 
 
@@ -35,7 +32,7 @@ def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableErr
     n_asked = len(cube.narrative_ids)
     compared = cube.without_baselines()
     n_left = int(complete_narratives(compared).sum()) if compared.in_group.size else 0
-    n_heatmap = _n_of_heatmap(cube)
+    n_heatmap = int(released_matrix(cube)[0].sum())
     row: dict[str, Any] = dict.fromkeys(COMPARED_PUBLISHED, float("nan")) | {
         "dimension": cube.dimension,
         "n_narratives_asked": n_asked,
@@ -51,15 +48,6 @@ def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableErr
         row |= {name: getattr(published, name) for name in ("delta_z", "null_low", "null_high", "n_ratings")}
         row |= {"note": published.null}
     return {name: value for name, value in row.items() if name not in ("run", "model", "prompt")}
-
-
-def _n_of_heatmap(cube: NarrativeCube) -> int:
-    """Count the narratives with a rating in every cell of the heatmap; a baseline pair that was never asked is none."""
-    persona = np.array([group != NO_PERSONA for group in cube.perceiver_groups], dtype=np.bool_)
-    matrix = cube.select(persona, np.ones(len(cube.experiencers), dtype=np.bool_))
-    identities = ~matrix.baseline_perceiver[:, None] & ~matrix.baseline_experiencer
-    missing = np.isnan(matrix.y) & (matrix.asked | identities)
-    return int(np.count_nonzero(~missing.any(axis=(1, 2))))
 
 
 def compared_cell_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
