@@ -82,10 +82,12 @@ Writes one JSON object a prompt (dimension, variant, narrative_id, emotion, perc
 standard output or to out=FILE, for the same overrides that `run` takes. No model is loaded.
 
 """
+_OUTSIDE: Final = ("ratings", "groups", "low", "high", "missing", "model", "seed")
+"""Arguments of `report` that are of ratings of another tool."""
 _REPORT_HELP: Final = """\
 usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
        python -m audit report RUN_DIR RUN_DIR ... [run_dir=OUT] [statistics.KEY=VALUE ...]
-       python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [model=NAME] [seed=0] [...]
+       python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [missing=-1] [model=NAME] [...]
 
 Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
 finished, what there is. No model is loaded.
@@ -102,7 +104,9 @@ The third form takes ratings that another tool collected:
                  emotion, dimension, variant and status (rated, refused, unparseable or failed)
   groups=FILE    CSV with term, group, and dimension where a term's group depends on it; the group 'unspecified' is the
                  baseline
-  low= high=     the ends of the rating scale, in points
+  low= high=     the ends of the rating scale, in points; they may be left out where the ratings reach from 0 to 100
+  missing=       numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]
+  seed=0         of the permutations
 
 settings, with their defaults:
 {settings}
@@ -487,7 +491,7 @@ def _report(rest: list[str]) -> None:
     from audit.errors import ConfigError
     from audit.pipeline import report_outside, report_run
 
-    folders, options = _arguments("report", rest, ("ratings", "groups", "run_dir", "low", "high", "model", "seed"))
+    folders, options = _arguments("report", rest, (*_OUTSIDE, "run_dir"))
     settings = _statistics_of(options)
     shown = shlex.join(["python", "-m", "audit", "report", *rest])
     outside = {name: value for name, value in options.items() if not name.startswith("statistics.")}
@@ -513,14 +517,13 @@ def _report(rest: list[str]) -> None:
     for name in ("ratings", "groups", "run_dir"):
         if not outside.get(name):
             raise ConfigError(f"{name}= must be given to analyse outside ratings; see python -m audit report --help")
-    if "low" not in outside or "high" not in outside:
-        _say("note: the scale is taken to run from 0 to 100 where low= and high= do not say otherwise")
     outcome = report_outside(
         Path(outside["ratings"]),
         Path(outside["groups"]),
         Path(outside["run_dir"]),
-        low=_number("low", outside.get("low", "0")),
-        high=_number("high", outside.get("high", "100")),
+        low=_number("low", outside["low"]) if "low" in outside else None,
+        high=_number("high", outside["high"]) if "high" in outside else None,
+        missing=_numbers("missing", outside.get("missing", "[]")),
         model=outside.get("model"),
         seed=_whole("seed", outside.get("seed", "0"), least=0),
         statistics=_statistics() | settings,
@@ -778,6 +781,14 @@ def _number(name: str, text: str) -> float:
     if not math.isfinite(number):
         raise ConfigError(f"{name}={text}: a number is wanted")
     return number
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """Read a number, or a list of them in brackets."""
+    inside = text.strip()
+    if inside.startswith("[") and inside.endswith("]"):
+        inside = inside[1:-1]
+    return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
 
 
 def _whole(name: str, text: str, *, least: int) -> int:

@@ -20,6 +20,7 @@ from audit.provenance import check_same_run, first_difference
 from audit.publish import Outcome, publish
 from audit.released import (
     N_STUDY,
+    NO_RATING,
     STUDY,
     ReleasedRatings,
     ReleasedRun,
@@ -184,6 +185,8 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
         emotions=read.emotions,
         n_narratives=read.n_narratives,
         n_prompts=sum(map(len, read.tables.values())),
+        missing=[NO_RATING],
+        n_missing_codes=sum(int(table["intensity"].isna().sum()) for table in read.tables.values()),
         files={
             "ratings": str(source),
             "ratings_sha256": read.sha256,

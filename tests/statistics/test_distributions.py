@@ -94,3 +94,13 @@ def test_published_cells_are_standardised_over_the_whole_matrix_and_the_gap_over
 @pytest.mark.parametrize("y", [np.ones((2, 3, 3)), np.full((2, 3, 3), NAN)])
 def test_cells_without_a_spread_or_without_ratings_have_no_z(y):
     assert np.isnan(published_cells(cube_of(y, groups=["A", "B", "unspecified"]))).all()
+
+
+def test_ratings_beyond_the_scale_have_a_bin_from_its_end_to_the_farthest():
+    table = pd.DataFrame(distribution_rows(CUBE, low=20.0, high=60.0))
+    own = table[table["pairs"] == "in_group"]  # 10, 30, 50, 100, 80, 60
+    assert own[["low", "high", "n_ratings"]].iloc[[0, -1]].to_numpy().tolist() == [[10, 20, 1], [60, 100, 2]]
+    ends = own[own["low"] == own["high"]]
+    assert (ends["low"].tolist(), ends["n_ratings"].tolist()) == ([20, 60], [0, 1])
+    assert own["n_ratings"].sum() == 6
+    assert own["share"].sum() == pytest.approx(1)
