@@ -45,6 +45,8 @@ _CALLED: Final = {
 _UNSPECIFIED: Final = ("default", "unspecified")
 """What the unspecified identity may be called, beside its wording."""
 _FROM: Final = "a person from "
+_ARTICLES: Final = frozenset({"a", "an"})
+"""Belong to the identity that follows: no model's name ends in one."""
 _WORD: Final = re.compile(r"[^\s_\-]+")
 _IDS: Final = ("text_id", "narrative_id")
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
@@ -195,7 +197,7 @@ def parse_name(path: Path) -> ReleasedFile:
         (middle, perceiver, experiencer)
         for last, experiencer in _endings(words, len(words), start, dimension)
         for middle, perceiver in _endings(words, last, start, dimension)
-        if middle > start
+        if middle > start and words[middle - 1].casefold() not in _ARTICLES
     ]
     if not readings:
         which = "experiencer" if not any(_endings(words, len(words), start, dimension)) else "model and perceiver"

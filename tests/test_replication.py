@@ -218,6 +218,31 @@ def quick(monkeypatch):
     monkeypatch.setattr("audit.comparison._draw_published", lambda *_: {})
 
 
+def test_perceivers_are_mapped_by_their_rows_with_cultural_clusters(audit, tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg})
+    rng = random.Random(0)
+    (tmp_path / "files").mkdir()
+    people = [person for person in DIMENSIONS["nationality"].perceivers if not person.is_baseline]
+    for variant in ("origin", "persona-1"):
+        for perceiver, experiencer in itertools.product(people, repeat=2):
+            path = tmp_path / "files" / name(variant, "m", perceiver.term, experiencer.term, "nationality")
+            path.write_text("\n".join(["intensity", *(str(rng.randrange(101)) for _ in range(6))]) + "\n")
+    assert audit("replicate", "files", "run_dir=out", "seed=4", *FEW) == 0
+    places = table_of(tmp_path / "out" / "comparison", "perceiver_map")
+    assert list(places) == list(COMPARISON_TABLES["perceiver_map"])
+    assert len(places) == 2 * 21
+    assert set(places["cluster"]) == set(DIMENSIONS["nationality"].clusters.values())
+    assert (set(places["perplexity"]), set(places["seed"])) == ({6}, {4})
+    page = (tmp_path / "out" / "comparison" / "comparison.html").read_text("utf-8")
+    assert "It is a picture and claims nothing" in page
+    assert "Without a map of perceivers" not in page
+    for figure in ("perceiver-map-nationality", "published-nationality"):
+        assert (tmp_path / "out" / "comparison" / "figures" / f"{figure}.svg").exists()
+
+
 # --- Emotions --------------------------------------------------------------------------------------------------------
 
 
@@ -322,7 +347,7 @@ def rewritten(folder, change):
     ("change", "fault"),
     [
         (lambda b: b.replace(b"intensity", b"intensty"), "no column 'intensity'; did you mean 'intensty'?"),
-        (lambda b: b.replace(b"intensity", b"x,intensity"), "no column 'intensity'; there are: x,intensity; separate"),
+        (lambda b: b.replace(b"intensity", b"x,intensity"), "there are: x,intensity; separate the cells by tabs"),
         (lambda b: b.replace(b"intensity", b"intensity\tIntensity"), "2 columns are called 'intensity'; keep one"),
         (lambda b: b"\n".join(b.split(b"\n")[:-3]) + b"\n", "has 38 rows, and "),
         (lambda b: b"intensity\n", "has columns but no rows"),
