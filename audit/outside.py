@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
@@ -151,24 +151,8 @@ def read_outside(
     _check_emotions(table, labels)
     mapping = _read_table("groups", groups, ("term", "group"), ("dimension",))
     sides, names = _groups_of(table, mapping, labels)
-    unspecified = names.index(UNSPECIFIED) if UNSPECIFIED in names else -1
-    baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
-    same = (sides[0] == sides[1]) & ~baseline
-    n_rows = table.n_rows
-    columns: dict[str, Any] = {
-        **labels,
-        "prompt_index": np.arange(n_rows, dtype=np.int64),
-        "perceiver_group": _categorical(sides[0], names),
-        "experiencer_group": _categorical(sides[1], names),
-        "in_group": pd.arrays.BooleanArray(same, baseline),
-        "n_shared": pd.arrays.IntegerArray(same.astype(np.int8), baseline.copy()),
-        "status": _categorical(status, _STATUSES),
-        "intensity": intensity,
-        "response": pd.Series("", index=range(n_rows)),
-        **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
-    }
     return OutsideRatings(
-        ratings=pd.DataFrame(columns, columns=list(RATINGS), copy=False),
+        ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
         low=ends[0],
         high=ends[1],
         missing=tuple(float(code) for code in missing),
@@ -179,6 +163,56 @@ def read_outside(
         groups_sha256=mapping.sha256,
         status_given="status" in table.columns,
     )
+
+
+def ratings_table(
+    labels: Mapping[str, pd.Categorical],
+    sides: Sequence[npt.NDArray[Any]],
+    groups: Sequence[str],
+    *,
+    intensity: FloatArray,
+    status: npt.NDArray[np.int8],
+    first: int = 0,
+) -> pd.DataFrame:
+    """Lay out what another tool tells of its ratings as a run folder gives ratings.
+
+    Parameters
+    ----------
+    labels
+        Shape (n,) each: ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver`` and ``experiencer``.
+    sides
+        The group of each row's perceiver, and of its experiencer, as places in ``groups``: shape (n,) each.
+    groups
+        Names of the groups; identities of one share a group, and ``unspecified`` is the baseline.
+    intensity
+        Shape (n,), in points; NaN where there is no rating.
+    status
+        Shape (n,), places among the statuses.
+    first
+        The first row's ``prompt_index``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of :data:`audit.schema.RATINGS`; what another tool does not tell is missing, ``response`` empty.
+    """
+    unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
+    baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
+    same = (sides[0] == sides[1]) & ~baseline
+    n_rows = len(intensity)
+    columns: dict[str, Any] = {
+        **labels,
+        "prompt_index": np.arange(first, first + n_rows, dtype=np.int64),
+        "perceiver_group": _categorical(sides[0], groups),
+        "experiencer_group": _categorical(sides[1], groups),
+        "in_group": pd.arrays.BooleanArray(same, baseline),
+        "n_shared": pd.arrays.IntegerArray(same.astype(np.int8), baseline.copy()),
+        "status": _categorical(status, _STATUSES),
+        "intensity": intensity,
+        "response": pd.Series("", index=range(n_rows)),
+        **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
+    }
+    return pd.DataFrame(columns, columns=list(RATINGS), copy=False)
 
 
 def describe_outside(
@@ -202,54 +236,101 @@ def describe_outside(
     All ratings make one shard. ``counts`` and ``config.statistics`` are the analysis's to add. Engine, hardware and
     timings are left out: nobody told us.
     """
-    ratings, time = outside.ratings, now()
-    name = model or outside.ratings_path.name
-    emotions = [str(emotion) for emotion in ratings["emotion"].cat.categories]
-    given = emotions != [ABSENT["emotion"]]
-    scale = {"low": outside.low, "high": outside.high}
-    # Where nothing stands for a missing rating, the folder of an earlier version is this run's.
-    codes = {"missing": list(outside.missing)} if outside.missing else {}
-    return {
-        "status": "complete",
-        "command": command,
-        "started": time,
-        "finished": time,
-        "n_prompts": len(ratings),
-        "shard_size": len(ratings),
-        "seed": seed,
-        "model": {"name": name},
-        "elicitation": {"method": METHOD},
-        "scale": {**scale, "low_label": "", "high_label": ""},
-        "stimuli": {
-            "source": outside.ratings_path.name,
-            "n_narratives": ratings["narrative_id"].nunique(),
-            "n_emotions": len(emotions) if given else None,
-            "emotions": emotions if given else None,
-        },
-        "prompt": {"variant": ", ".join(map(str, ratings["variant"].cat.categories))},
-        "dimensions": [str(dimension) for dimension in ratings["dimension"].cat.categories],
-        "outside": {
+    ratings = outside.ratings
+    return outside_manifest(
+        command=command,
+        seed=seed,
+        model=model or outside.ratings_path.name,
+        scale=(outside.low, outside.high),
+        source=outside.ratings_path.name,
+        variants=[str(variant) for variant in ratings["variant"].cat.categories],
+        dimensions=[str(dimension) for dimension in ratings["dimension"].cat.categories],
+        emotions=[str(emotion) for emotion in ratings["emotion"].cat.categories],
+        n_narratives=ratings["narrative_id"].nunique(),
+        n_prompts=len(ratings),
+        missing=outside.missing,
+        n_missing_codes=outside.n_missing_codes,
+        files={
             "ratings": str(outside.ratings_path),
             "ratings_sha256": outside.ratings_sha256,
             "groups": str(outside.groups_path),
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
-            **(codes | {"n_missing_codes": outside.n_missing_codes} if codes else {}),
         },
+    )
+
+
+def outside_manifest(
+    *,
+    command: str,
+    seed: int,
+    model: str,
+    scale: tuple[float, float],
+    source: str,
+    variants: Sequence[str],
+    dimensions: Sequence[str],
+    emotions: Sequence[str],
+    n_narratives: int,
+    n_prompts: int,
+    missing: Sequence[float],
+    n_missing_codes: int,
+    files: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of a run folder of ratings that were read, and not collected.
+
+    Parameters
+    ----------
+    command
+        The command line that asked for it.
+    seed
+        Of the analysis's random draws.
+    model
+        Whose ratings these are.
+    scale
+        The two ends, in points.
+    source
+        What the narratives are called.
+    variants, dimensions, emotions
+        That the ratings have; ``emotions`` is ``not given`` alone where nobody told.
+    n_narratives, n_prompts
+        How many.
+    missing, n_missing_codes
+        Numbers that stood for no rating, and how many ratings were one of them.
+    files
+        What was read: ``ratings`` and ``groups``, each with its ``_sha256``, and ``status_given``.
+    """
+    time, given = now(), list(emotions) != [ABSENT["emotion"]]
+    ends = {"low": scale[0], "high": scale[1]}
+    # Where nothing stands for a missing rating, the folder of an earlier version is this run's.
+    codes = {"missing": list(missing)} if missing else {}
+    return {
+        "status": "complete",
+        "command": command,
+        "started": time,
+        "finished": time,
+        "n_prompts": n_prompts,
+        "shard_size": n_prompts,
+        "seed": seed,
+        "model": {"name": model},
+        "elicitation": {"method": METHOD},
+        "scale": {**ends, "low_label": "", "high_label": ""},
+        "stimuli": {
+            "source": source,
+            "n_narratives": n_narratives,
+            "n_emotions": len(emotions) if given else None,
+            "emotions": list(emotions) if given else None,
+        },
+        "prompt": {"variant": ", ".join(variants)},
+        "dimensions": list(dimensions),
+        "outside": {**files, **(codes | {"n_missing_codes": n_missing_codes} if codes else {})},
         "versions": versions(),
-        "config": {
-            "ratings": str(outside.ratings_path),
-            "groups": str(outside.groups_path),
-            **scale,
-            **codes,
-            "model": name,
-        },
+        "config": {"ratings": files["ratings"], "groups": files["groups"], **ends, **codes, "model": model},
         "identity": {
-            "model": {"name": name},
-            "scale": scale,
+            "model": {"name": model},
+            "scale": ends,
             "outside": {
-                "ratings": outside.ratings_sha256,
-                "groups": outside.groups_sha256,
+                "ratings": files["ratings_sha256"],
+                "groups": files["groups_sha256"],
                 "missing": codes.get("missing"),
             },
         },

@@ -619,12 +619,56 @@ STRATEGIES: Final[dict[str, str]] = {
     "note": "why a number is missing, in words; empty if none is",
 }
 
+COMPARED_PUBLISHED: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "model": RUNS["model"],
+    "prompt": RUNS["prompt"],
+    "dimension": RATINGS["dimension"],
+    "delta_z": GAP["delta_z"],
+    "null_low": GAP["null_low"],
+    "null_high": GAP["null_high"],
+    "n_narratives_asked": GAP["n_narratives_asked"],
+    "n_narratives": "narratives that delta_z uses: those with a rating in every cell between identities",
+    "excluded_share": "share of the narratives asked that delta_z does not use: 1 - n_narratives / n_narratives_asked",
+    "n_narratives_heatmap": "narratives that the published heatmap uses: those with a rating in every cell, the "
+    "unspecified perceiver and experiencer included",
+    "excluded_share_heatmap": "share of the narratives asked that the heatmap does not use",
+    "n_ratings": GAP["n_ratings"],
+    "note": "why there is no delta_z, or which permutations were taken, in words",
+}
+
+COMPARED_CELLS: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "dimension": RATINGS["dimension"],
+    "perceiver": RATINGS["perceiver"],
+    "experiencer": RATINGS["experiencer"],
+    "perceiver_group": RATINGS["perceiver_group"],
+    "experiencer_group": RATINGS["experiencer_group"],
+    "in_group": RATINGS["in_group"],
+    **{name: PUBLISHED_CELLS[name] for name in ("z", "p_perceiver", "p_experiencer", "shown")},
+}
+
+PERCEIVER_MAP: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "dimension": RATINGS["dimension"],
+    "perceiver": RATINGS["perceiver"],
+    "perceiver_group": RATINGS["perceiver_group"],
+    "cluster": "cultural cluster of the perceiver's group; empty where it has none",
+    "x": "place in the plane by t-SNE of the perceivers' rows of published_cells; no unit, and only nearness is shown",
+    "y": "the same, the other way",
+    "perplexity": "of the t-SNE: about how many neighbours each perceiver is placed by",
+    "seed": "of the t-SNE's draws: the run's own",
+}
+
 COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": RUNS,
     "gap": COMPARED_GAP,
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
     "strategies": STRATEGIES,
+    "published": COMPARED_PUBLISHED,
+    "published_cells": COMPARED_CELLS,
+    "perceiver_map": PERCEIVER_MAP,
 }
 """Each table of a comparison of runs by its file's stem."""
 

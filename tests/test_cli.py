@@ -57,6 +57,7 @@ def imported_by(arguments, names, environment, folder):
         (["calibrate", "--help"], "usage: python -m audit calibrate"),
         (["people", "--help"], "usage: python -m audit people export"),
         (["judge", "--help"], "usage: python -m audit judge"),
+        (["replicate", "--help"], "usage: python -m audit replicate"),
     ],
 )
 def test_help_imports_nothing_heavy(arguments, shown, child_environment, tmp_path):
@@ -72,6 +73,7 @@ def test_prompts_and_refusals_need_no_model_library(child_environment, tmp_path)
         ["run", "model.dtype=float99"],
         ["report", "nowhere"],
         ["calibrate", "nowhere"],
+        ["replicate", "nowhere"],
     ):
         imported, _ = imported_by(arguments, MODEL_LIBRARIES, child_environment, tmp_path)
         assert imported.startswith("[] ")
@@ -92,7 +94,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ("frobnicate", "'frobnicate' is no command; there are: calibrate, judge, people, prompts, report, run"),
+        ("frobnicate", "'frobnicate' is no command; there are: calibrate, judge, people, prompts, replicate, report"),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),

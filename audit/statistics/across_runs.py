@@ -22,6 +22,7 @@ from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
+from audit.statistics.published_rows import compared_cell_rows, published_row
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
@@ -112,6 +113,8 @@ class Measured:
         What a reader must know before trusting the numbers.
     tallies
         By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
+    published, published_cells
+        Rows of ``schema.COMPARED_PUBLISHED`` and of ``schema.COMPARED_CELLS``, without what names the run.
     """
 
     variant: str
@@ -122,6 +125,8 @@ class Measured:
     emotions: Mapping[Any, str]
     remarks: tuple[Remark, ...]
     tallies: Mapping[str, Tally] = field(default_factory=dict)
+    published: tuple[dict[str, Any], ...] = ()
+    published_cells: tuple[dict[str, Any], ...] = ()
 
     @property
     def single_dimensions(self) -> frozenset[str]:
@@ -214,6 +219,8 @@ def _measured(
         },
         remarks=tuple(remarks),
         tallies=tallies,
+        published=tuple(published_row(cube, found.published) for cube, found, _ in parts),
+        published_cells=tuple(row for cube, *_ in parts for row in compared_cell_rows(cube)),
     )
 
 
