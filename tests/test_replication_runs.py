@@ -22,6 +22,7 @@ system_prompt_1 = """{persona_prompt}
 Grade 0 to 10."""
 crowd_enVent_user_input = "{experiencer} told us of {emotion}: <{sent}> Grade: "
 '''
+_DRAWN = ("cells", "ratings", "published", "published-masked", "interaction", "null")
 HEADER = "emotion\ttext_id\tgenerated_text\tfirst_person_text\tthird_person_text"
 
 
@@ -79,9 +80,10 @@ def test_answers_of_85_on_a_scale_to_10_are_shown_counted_and_named(replicate, a
     assert outcomes["floor_share"] == pytest.approx((mixed == 0).mean())
     page = (run / "report.html").read_text()
     assert f"1 rating below 0 and {n_above} ratings above 10, beyond the scale from 0 to 10" in page
-    assert "Some means lie beyond the scale" in (run / "figures" / "religion-10-scale-cells.svg").read_text() or any(
-        "beyond" in path.read_text() for path in (run / "figures").glob("*.svg")
-    )
+    drawn = {name: (run / "figures" / f"{name}-religion-published-10-scale.svg").read_text() for name in _DRAWN}
+    assert "beyond the scale" in drawn["cells"]
+    assert "above 10" in drawn["ratings"]
+    assert "below 0" in drawn["ratings"]
     distributions = table_of(run, "distributions")
     assert distributions.groupby("pairs")["share"].sum().tolist() == pytest.approx([1, 1, 1])
     assert int(distributions["n_ratings"].sum()) == len(mixed)
