@@ -117,9 +117,11 @@ MEASURE_GAPS: Final[dict[str, str]] = {
     "note": GAP["note"],
 }
 
-_IN_UNIT: Final = {"delta_points": "delta", "n_ratings": "n_replies"}
+_IN_UNIT: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
 MEASURE_FAMILIES: Final[dict[str, str]] = {
-    name: text.replace("scale points", "the measure's unit").replace("in points", "in the measure's unit")
+    name: text.replace("scale points", "the measure's unit")
+    .replace("in points", "in the measure's unit")
+    .replace("_points", "")
     for name, text in (
         ("dimension", FAMILIES["dimension"]),
         ("variant", FAMILIES["variant"]),

@@ -168,6 +168,17 @@ GAP: Final[dict[str, str]] = {
     "n_missing": "prompts between the dimension's identities (baselines left out) without a rating",
     "note": "why there is no estimate or no interval, how many groups count for the wider scope where not all do, or "
     "which permutations were taken, in words; else empty",
+    "p_adjusted": "p corrected for all headlines of the run within narratives: of every dimension, intersection and "
+    "variant, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows",
+    "p_family_size": "tests that were corrected for: those headlines with a p; missing in other rows",
+    "percent_of_scale": "delta_points in % of the scale's length; missing for published",
+    "sd_within": "standard deviation of the headline's ratings about their narrative's mean, pooled over narratives, "
+    "in points; of 'all', the root of the dimensions' mean square; missing in rows that are no headline",
+    "delta_sd": "delta_points over sd_within; no unit",
+    "raw_in": "plain mean of the headline's in-group ratings, baselines left out, in points; of 'all', the mean of the "
+    "dimensions' means; missing in rows that are no headline",
+    "raw_out": "the same of out-group ratings; raw_in - raw_out is not delta_points where groups differ in size, or "
+    "ratings are missing, since it holds effects of perceivers and of experiencers too",
 }
 
 PUBLISHED_CELLS: Final[dict[str, str]] = {
@@ -239,10 +250,22 @@ OUTCOMES: Final[dict[str, str]] = {
     "low_mass_share": "share of these prompts whose number_mass is below statistics.min_number_mass",
 }
 
+MODES: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "of": "what is counted: mode (the most probable number of the scale, `expected`) or intensity (the rating, where "
+    "there is no mode)",
+    "value": "the most common one among the rated prompts between identities, in points; of two as common the lower",
+    "share": "of those prompts, the share that has it",
+    "n_values": "different values among them",
+    "n": "those prompts: rated, baselines left out",
+}
+
 FAMILIES: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
-    "family": "pair, group, emotion, valence, cluster, degree or uplift",
+    "family": "pair, group (the group's own cell: how much higher its ratings of its own are than its ratings of "
+    "others and others' ratings of it lead one to expect), emotion, valence, cluster, degree or uplift",
     "member": "what the contrast is about: a group, an emotion, a valence, a cluster, a number of shared dimensions",
     "partner": "of a pair, the other group; else empty",
     "estimator": "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives "
@@ -260,7 +283,30 @@ FAMILIES: Final[dict[str, str]] = {
     "n_pairs": "pairs of a perceiver and an experiencer whose ratings the estimate uses",
     "n_narratives": "narratives that the estimate uses",
     "n_ratings": "ratings that the estimate uses",
-    "note": "why there is no estimate or no interval, in words; empty if there is one",
+    "note": "why there is no estimate or no interval, or what limits it, in words; else empty",
+    "eq_low": "lower end of the interval of level 1 - 2 alpha, in points: where the whole of it lies within a margin, "
+    "so does the member, by the equivalence test; not corrected for multiplicity",
+    "eq_high": "upper end of the same",
+    "delta_rest": "mean of delta_points over the other members of the family, each of them alike (of emotions, over "
+    "those with a standard error); missing but for pair, group and emotion",
+    "change_points": "delta_points minus delta_rest: how a member differs from the rest, in points",
+    "change_se": "standard error of change_points, in points: of narratives, member and rest in one, or of emotions, "
+    "whose narratives are other ones, by Welch",
+    "change_p": "two-sided p of the t-test against no difference from the rest",
+    "change_p_adjusted": "change_p corrected for the members of the family (Holm, family-wise error)",
+}
+
+HETEROGENEITY: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "over": "emotion or group: whose gaps are tested for being all the same, as in families",
+    "n_members": "emotions or groups that the test compares",
+    "statistic": "of the test, an F; see note",
+    "df": "degrees of freedom of what differs between members",
+    "df_residual": "degrees of freedom of what the differences are measured by",
+    "p": "p of the test that the gap is the same in all of them; missing where there is no test",
+    "p_adjusted": "p corrected for the rows of the table (Holm, family-wise error)",
+    "note": "which test was made, or why there is none, in words",
 }
 
 EQUIVALENCE: Final[dict[str, str]] = {
@@ -489,6 +535,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "variances": VARIANCES,
     "leave_one_out": LEAVE_ONE_OUT,
     "families": FAMILIES,
+    "heterogeneity": HETEROGENEITY,
     "equivalence": EQUIVALENCE,
     "power": POWER,
     "missing": MISSING,
@@ -502,6 +549,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "null": NULL,
     "published_cells": PUBLISHED_CELLS,
     "outcomes": OUTCOMES,
+    "modes": MODES,
     "calls": CALLS,
     "stage_texts": STAGE_TEXTS,
     "marked_words": MARKED_WORDS,
@@ -548,6 +596,8 @@ RUNS: Final[dict[str, str]] = {
 COMPARED_GAP: Final[dict[str, str]] = {
     "run": RUNS["run"],
     **{name: GAP[name] for name in GAP if name not in ("headline", "delta_z", "null_low", "null_high", "note")},
+    "p_adjusted": "p corrected for all headlines of the comparison within narratives: of every run, dimension and "
+    "intersection, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows",
     "n_asked": "prompts between the dimension's identities, baselines left out",
     "missing_share": "n_missing / n_asked",
     "largest_gap": EQUIVALENCE["largest_gap"] + ": that of the equivalence test",

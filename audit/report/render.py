@@ -45,7 +45,11 @@ MAX_DOWNLOADS: Final = 500_000
 """Bytes that the embedded tables may take up together."""
 _FIGURES: Final = {
     "emotions": ("δ within each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
-    "groups": ("Each group's gap to all others. Filled marks: the corrected p is below the level.", "families"),
+    "groups": (
+        "Each group's own gap: how far its ratings of its own lie above what its ratings of others, and others' "
+        "ratings of it, lead one to expect. Filled marks: the corrected p is below the level.",
+        "families",
+    ),
     "contrasts": ("Each narrative's own gap; δ is their mean.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),

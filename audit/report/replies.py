@@ -463,7 +463,7 @@ def _beneath(tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping
 
 
 def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
-    """Return, measure by measure, the gap of each group to all others."""
+    """Return, measure by measure, each group's own gap."""
     by_measure: dict[str, list[Row]] = {}
     for row in rows:
         by_measure.setdefault(str(row["measure"]), []).append(row)

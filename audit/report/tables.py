@@ -27,7 +27,7 @@ _FAMILIES: Final = {
     "valence": "δ within positive, negative and neutral emotions",
     "emotion": "δ within each emotion",
     "cluster": "Cultural clusters: pairs within one, and each cluster's gap to the others",
-    "group": "Each group's gap to all others",
+    "group": "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it",
     "pair": "Gaps of pairs of groups",
 }
 _HEADS: Final = {"uplift": "part", "degree": "shared dimensions"}

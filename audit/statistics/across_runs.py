@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Status
+from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
 from audit.statistics.families import adjust_p
@@ -153,7 +154,8 @@ def measure_run(
     Yields
     ------
     Measured
-        In order of the variants' first appearance. What can not be estimated is a row of NaN with a note.
+        In order of the variants' first appearance. What can not be estimated is a row of NaN with a note. What p is
+        corrected for is only known when all runs are: ``p_adjusted`` is missing here, see :func:`gap_table`.
     """
     variants: dict[str, list[tuple[NarrativeCube, Estimates, Tally]]] = {}
     remarks: dict[str, list[Remark]] = {}
@@ -190,12 +192,12 @@ def _measured(
     tallies = {cube.dimension: tally for cube, _, tally in parts}
     for cube, found, tally in parts:
         n_missing = tally.n_asked - tally.n_rated
-        rows += gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing)
+        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
+        rows += anchored_rows(made, cube, scale=scale)
         if isinstance(found.headline, Headline):
             estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
-    overall = list(
-        overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence)
-    )
+    means = list(overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence))
+    overall = list(anchored_overall(means, rows, {variant: scale}))
     single = {name: each for name, each in estimates.items() if "+" not in name}
     tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])
     if overall and np.isfinite(overall[0]["delta_points"]):
@@ -241,12 +243,14 @@ def same_dimensions(runs: Mapping[str, Measured]) -> bool:
 def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
     """Put the gaps of all runs under each other, dimension by dimension, as ``schema.COMPARED_GAP``.
 
+    p is corrected for all headlines of all these runs.
+
     Parameters
     ----------
     runs
         By label, in the order in which they are to be shown.
     """
-    rows = [{"run": label, **row} for label, each in runs.items() for row in each.gap]
+    rows = list(with_adjusted_p([{"run": label, **row} for label, each in runs.items() for row in each.gap]))
     table = pd.DataFrame(rows, columns=list(COMPARED_GAP))
     place = {name: number for number, name in enumerate(_dimensions(runs))}
     return table.sort_values("dimension", key=lambda names: names.map(place), kind="stable", ignore_index=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,15 @@ import numpy as np
 import pandas as pd
 
 from audit.schema import TABLES
+from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
-from audit.statistics.families import family_rows
+from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.headline import Headline
+from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.missing import missing_rows
+from audit.statistics.modes import mode_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
@@ -24,6 +27,7 @@ from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import (
     Estimates,
     Settings,
+    child_rng,
     equivalence_rows,
     gap_rows,
     leave_one_out_rows,
@@ -107,7 +111,8 @@ def analyse(
         outcomes = outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass)
         found = Estimates.of(cube, seed=seed, settings=settings)
         missing = list(missing_rows(cube, confidence=settings.confidence))
-        gap = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=_n_missing(outcomes)))
+        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=_n_missing(outcomes)))
+        gap = list(anchored_rows(made, cube, scale=(low, high)))
         rows["gap"] += gap
         rows["variances"] += variance_rows(cube, found)
         rows["leave_one_out"] += leave_one_out_rows(cube, found)
@@ -120,6 +125,14 @@ def analyse(
             valence=valence or {},
             clusters=(clusters or {}).get(dimension, {}),
         )
+        rows["heterogeneity"] += heterogeneity_rows(
+            cube,
+            _contrasts(cube, found),
+            rng=child_rng(seed, dimension, variant, "heterogeneity"),
+            n_permutations=settings.n_permutations,
+            confidence=settings.confidence,
+        )
+        rows["modes"] += mode_rows(cube)
         rows["sensitivity"] += sensitivity_rows(
             cube,
             headline=found.headline,
@@ -148,8 +161,10 @@ def analyse(
         if isinstance(found.headline, Headline):
             ids = cube.narrative_ids
             labelled[dimension].append(Labelled(variant, found.headline.estimate, ids, (low, high)))
-    overall = list(overall_rows(rows["gap"], labelled, confidence=settings.confidence))
-    rows["gap"] += overall
+    means = list(overall_rows(rows["gap"], labelled, confidence=settings.confidence))
+    overall = list(anchored_overall(means, rows["gap"], scales))
+    rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
+    rows["heterogeneity"] = _corrected(rows["heterogeneity"])
     rows["equivalence"] += equivalence_rows(overall, settings)
     for dimension, estimates in labelled.items():
         rows["comparisons"] += compare(estimates, dimension=dimension, confidence=settings.confidence)
@@ -158,6 +173,12 @@ def analyse(
     if settings.formula is not None:
         tables["own_model"] = _own_model(compact, settings.formula, settings)
     return Analysis(tables=tables, remarks=tuple(remarks))
+
+
+def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Correct the p of all tests of heterogeneity by Holm."""
+    adjusted, _ = adjust_p([row["p"] for row in rows], method="Holm")
+    return [{**row, "p_adjusted": p} for row, p in zip(rows, adjusted.tolist(), strict=True)]
 
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:

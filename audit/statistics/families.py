@@ -19,10 +19,12 @@ from audit.errors import NotEstimableError
 from audit.schema import FAMILIES
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_weights, in_group_weights
-from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
+from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
 from audit.statistics.ratings import FloatArray
+from audit.statistics.rest import changes_of_others, weights_against_rest
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
 Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
@@ -30,7 +32,10 @@ Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
 
 
 _FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
+_CHANGE: Final = ("delta_rest", "change_points", "change_se", "change_p")
+_DUST: Final = 1e-12
 _UNSPECIFIED: Final = "unspecified"
+TWO_GROUPS: Final = "the gap of the pair: of two groups, no rating tells which one it is from"
 _UNDETERMINED: Final = (
     "the pairs of identities can not tell it from perceiver and experiencer effects and from the rest of the family"
 )
@@ -38,12 +43,13 @@ _UNDETERMINED: Final = (
 
 @dataclass(frozen=True)
 class _Member:
-    """One contrast of a family, or the note that says why there is none."""
+    """One contrast of a family, or the note that says why there is none; and how it differs from the others."""
 
     estimate: GapEstimate | None = None
     n_pairs: int = 0
     estimator: str = "contrast"
     note: str = ""
+    change: GapEstimate | None = None
 
 
 def family_rows(
@@ -82,7 +88,9 @@ def family_rows(
 
     - ``pair``: g_ab = (ȳ_aa + ȳ_bb − ȳ_ab − ȳ_ba) / 2 for each two groups, free of main effects. For groups of one
       term their mean is δ. Benjamini–Hochberg [2]_, since it screens a heatmap; all others Holm [1]_.
-    - ``group``: the mean of g_ab over all b ≠ a.
+    - ``group``: γ_a, how much higher perceivers of a rate experiencers of a than their ratings of others and others'
+      ratings of them lead one to expect, by least squares on ȳ with all γ at once
+      (:func:`~audit.statistics.own_groups.own_group_weights`). Of two groups, g_ab stands for both, with a note.
     - ``emotion``, ``valence``: δ within the narratives of each, where there are two or more.
     - ``cluster``: pairs of different groups in one cluster ("same cluster") and pairs of one group ("same group"), each
       against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
@@ -100,21 +108,30 @@ def family_rows(
     Where a rating is missing that a contrast needs, it is estimated from all valid ratings: by the mixed model for
     ``emotion`` and ``valence``, otherwise as :func:`~audit.statistics.incomplete.cell_contrasts` describes.
 
+    How a member differs from the mean of the others stands beside it in ``pair``, ``group`` and ``emotion``. Pairs and
+    groups are asked about the same narratives: the difference is a contrast of its own, by the same estimator. Emotions
+    have narratives of their own: Welch's t [3]_, see :func:`~audit.statistics.rest.changes_of_others`.
+
     References
     ----------
     .. [1] Holm (1979), Scandinavian Journal of Statistics 6(2), 65–70.
     .. [2] Benjamini and Hochberg (1995), Journal of the Royal Statistical Society B 57(1), 289–300.
+    .. [3] Welch (1947), Biometrika 34(1/2), 28–35.
     """
     compared = cube.without_baselines()
     if _groups_are_in_groups(compared):
         yield from _pair_families(compared, clusters, confidence=confidence, over=over)
     for family, labels in (("emotion", cube.emotions), ("valence", [valence.get(name, "") for name in cube.emotions])):
-        yield from _rows(cube, family, _of_narratives(compared, labels, confidence=confidence), over=over)
+        members = _of_narratives(compared, labels, confidence=confidence)
+        if family == "emotion":
+            members = _with_changes_of_others(members, confidence=confidence)
+        yield from _rows(cube, family, members, confidence=confidence, over=over)
     if (compared.n_shared != compared.in_group).any():
         degrees = _levels(compared, compared.n_shared, confidence=confidence)
-        yield from _rows(cube, "degree", {(str(d), ""): member for d, member in enumerate(degrees, start=1)}, over=over)
+        named = {(str(d), ""): member for d, member in enumerate(degrees, start=1)}
+        yield from _rows(cube, "degree", named, confidence=confidence, over=over)
     if _UNSPECIFIED in cube.perceiver_groups:
-        yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence), over=over)
+        yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence), confidence=confidence, over=over)
 
 
 def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
@@ -149,6 +166,7 @@ def _rows(
     family: str,
     members: Mapping[tuple[str, str], _Member],
     *,
+    confidence: float,
     method: Method = "Holm",
     over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -161,7 +179,14 @@ def _rows(
         for member in members.values()
     ]
     adjusted, size = adjust_p([row["p"] for row in fields], method=method)
-    for ((name, partner), member), estimated, p_adjusted in zip(members.items(), fields, adjusted, strict=True):
+    changes = [_change(member) for member in members.values()]
+    of_changes, _ = adjust_p([row["change_p"] for row in changes], method="Holm")
+    for ((name, partner), member), estimated, p_adjusted, change, change_p in zip(
+        members.items(), fields, adjusted, changes, of_changes, strict=True
+    ):
+        eq_low, eq_high, _ = t_interval(
+            estimated["delta_points"], estimated["se"], estimated["df"], confidence=2 * confidence - 1
+        )
         row = {
             "dimension": cube.dimension,
             "variant": cube.variant,
@@ -175,11 +200,26 @@ def _rows(
             "family_size": size,
             "n_pairs": member.n_pairs,
             "note": member.note,
+            "eq_low": eq_low,
+            "eq_high": eq_high,
+            **change,
+            "change_p_adjusted": float(change_p),
         }
         yield {column: row[column] for column in FAMILIES}
 
 
+def _change(member: _Member) -> dict[str, float]:
+    """How a member differs from the mean of the others, by the names of ``FAMILIES``; NaN where there are none."""
+    if member.estimate is None or member.change is None:
+        return dict.fromkeys(_CHANGE, float("nan"))
+    change = member.change
+    rest = member.estimate.delta_points - change.delta_points
+    return dict(zip(_CHANGE, (rest, change.delta_points, change.se, change.p), strict=True))
+
+
 def _over(member: _Member, over: Over) -> _Member:
+    if member.change is not None and not member.change.not_estimable:
+        member = replace(member, change=over(member.change)[0])
     if member.estimate is None or member.estimate.not_estimable:
         return member
     estimate, note = over(member.estimate)
@@ -213,13 +253,17 @@ def _pair_families(
         average: FloatArray = weights[first != second].mean(axis=0)
         return average
 
-    of_group = [against_others(each) for each in np.eye(len(groups), dtype=bool)]
-    members = _estimate(compared.y, np.concatenate([weights, of_group]), confidence=confidence)
     names = [(groups[a], groups[b]) for a, b in pairs]
+    members = _estimate_with_rest(compared.y, weights, confidence=confidence)
     yield from _rows(
-        compared, "pair", dict(zip(names, members[: len(pairs)], strict=True)), method="Benjamini–Hochberg", over=over
+        compared,
+        "pair",
+        dict(zip(names, members, strict=True)),
+        confidence=confidence,
+        method="Benjamini–Hochberg",
+        over=over,
     )
-    yield from _rows(compared, "group", _named(groups, members[len(pairs) :]), over=over)
+    yield from _rows(compared, "group", _own_groups(compared, confidence=confidence), confidence=confidence, over=over)
 
     cluster_of = [clusters.get(group, "") for group in groups]
     known = [cluster for cluster in dict.fromkeys(cluster_of) if cluster and set(cluster_of) != {cluster}]
@@ -228,7 +272,70 @@ def _pair_families(
         if known:
             of_cluster = [against_others([own == cluster for own in cluster_of]) for cluster in known]
             members += _estimate(compared.y, np.stack(of_cluster), confidence=confidence)
-        yield from _rows(compared, "cluster", _named(["same cluster", "same group", *known], members), over=over)
+        names_of = ["same cluster", "same group", *known]
+        yield from _rows(compared, "cluster", _named(names_of, members), confidence=confidence, over=over)
+
+
+def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
+    """Each group's own gap; of two groups, the gap of their pair for both."""
+    groups = tuple(dict.fromkeys(compared.perceiver_groups))
+    if len(groups) < MIN_GROUPS:
+        pairs = np.array([[0, 1]])
+        perceivers, experiencers = (
+            _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
+        )
+        [member] = _estimate(compared.y, perceivers[:, :, None] * experiencers[:, None, :] / 2, confidence=confidence)
+        noted = replace(member, note="; ".join(filter(None, (member.note, TWO_GROUPS))))
+        return _named(groups, [noted] * len(groups))
+    weights = own_group_weights(
+        groups,
+        compared.perceiver_groups,
+        compared.experiencer_groups,
+        rated=~np.asarray(np.isnan(compared.y).all(axis=0)),
+    )
+    return _named(groups, _estimate_with_rest(compared.y, weights, confidence=confidence))
+
+
+def own_group_gaps(compared: NarrativeCube, *, confidence: float) -> dict[str, GapEstimate]:
+    """Estimate each group's own gap, narrative by narrative: the family ``group`` of :func:`family_rows`.
+
+    Parameters
+    ----------
+    compared
+        Ratings without baselines.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Returns
+    -------
+    dict
+        By group; a group whose gap the ratings do not determine is absent, and so are all where there are fewer than
+        three groups, or in-group is not being of the same group on both sides.
+    """
+    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS:
+        return {}
+    members = _own_groups(compared, confidence=confidence)
+    return {name: member.estimate for (name, _), member in members.items() if member.estimate is not None}
+
+
+def _estimate_with_rest(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
+    """Contrasts as by :func:`_estimate`, each with how it differs from the mean of those that can be estimated."""
+    members = _estimate(y, weights, confidence=confidence)
+    there = [place for place, member in enumerate(members) if member.estimate is not None]
+    if len(there) > 1:
+        changes = _estimate(y, weights_against_rest(weights[there]), confidence=confidence)
+        for place, change in zip(there, changes, strict=True):
+            members[place] = replace(members[place], change=change.estimate)
+    return members
+
+
+def _with_changes_of_others(
+    members: dict[tuple[str, str], _Member], *, confidence: float
+) -> dict[tuple[str, str], _Member]:
+    """Say of each emotion how it differs from the others, whose narratives are other ones."""
+    estimates = {key: member.estimate for key, member in members.items() if member.estimate is not None}
+    changes = changes_of_others(estimates, confidence=confidence)
+    return {key: replace(member, change=changes.get(key)) for key, member in members.items()}
 
 
 def _differences(labels: Sequence[str], groups: Sequence[str], pairs: npt.NDArray[np.int64]) -> FloatArray:
@@ -262,7 +369,7 @@ def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence
     except NotEstimableError:
         return [_Member(note=_UNDETERMINED)] * int(level.max())
     # The pseudo-inverse leaves dust where a weight is 0, and a missing rating there must not cost the narrative.
-    weights[np.abs(weights) < 1e-12] = 0.0
+    weights[np.abs(weights) < _DUST] = 0.0
     return _estimate(compared.y, weights, confidence=confidence)
 
 
@@ -280,7 +387,7 @@ def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], 
     weights = np.zeros((2, *cube.in_group.shape))
     weights[identities] = np.where(compared.in_group, w, 0.0), np.where(compared.in_group, 0.0, w)
     weights[:, cube.perceiver_groups.index(_UNSPECIFIED)] = -weights.sum(axis=1)
-    weights[np.abs(weights) < 1e-12] = 0.0
+    weights[np.abs(weights) < _DUST] = 0.0
     return _named(names, _estimate(cube.y, weights, confidence=confidence))
 
 

@@ -40,7 +40,7 @@ _PEOPLE: Final = "people_"
 """What the names of people's questions begin with."""
 _NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
 _DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p")
-_RENAMED: Final = {"delta_points": "delta", "n_ratings": "n_replies"}
+_RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
 _ROUNDING: Final = 1e-12
 """Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}

@@ -10,12 +10,13 @@ from scipy import stats
 
 from audit.schema import FAMILIES
 from audit.statistics.contrasts import contrast_weights
-from audit.statistics.families import adjust_p, family_rows
+from audit.statistics.families import TWO_GROUPS, adjust_p, family_rows
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 
 NAN = np.nan
 CLUSTERS = {"A": "north", "B": "north", "C": "south", "D": "south", "E": "west"}
+CHANGE = ["delta_rest", "change_points", "change_se", "change_p", "change_p_adjusted"]
 CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Muslim", "Hindu", "Jew")]
 
 
@@ -55,10 +56,14 @@ def test_two_groups_worked_by_hand():
     # g = (60 + 70 − 50 − 40)/2 = 20 and (55 + 60 − 50 − 45)/2 = 10: mean 15, sd √50, se √50/√2 = 5, t(1) = 3.
     rows = rows_of(cube_of([[[60, 50], [40, 70]], [[55, 50], [45, 60]]], groups="AB"))
     assert set(rows) == {("pair", "A", "B"), ("group", "A"), ("group", "B")}
-    for row in rows.values():
+    for name, row in rows.items():
         assert (row["delta_points"], row["se"], row["df"]) == pytest.approx((15, 5, 1))
         assert row["p"] == pytest.approx(2 * stats.t.sf(3, 1))
-        assert (row["n_pairs"], row["n_narratives"], row["n_ratings"], row["note"]) == (4, 2, 8, "")
+        assert (row["n_pairs"], row["n_narratives"], row["n_ratings"]) == (4, 2, 8)
+        assert row["note"] == (TWO_GROUPS if name[0] == "group" else "")
+        # 15 ± 5 t(.95) = 6.3138: the interval of 1 − 2 alpha
+        assert (row["eq_low"], row["eq_high"]) == pytest.approx((15 - 5 * 6.313752, 15 + 5 * 6.313752))
+        assert np.isnan([row[column] for column in ("delta_rest", "change_points", "change_se", "change_p")]).all()
 
 
 def test_three_unequal_groups_worked_by_hand():
@@ -67,10 +72,18 @@ def test_three_unequal_groups_worked_by_hand():
     rows = rows_of(cube_of([y], groups="AABC"))
     # (61 + 70 − 52 − 50)/2, (61 + 66 − 42 − 44)/2, (70 + 66 − 30 − 36)/2
     assert of("pair", rows) == pytest.approx({("A", "B"): 14.5, ("A", "C"): 20.5, ("B", "C"): 35})
-    # (14.5 + 20.5)/2, (14.5 + 35)/2, (20.5 + 35)/2
-    assert of("group", rows) == pytest.approx({("A",): 17.5, ("B",): 24.75, ("C",): 27.75})
-    # AA, AB, BA, BB have 4 + 2 + 2 + 1 cells; the group A needs all but BC and CB
-    assert (rows["pair", "A", "B"]["n_pairs"], rows["group", "A"]["n_pairs"]) == (9, 14)
+    # A pair's gap is the mean of the two groups' own, where no pair differs otherwise: 2 · 14.5 = 0 + 29,
+    # 2 · 20.5 = 0 + 41 and 2 · 35 = 29 + 41, so that they are 0, 29 and 41.
+    assert of("group", rows) == pytest.approx({("A",): 0, ("B",): 29, ("C",): 41}, abs=1e-9)
+    p, e = (axis.ravel() for axis in np.indices((4, 4)))
+    label = np.array([0, 0, 1, 2])
+    own = [(label[p] == a) & (label[e] == a) for a in range(3)]
+    effects = [p == k for k in range(1, 4)] + [e == k for k in range(1, 4)]
+    design = np.column_stack([*own, np.ones(16), *effects]).astype(float)
+    fitted = sm.OLS(np.ravel(y), design).fit().params[:3]
+    assert of("group", rows) == pytest.approx(dict(zip([("A",), ("B",), ("C",)], fitted, strict=True)), abs=1e-9)
+    # The pair has 4 + 2 + 2 + 1 cells.
+    assert rows["pair", "A", "B"]["n_pairs"] == 9
     assert all("one complete narrative" in row["note"] and np.isnan(row["p"]) for row in rows.values())
 
 
@@ -333,7 +346,7 @@ def test_missing_ratings_leave_every_other_rating_in_use():
     whole = rows_of(cube_of(y, groups="ABCD"), clusters=CLUSTERS)
     assert of("pair", rows, "estimator")["A", "B"] == of("group", rows, "estimator")["A",] == "pairs"
     assert rows["pair", "A", "C"] == whole["pair", "A", "C"] | {
-        column: rows["pair", "A", "C"][column] for column in ("p_adjusted", "family_size")
+        column: rows["pair", "A", "C"][column] for column in ("p_adjusted", "family_size", *CHANGE)
     }
     assert rows["pair", "A", "B"]["n_narratives"] == 10
     assert rows["pair", "A", "B"]["n_ratings"] == 37
@@ -364,11 +377,14 @@ def test_a_contrast_of_incomplete_narratives_equals_least_squares_on_dummies(mem
     )
     in_group = mask_of("ABCC")
     w = contrast_weights(in_group)[0]
+    p, e = (axis.ravel() for axis in np.indices((4, 4)))
+    label = np.array([0, 1, 2, 2])
+    own = [(label[p] == a) & (label[e] == a) for a in (2, 0, 1)]
+    terms = np.column_stack([*own, *(p == each for each in range(4)), *(e == each for each in range(4))])
+    of_own_group = np.linalg.pinv(terms.astype(float))[0].reshape(4, 4)
     weights = {
         "pair": lambda m: (m[0, 0] + m[1, 1] - m[0, 1] - m[1, 0]) / 2,
-        "group": lambda m: sum(
-            (m[a, a] + m[2:4, 2:4].mean() - m[a, 2:4].mean() - m[2:4, a].mean()) / 4 for a in (0, 1)
-        ),
+        "group": lambda m: (of_own_group * m).sum(),
         "uplift": lambda m: (np.where(in_group, w, 0) * (m[:4, :4] - m[4, :4])).sum(),
     }
     contrast = np.array([weights[member[0]](cell.reshape(k, k)) for cell in np.eye(k * k)])[1:]

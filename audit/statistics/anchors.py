@@ -1,0 +1,141 @@
+"""What a gap in points is to be held against: the scale's length, how ratings differ, and the plain means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from audit.schema import OVERALL
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.families import adjust_p
+from audit.statistics.ratings import FloatArray
+
+_OF_RATINGS = ("sd_within", "raw_in", "raw_out")
+
+
+def anchored_rows(
+    gap: Sequence[Mapping[str, Any]], cube: NarrativeCube, *, scale: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
+    """Set beside each gap of one dimension and variant what it is to be held against.
+
+    Parameters
+    ----------
+    gap
+        Rows of ``schema.GAP``. Not modified.
+    cube
+        Their ratings; baselines are left out.
+    scale
+        The two ends of the scale, in points.
+
+    Yields
+    ------
+    dict
+        The row with ``percent_of_scale``, and of a headline ``sd_within``, ``delta_sd``, ``raw_in`` and ``raw_out``;
+        NaN of what there is none.
+
+    Notes
+    -----
+    ``sd_within`` is the root of Σ_i Σ_k (y_ik − ȳ_i)² / Σ_i (n_i − 1) over the ratings k of narrative i: what a
+    reader of one narrative sees ratings of it differ by, whoever perceives and whoever experiences.
+    """
+    compared = cube.without_baselines()
+    own = {
+        "sd_within": sd_within(compared.y),
+        "raw_in": _mean(compared.y[:, compared.in_group]),
+        "raw_out": _mean(compared.y[:, compared.asked & ~compared.in_group]),
+    }
+    for row in gap:
+        yield _anchored(row, own if row["headline"] else {}, scale)
+
+
+def anchored_overall(
+    overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[str, Any]], scales: Mapping[str, tuple[float, float]]
+) -> Iterator[dict[str, Any]]:
+    """Do the same for rows of the mean over single dimensions, from the rows of those dimensions.
+
+    Parameters
+    ----------
+    overall
+        Rows of ``schema.GAP`` of the mean. Not modified.
+    gap
+        Rows of the dimensions, as :func:`anchored_rows` yields them.
+    scales
+        By variant, the two ends of the scale, in points.
+
+    Notes
+    -----
+    Each dimension counts alike, as it does in the mean: the mean of their plain means, and the root of the mean of
+    their variances within narratives.
+    """
+    for row in overall:
+        parts = [
+            each
+            for each in gap
+            if each["variant"] == row["variant"]
+            and each["headline"]
+            and each["scope"] == row["scope"]
+            and each["dimension"] != OVERALL
+            and "+" not in each["dimension"]
+        ]
+        sd, raw_in, raw_out = (np.array([each[name] for each in parts], dtype=np.float64) for name in _OF_RATINGS)
+        own = {"sd_within": float((sd**2).mean()) ** 0.5, "raw_in": raw_in.mean(), "raw_out": raw_out.mean()}
+        yield _anchored(row, {name: float(value) for name, value in own.items()}, scales[row["variant"]])
+
+
+def with_adjusted_p(gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Correct the p of all headlines within narratives, of whatever dimension, variant or run, by Holm.
+
+    Parameters
+    ----------
+    gap
+        Rows of ``schema.GAP``, or of ``schema.COMPARED_GAP``, which are headlines all. Not modified.
+
+    Yields
+    ------
+    dict
+        The row with ``p_adjusted`` and ``p_family_size``; NaN for rows that are no headline within narratives, and for
+        the mean over dimensions: it tests no hypothesis beside theirs, and would cost each of them power.
+    """
+    family = [
+        place
+        for place, row in enumerate(gap)
+        if row.get("headline", True) and row["scope"] == "narratives" and row["dimension"] != OVERALL
+    ]
+    adjusted, size = adjust_p([gap[place]["p"] for place in family], method="Holm")
+    corrected = dict(zip(family, adjusted.tolist(), strict=True))
+    for place, row in enumerate(gap):
+        known = {"p_adjusted": corrected[place], "p_family_size": size} if place in corrected else {}
+        yield {**row, "p_adjusted": float("nan"), "p_family_size": float("nan"), **known}
+
+
+def sd_within(y: FloatArray) -> float:
+    """Return the standard deviation of ratings, shape (N, P, E), about the means of their narratives; else NaN."""
+    flat = y.reshape(len(y), -1)
+    there = ~np.isnan(flat)
+    n = there.sum(axis=1)
+    used = n > 0
+    df = int((n[used] - 1).sum())
+    if df < 1:
+        return float("nan")
+    filled = np.where(there, flat, 0.0)[used]
+    means = filled.sum(axis=1, keepdims=True) / n[used, None]
+    squares = np.where(there[used], filled - means, 0.0) ** 2
+    return float((squares.sum() / df) ** 0.5)
+
+
+def _mean(ratings: FloatArray) -> float:
+    known = ratings[~np.isnan(ratings)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _anchored(row: Mapping[str, Any], own: Mapping[str, float], scale: tuple[float, float]) -> dict[str, Any]:
+    sd = own.get("sd_within", float("nan"))
+    return {
+        **row,
+        "percent_of_scale": 100 * row["delta_points"] / (scale[1] - scale[0]),
+        **dict.fromkeys(_OF_RATINGS, float("nan")),
+        **own,
+        "delta_sd": row["delta_points"] / sd if sd > 0 else float("nan"),
+    }
