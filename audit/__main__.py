@@ -309,14 +309,15 @@ def _compare_jobs(jobs: Sequence[_Job]) -> None:
 
 
 def _show_comparison(comparison: Comparison) -> None:
-    from audit.wording import coverage, dimension_title, interval, p_value, points
+    from audit.wording import bare_p, coverage, dimension_title, interval, p_value, points
 
     for text in comparison.remarks:
         _say(f"note: {text}")
     if "measure" in comparison.gap:
         _show_changes(comparison)
         return
-    lines = [("run", "dimension", "gap (points)", f"{coverage(comparison.confidence)} interval", "p")]
+    level = coverage(comparison.confidence)
+    lines = [("run", "dimension", "average gap (points)", f"{level} interval", "p", "corrected p")]
     for row in comparison.gap[comparison.gap["scope"] == "narratives"].to_dict("records"):
         estimated = row["se"] == row["se"]
         lines.append(
@@ -326,6 +327,7 @@ def _show_comparison(comparison: Comparison) -> None:
                 points(row["delta_points"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 p_value(row["p"]) if estimated else "none",
+                bare_p(row["p_adjusted"]),
             )
         )
     _print_table(lines)
@@ -361,7 +363,7 @@ def _show_changes(comparison: Comparison) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from audit.wording import SCOPES, count, dimension_title, interval, p_value, points
+    from audit.wording import SCOPES, bare_p, count, coverage, dimension_title, interval, p_value, points
 
     about: dict[str, list[str]] = {}
     for remark in outcome.remarks:
@@ -374,7 +376,8 @@ def _show(outcome: Outcome) -> None:
     if "subscale" in outcome.gap:
         _show_inventory(outcome)
         return
-    lines = [("dimension", "variant", "speaks of", "gap (points)", f"{outcome.confidence:.0%} interval", "p", "from")]
+    head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(outcome.confidence)} interval")
+    lines = [(*head, "p", "corrected p", "from")]
     for row in outcome.gap[outcome.gap["headline"]].to_dict("records"):
         estimated = row["se"] == row["se"]
         counts = (
@@ -389,6 +392,7 @@ def _show(outcome: Outcome) -> None:
                 points(row["delta_points"]),
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 p_value(row["p"]) if estimated else "none",
+                bare_p(row["p_adjusted"]),
                 counts if row["scope"] == "narratives" else row["note"] or f"{count(row['df'] + 1)} groups",
             )
         )

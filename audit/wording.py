@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
 _NUMERICAL_ZERO: Final = 1e-9
+"""Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
 _JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """Persian and Indic names are written with them, and emoji."""
-"""Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
+BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
+"""What δ leaves out: where groups differ in size, in-group means can lie below out-group means while δ is positive."""
+MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
+"""What δ is, wherever it is said in words: never a difference of two means."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval speaks of; any such narratives in both."""
@@ -121,6 +126,16 @@ def scale_end(value: float) -> str:
 def coverage(confidence: float) -> str:
     """Write an interval's coverage: "95%", "99.5%"."""
     return f"{100 * confidence:.6g}%"
+
+
+def towards(delta: float) -> str:
+    """Say which way a gap goes, without saying that either side's mean is the higher one."""
+    return f"towards the {'out' if delta < 0 else 'in'}-group"
+
+
+def listed(names: Sequence[str], *, last: str = "and") -> str:
+    """Write a list: "a", "a and b", "a, b and c"."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def brief(name: str, *, at_most: int = 120) -> str:

@@ -17,10 +17,11 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
-from audit.report.sentences import compared, describe_gaps
+from audit.report.sentences import describe_gaps
 from audit.report.tables import Table, comparisons_table
 from audit.schema import RUNS
 from audit.wording import (
+    MEANING,
     bare_p,
     count,
     coverage,
@@ -30,6 +31,7 @@ from audit.wording import (
     plural,
     points,
     rate,
+    towards,
     unsigned,
 )
 
@@ -155,7 +157,11 @@ def render_comparison(
         if row["scope"] == "narratives"
     ]
     page = environment().get_template("comparison.html.j2").render(
-        answers=[_answer(row, figures, level=level) for row in rows_of(tables["specifications"], "specifications")],
+        meaning=MEANING,
+        answers=[
+            _answer(row, figures, gaps=shown, confidence=confidence)
+            for row in rows_of(tables["specifications"], "specifications")
+        ],
         strategies=list(_strategies(tables["strategies"], figures, level=level)),
         n_runs=len(runs),
         first=first,
@@ -191,15 +197,17 @@ def render_comparison(
     return encodable(page)
 
 
-def _answer(row: Row, figures: Mapping[str, bytes], *, level: str) -> Answer:
-    dimension = str(row["dimension"])
+def _answer(row: Row, figures: Mapping[str, bytes], *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Answer:
+    dimension, level = str(row["dimension"]), coverage(confidence)
     title = dimension_title(dimension)
     alt = (
         f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, each with its {level} "
         f"interval, in {row['unit']}, from {points(row['lowest'])} to {points(row['highest'])}; beneath it the choices "
         "of each run."
     )
-    lead, spread = _lead(row, level=level), _spread(row)
+    own = [gap for _, gap in gaps if gap["dimension"] == dimension]
+    lead = _lead(row, level=level) + _corrected(own, alpha=1 - confidence)
+    spread = _spread(row)
     return Answer(title, lead, spread, picture(figures.get(f"specification-{dimension}"), alt))
 
 
@@ -208,13 +216,12 @@ def _lead(row: Row, *, level: str) -> Markup:
     n = int(row["n_estimated"])
     if not n:
         return Markup("δ could not be estimated in any of the runs.")
-    inside, outside = compared(str(row["dimension"]))
     said = [
         (_how_many(row, column), f"{_verb(row, column, verb)} {rest}")
         for column, verb, rest in (
-            ("n_below", "show", f"{inside} rated lower than {outside}"),
-            ("n_above", "show", f"{inside} rated higher than {outside}"),
-            ("n_compatible", "are", "compatible with no gap"),
+            ("n_below", "show", f"an average gap {towards(-1)}"),
+            ("n_above", "show", f"an average gap {towards(1)}"),
+            ("n_compatible", "are", "compatible with no average gap"),
             ("n_no_interval", "have", "no interval"),
         )
         if row[column]
@@ -234,6 +241,17 @@ def _lead(row: Row, *, level: str) -> Markup:
         Markup("Of {} runs, ").format(number) if all_told else Markup("Of {} runs, {} have a δ: ").format(asked, number)
     )
     return start + Markup("{} ({} intervals).").format(listed, level)
+
+
+def _corrected(gaps: Sequence[Row], *, alpha: float) -> Markup:
+    """Say how many gaps of a dimension are left after correction for all gaps of the page."""
+    tested = [row for row in gaps if math.isfinite(row.number("p_adjusted"))]
+    if not tested or not tested[0].number("p_family_size") > 1:
+        return Markup("")
+    left = sum(row.number("p_adjusted") < alpha for row in tested)
+    return Markup(" After correction for the {} gaps of this page (Holm), {} here {} left.").format(
+        show(tested[0], "p_family_size", count), count(left) if left else "none", "is" if left < 2 else "are"
+    )
 
 
 def _verb(row: Row, column: str, plural_form: str) -> str:

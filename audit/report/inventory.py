@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from audit.inventory_schema import DEFAULT
 from audit.report.downloads import pack
+from audit.report.elicitations import describe_elicitation
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
-from audit.report.sentences import ELICITATION
 from audit.report.tables import Table
 from audit.wording import (
     MISSING,
@@ -99,9 +99,8 @@ def render_inventory(
     keys = list(dict.fromkeys(keys_of(tables["inventory_outcomes"])))
     several = len({variant for _, variant in keys}) > 1
     single = task["presentation"] == "single"
-    how = (f"Each answer was got as a rating is. {ELICITATION[task['method']]}" if single else _WRITTEN).format(
-        scale=scale
-    )
+    got = describe_elicitation(task["method"], scale=scale, asks_ends=view.asks_ends)
+    how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
     script = asset("downloads.js")
     page = environment().get_template("inventory.html.j2").render(

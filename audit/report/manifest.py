@@ -68,6 +68,10 @@ class ManifestView:
         The model's name.
     method
         How a rating is got: ``expected``, ``generate`` or another; of a run without ratings, its task.
+    parser
+        What read the answers that the model wrote; empty if not recorded.
+    asks_ends
+        Whether ``expected`` asked that numbers end, as runs of earlier versions did not.
     confidence
         Coverage of the intervals; 0.95 if not recorded.
     margin
@@ -105,6 +109,8 @@ class ManifestView:
 
     model: str
     method: str
+    parser: str
+    asks_ends: bool
     confidence: float
     margin: float | None
     low: float
@@ -155,6 +161,8 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
     return ManifestView(
         model=brief(str(_require(manifest, "model", "name"))),
         method=str(_require(manifest, "elicitation", "method") if rated else _require(manifest, "task", "kind")),
+        parser=_text(manifest, "elicitation", "parser", absent=""),
+        asks_ends=bool(_find(manifest, "identity", "elicitation", "reads")),
         confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
         margin=_margin(_find(manifest, "config", "statistics", "margin")),
         low=_number(manifest, "scale", "low") if rated else math.nan,

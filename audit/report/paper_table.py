@@ -20,6 +20,7 @@ from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.tables import Table
 from audit.wording import (
     CROSS,
+    MEANING,
     MINUS,
     MISSING,
     bare_p,
@@ -34,7 +35,16 @@ from audit.wording import (
 
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$]|\](?=[(\[])|[<&](?=[A-Za-z#/!?])")
 """What GitHub's Markdown reads as its own in a table's cell: emphasis, code, links, HTML."""
-_LATEX: Final = {MINUS: "$-$", "δ": r"$\delta$", CROSS: r"$\times$", "[": "{[}", "]": "{]}", "*": "{*}", '"': "''"}
+_LATEX: Final = {
+    MINUS: "$-$",
+    MISSING: "--",
+    "δ": r"$\delta$",
+    CROSS: r"$\times$",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    '"': "''",
+}
 """After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
 
 
@@ -87,14 +97,17 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
         "dimension",
         f"δ, points [{level} CI]",
         "p",
+        "p, corrected",
+        "δ, % of scale",
+        "δ, SD",
         Markup("d<sub>z</sub>"),
         "n narratives",
         "n ratings",
     )
-    head += ("missing", *(("against the margin",) if with_margin else ()))
+    head += ("missing", *((_against(confidence),) if with_margin else ()))
     words = frozenset((*range(1, len(told.columns) + 1), *((len(head) - 1,) if with_margin else ())))
     lines = tuple(_line(row, tuple(told.loc[row["run"]]), with_margin=with_margin) for row in rows)
-    return PaperTable(Table(head, lines, words=words), _caption(gap, level))
+    return PaperTable(Table(head, lines, words=words), _caption(gap, confidence))
 
 
 def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
@@ -223,8 +236,8 @@ def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, .
         *told,
         dimension_title(str(row["dimension"])),
         with_interval(row, "delta_points", "ci_low", "ci_high"),
-        show(row, "p", bare_p),
-        show(row, "d_z", points),
+        *(show(row, name, bare_p) for name in ("p", "p_adjusted")),
+        *(show(row, name, points) for name in ("percent_of_scale", "delta_sd", "d_z")),
         show(row, "n_narratives", count),
         show(row, "n_ratings", count),
         show(row, "missing_share", rate),
@@ -232,13 +245,25 @@ def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, .
     )
 
 
-def _caption(gap: pd.DataFrame, level: str) -> str:
+def _against(confidence: float) -> str:
+    """Head the column of the equivalence tests, with the level that they go by."""
+    return f"against the margin ({coverage(2 * confidence - 1)} interval)"
+
+
+def _caption(gap: pd.DataFrame, confidence: float) -> str:
+    level = coverage(confidence)
     margins = gap["margin"].dropna().unique()
-    against = f" The margin is {points(float(margins[0]), signed=False)} points." if len(margins) else ""
+    against = (
+        f" The margin is {points(float(margins[0]), signed=False)} points, on the average gap alone; its column is of "
+        f"two one-sided tests, which go by the {coverage(2 * confidence - 1)} interval."
+        if len(margins)
+        else ""
+    )
     return (
-        "δ is the mean rating of in-group experiencers minus that of out-group experiencers, in points of the run's "
-        f"scale, with its {level} interval over narratives, for these identities; p is two-sided and not corrected "
-        f"for the number of rows; d_z is δ over the standard deviation of the narratives' contrasts.{against}"
+        f"δ is {MEANING}, on average over narratives, in points of the run's scale, with its {level} t interval, for "
+        "these identities; p is two-sided, of the same t distribution, and not corrected; corrected p (Holm) is for "
+        "all rows but means over all dimensions. SD: δ over the standard deviation of ratings within narratives; d_z: "
+        f"δ over that of the narratives' contrasts, which says how regular it is and not how large.{against}"
     )
 
 

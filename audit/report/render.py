@@ -18,17 +18,21 @@ from markupsafe import Markup
 
 from audit.grid import BASELINES
 from audit.report.downloads import pack
+from audit.report.elicitations import describe_elicitation
 from audit.report.explore import Explorer
+from audit.report.held_against import Circumstances
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
 from audit.report.numbers import Row, rows_of
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.sentences import ELICITATION, LIMITS, Answer, answer, describe_gaps
+from audit.report.refusals import RefusalGap, refusal_gap
+from audit.report.sentences import LIMITS, Answer, answer, describe_gaps
 from audit.report.tables import (
     Table,
     beneath_tables,
     calls_table,
     comparisons_table,
     gaps_table,
+    heterogeneity_table,
     human_table,
     missing_table,
     outcomes_table,
@@ -37,7 +41,7 @@ from audit.report.tables import (
 )
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.schema import OVERALL, TABLES
-from audit.wording import brief, coverage, dimension_title
+from audit.wording import MEANING, brief, coverage, dimension_title
 
 MAX_FIGURES: Final = 900_000
 """Bytes that the embedded figures may take up together."""
@@ -63,6 +67,7 @@ _FIGURES: Final = {
 """Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
 _APART: Final = ("texts",)
 """Kinds that have a place of their own on the page."""
+_WORST: Final = ("worst_case_low", "worst_case_high")
 _HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
 
 
@@ -96,6 +101,7 @@ class Card:
     title: str
     anchor: str
     answer: Answer
+    refusals: RefusalGap | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ class Section:
     anchor: str
     title: str
     answer: Answer
+    refusals: RefusalGap | None
     remarks: tuple[RemarkLike, ...]
     figures: tuple[tuple[Picture, str], ...]
     heatmaps: tuple[tuple[Picture, str], ...]
@@ -114,6 +121,7 @@ class Section:
     outcomes: Table | None
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
+    heterogeneity: Table | None
     sensitivity: Table | None
     own_model: Table | None
     human: Table | None
@@ -183,8 +191,8 @@ def render_report(
         run=view,
         sections=sections,
         cards=[
-            *(Card(section.title, section.anchor, section.answer) for section in sections),
-            *_overall_cards(narrow, known, view=view),
+            *(Card(section.title, section.anchor, section.answer, section.refusals) for section in sections),
+            *_overall_cards(narrow, known, remarks, view=view),
         ],
         limits=list(_limits(remarks, several=several)),
         remarks=[remark for remark in remarks if (remark.dimension, remark.variant) not in set(measured)],
@@ -196,7 +204,12 @@ def render_report(
         downloads=downloads,
         packed=Markup(packed),
         level=coverage(view.confidence),
-        elicitation=_elicitation(view),
+        narrower=coverage(2 * view.confidence - 1),
+        meaning=MEANING,
+        n_corrected=max((int(row["p_family_size"]) for _, row in narrow if row["p_family_size"] > 0), default=0),
+        elicitation=describe_elicitation(
+            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends
+        ),
         variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
         style=asset("style.css", "explore.css"),
         script=script,
@@ -235,7 +248,7 @@ def _section(
     several: bool,
 ) -> Section:
     dimension, variant = key
-    own = {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()}
+    own = _own(tables, key)
     level = coverage(view.confidence)
     title = title_of(key, several=several)
 
@@ -248,10 +261,26 @@ def _section(
             found += [(shown, f"{title}: {caption}")] if shown else []
         return tuple(found)
 
+    refusals = refusal_gap(next(_of(own, "missing", outcome="refused"), None), confidence=view.confidence)
     return Section(
         anchor=anchor,
         title=title,
-        answer=_answer(own, dimension, _identities(own["cells"]), view=view),
+        answer=_answer(
+            own,
+            dimension,
+            _identities(own["cells"]),
+            Circumstances(
+                outcomes=rows_of(own["outcomes"], "outcomes"),
+                modes=rows_of(own["modes"], "modes"),
+                families=rows_of(own["families"], "families"),
+                tests=rows_of(own["heterogeneity"], "heterogeneity"),
+                worst=[row for check in _WORST for row in _of(own, "sensitivity", check=check)],
+                codes=_codes(remarks, [key]),
+                refusals_told=refusals is not None,
+            ),
+            view=view,
+        ),
+        refusals=refusals,
         remarks=tuple(remark for remark in remarks if (remark.dimension, remark.variant) == key),
         texts=text_section(
             own["stage_texts"],
@@ -267,6 +296,7 @@ def _section(
         outcomes=outcomes_table(own["outcomes"]),
         missing=missing_table(own["missing"], level=level),
         beneath=tuple(beneath_tables(own["families"], level=level)),
+        heterogeneity=heterogeneity_table(own["heterogeneity"]),
         sensitivity=sensitivity_table(own["sensitivity"], level=level),
         own_model=own_model_table(own["own_model"], level=level),
         human=human_table(own["human"], level=level),
@@ -275,14 +305,19 @@ def _section(
 
 
 def _answer(
-    own: Mapping[str, pd.DataFrame], dimension: str, identities: Sequence[str], *, view: ManifestView
+    own: Mapping[str, pd.DataFrame],
+    dimension: str,
+    identities: Sequence[str],
+    known: Circumstances,
+    *,
+    view: ManifestView,
 ) -> Answer:
     headline = {row["scope"]: row for row in _of(own, "gap", headline=True)}
     narrow = headline.get("narratives")
     about = {} if narrow is None else {name: narrow[name] for name in ("estimator", "scope")}
     return answer(
         narrow,
-        rows_of(own["outcomes"], "outcomes"),
+        known,
         identities,
         wider=headline.get("narratives_and_terms"),
         left_out=rows_of(own["leave_one_out"], "leave_one_out"),
@@ -295,6 +330,11 @@ def _answer(
     )
 
 
+def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Codes of the remarks on these dimensions and variants, and on the whole run."""
+    return frozenset(each.code for each in remarks if (each.dimension, each.variant) in {*keys, ("", "")})
+
+
 def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterator[Row]:
     """Yield a table's rows that have these values."""
     rows = rows_of(own[name], name)
@@ -302,14 +342,41 @@ def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterato
 
 
 def _overall_cards(
-    narrow: Sequence[tuple[str, Row]], tables: Mapping[str, pd.DataFrame], *, view: ManifestView
+    narrow: Sequence[tuple[str, Row]],
+    tables: Mapping[str, pd.DataFrame],
+    remarks: Sequence[RemarkLike],
+    *,
+    view: ManifestView,
 ) -> Iterator[Card]:
     """Yield a card for each variant's mean over dimensions."""
     for title, row in narrow:
         if row["dimension"] == OVERALL:
             key = _key(row)
-            own = {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()}
-            yield Card(title, "gaps", _answer(own, OVERALL, (), view=view))
+            single = {each["dimension"]: each for _, each in narrow if _is_part(each, key[1])}
+            parts = [(dimension, key[1]) for dimension in single]
+            known = Circumstances(
+                families=_rows_at(tables, "families", parts),
+                modes=_rows_at(tables, "modes", parts),
+                worst=[each for each in _rows_at(tables, "sensitivity", parts) if each["check"] in _WORST],
+                codes=_codes(remarks, parts),
+                dimensions=single,
+            )
+            yield Card(title, "gaps", _answer(_own(tables, key), OVERALL, (), known, view=view), None)
+
+
+def _is_part(row: Row, variant: str) -> bool:
+    """Whether a headline is of a single dimension of this variant, which the mean over dimensions is made of."""
+    return row["variant"] == variant and row["dimension"] != OVERALL and "+" not in str(row["dimension"])
+
+
+def _own(tables: Mapping[str, pd.DataFrame], key: tuple[str, str]) -> dict[str, pd.DataFrame]:
+    """Rows of one dimension and variant of each table."""
+    return {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()}
+
+
+def _rows_at(tables: Mapping[str, pd.DataFrame], name: str, keys: Sequence[tuple[str, str]]) -> list[Row]:
+    """Rows of one table that are of these dimensions and variants."""
+    return rows_of(tables[name].loc[[found in keys for found in keys_of(tables[name])]], name)
 
 
 def limits_by_text(
@@ -369,10 +436,3 @@ def _identities(cells: pd.DataFrame) -> list[str]:
     terms = (str(term) for groups, column in sides for group, term in zip(groups, column, strict=True)
              if group not in BASELINES)  # fmt: skip
     return list(dict.fromkeys(terms))
-
-
-def _elicitation(view: ManifestView) -> str:
-    words = ELICITATION.get(
-        view.method, "This report has no description of the method {method!r}; see its documentation."
-    )
-    return words.format(scale=f"{view.scale}", method=view.method)

@@ -49,8 +49,9 @@ _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "nei
 
 
 _OF_A_MEASURE: Final = (
-    "δ of a measure is its mean over {own} minus that over {others}, in the measure's unit, free of what single "
-    "identities {do}: a property of this model under this prompt, these narratives and this measure."
+    "δ of a measure is how much higher it is in {own} than in {others}, beyond what single identities {do}: on average "
+    "over narratives, in the measure's unit. It is a property of this model under this prompt, these narratives and "
+    "this measure."
 )
 _OF_SPEAKERS: Final = _OF_A_MEASURE.format(
     own="answers about speakers of one's own group", others="answers about others", do="get right or wrong throughout"

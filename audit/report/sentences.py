@@ -9,34 +9,27 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
-from audit.wording import MISSING, brief, count, coverage, interval, p_value, points, rate, unsigned
+from audit.report.parts import not_within, of_dimensions, parts_of, variation
+from audit.report.verdicts import Verdict, bound, least_of, reach_of, reservations, verdict
+from audit.wording import (
+    BEYOND,
+    MISSING,
+    bare_p,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    interval,
+    listed,
+    p_value,
+    points,
+    rate,
+    unsigned,
+)
 
 _IDENTITIES_NAMED: Final = 8
-
-ELICITATION: Final = {
-    "expected": (
-        "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and "
-        "reduced to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can "
-        "lie between two numbers. The number mass is the probability that the model gives to any of these numbers "
-        "before the reduction: where it is small, the model would rather have written something else, and the rating "
-        "describes only a small part of what it would do. What follows the last digit that a number of the scale can "
-        "have was not asked: digit by digit, 80 on a scale that ends at 10 counts as 8. A refusal can not be seen "
-        "this way."
-    ),
-    "outside": (
-        "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
-        "answers became numbers, is not known here. A missing rating counts as unparseable unless the table says "
-        "otherwise."
-    ),
-    "generate": (
-        "The model wrote its answer at temperature 0 (always the most probable next token), and one intensity on the "
-        "scale ({scale}) was read from the text. An answer that declines to rate counts as refused, and one from "
-        "which no single intensity on the scale can be read as unparseable. Both are missing data, never 0."
-    ),
-}
-"""How a rating is got, by the elicitation's name."""
-
 
 LIMITS: Final = {
     "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
@@ -46,13 +39,14 @@ LIMITS: Final = {
     "not_converged": ("A fit that could not be confirmed", "do not rely on the rows of that estimator"),
     "number_mass": (
         "Low number mass",
-        "the model would mostly have written something other than a number of the scale: the ratings speak of the "
-        "lesser part of what it would do",
+        "the model would often have written something other than a number of the scale, and of that the ratings say "
+        "nothing",
     ),
     "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
     "refusal_gap": (
         "Refusals that differ between in-group and out-group",
-        "what is missing is not missing at random, and the refusals are a finding of their own",
+        "whether a rating is missing depends on the pair; if it depends on what the rating would have been, too, δ is "
+        "off, and the refusals are a finding of their own",
     ),
     "texts_differ": (
         "Texts that differ between groups",
@@ -63,7 +57,7 @@ LIMITS: Final = {
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored as far as it goes"),
     "judge_mass": (
         "A judge of low number mass",
-        "it would mostly have written something other than a number of the scale",
+        "it would often have written something other than a number of the scale, of which its scores say nothing",
     ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
@@ -81,23 +75,6 @@ LIMITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the data decide.
-
-    Attributes
-    ----------
-    kind
-        ``gap``, ``small`` (a gap within the margin), ``none`` (no gap larger than the margin), ``undecided`` or
-        ``absent``.
-    words
-        The same in words.
-    """
-
-    kind: str
-    words: Markup
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """What one dimension and variant came to.
 
@@ -107,12 +84,22 @@ class Answer:
         What the data decide.
     delta, spread
         δ in points, and its interval.
+    facts
+        p, as it is and corrected for the page's gaps.
+    size
+        How large δ is, in percent of the scale and in standard deviations.
+    varies
+        Which emotions, groups and pairs stand out.
+    written
+        What the model would most probably write; empty where that says as much as its ratings do.
+    opposed
+        The plain means where they say the opposite; else empty.
     lead
         The answer in a sentence.
-    facts
-        p, d_z and the counts, for those who read no further.
     evidence
-        δ, its interval, p, d_z and the counts.
+        δ, its interval, p and the counts.
+    raw
+        The plain means.
     excluded
         What was left out of it.
     bound, power
@@ -126,9 +113,14 @@ class Answer:
     verdict: Verdict
     delta: Markup
     spread: Markup
-    lead: Markup
     facts: Markup
+    size: Markup
+    varies: Markup
+    written: Markup
+    opposed: Markup
+    lead: Markup
     evidence: Markup
+    raw: Markup
     excluded: Markup
     bound: Markup
     power: Markup
@@ -138,7 +130,7 @@ class Answer:
 
 def answer(
     gap: Row | None,
-    outcomes: Sequence[Row],
+    known: Circumstances,
     identities: Sequence[str],
     *,
     wider: Row | None,
@@ -156,8 +148,8 @@ def answer(
     ----------
     gap
         The headline's row of the gap table, or None if there is none.
-    outcomes
-        Rows of the outcomes table of the same dimension and variant.
+    known
+        What else is known of the same dimension and variant.
     identities
         Wordings that the gap is about; none for the mean over dimensions.
     wider
@@ -175,62 +167,64 @@ def answer(
     confidence
         Coverage of the interval.
     """
-    verdict = _verdict(equivalence, gap, confidence=confidence)
-    excluded = _excluded(gap, outcomes)
+    within = math.nan if equivalence is None else equivalence.number("margin")
+    held_back = reservations(gap, known.codes, known.worst, margin=within)
+    larger, not_shown = _outside(known, within, alpha=1 - confidence)
+    unvaried = constant(gap, known)
+    in_probabilities = is_of_probabilities(known)
+    found = verdict(
+        gap,
+        equivalence,
+        larger=larger,
+        not_shown=not_shown,
+        held_back=held_back,
+        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
+        constant=unvaried,
+        in_probabilities=in_probabilities,
+    )
+    excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
-            verdict=verdict,
+            verdict=found,
             delta=Markup(MISSING),
             spread=Markup("not estimable"),
             lead=Markup("δ could not be estimated from this run."),
-            facts=Markup(""),
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
-            bound=Markup(""),
-            power=Markup(""),
-            scope=Markup(""),
-            wider=Markup(""),
+            **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw"), nothing),
+            **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
-    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
-    inside, outside = compared(dimension)
-    size = show(gap, "delta_points", _size)
-    said = Markup("{}{} were rated {} points {} than {}").format(
-        inside[0].upper(), inside[1:], size, direction(delta), outside
-    )
-    spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        lead, spread = said + Markup("; how certain that is could not be computed."), Markup("no interval")
-    elif low <= 0.0 <= high:
-        lead = Markup("The data are compatible with no gap, and with gaps from {} points.").format(show_interval(gap))
-    elif _disputed(gap, confidence=confidence):
-        lead = said + Markup("; flipping the signs of the narratives' gaps does not tell it from chance.")
-    else:
-        lead = said + Markup(".")
-    p = show(gap, "p", p_value)
+    has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
+    spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
+    facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
     counts = Markup("{} {} and {} {}").format(
         show(gap, "n_narratives", count),
         _noun(gap["n_narratives"], "narrative"),
         show(gap, "n_ratings", count),
         _noun(gap["n_ratings"], "rating"),
     )
-    effect = Markup("<i>d<sub>z</sub></i> = {}").format(show(gap, "d_z", points))
+    spread = spread or Markup("no interval")
+    raw, opposed = plain_means(gap)
     return Answer(
-        verdict=verdict,
+        verdict=found,
         delta=show(gap, "delta_points", points),
         spread=spread,
-        lead=lead,
-        facts=Markup("; ").join([p, effect, counts]),
-        evidence=Markup("δ = {} points on the {} scale ({}; {}; {}), from {}{}.").format(
+        facts=facts,
+        size=size_of(gap) if unvaried is None else nothing,
+        varies=_varies(known, equivalence, alpha=1 - confidence) if unvaried is None else nothing,
+        written=written(known),
+        opposed=raw if opposed else nothing,
+        lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities),
+        evidence=Markup("δ = {} points on the {} scale ({}), from {}{}.").format(
             show(gap, "delta_points", points),
             scale,
-            spread,
-            p,
-            effect,
+            Markup("; ").join(filter(None, (spread, facts))),
             counts,
             ", by the mixed model" if gap["estimator"] == "mixed" else "",
         ),
+        raw=raw,
         excluded=_join(excluded, _tipping(tipping)),
-        bound=_bound(equivalence),
+        bound=bound(gap, held_back, confidence=confidence) if has_interval else nothing,
         power=_power(power),
         scope=_scope(identities),
         wider=_wider(wider, left_out, confidence=confidence),
@@ -256,36 +250,53 @@ def _join(*sentences: Markup) -> Markup:
     return Markup(" ").join(sentence for sentence in sentences if sentence)
 
 
-def _disputed(gap: Row | None, *, confidence: float) -> bool:
-    """Whether the interval leaves out 0 and the test by sign flips does not: of few narratives it never can."""
+def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool) -> Markup:
+    """Say in a sentence what δ is here, or what it is compatible with."""
+    if constant is not None:
+        return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
+    delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    if has_interval and low <= 0.0 <= high:
+        words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
+        return words.format(show_interval(gap))
+    inside, outside = compared(dimension)
+    words = Markup("{}, {} were on average rated {} points {} than {}")
+    if in_probabilities:
+        words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")
+    beyond = f"{BEYOND[0].upper()}{BEYOND[1:]}"
+    said = words.format(beyond, inside, show(gap, "delta_points", _size), direction(delta), outside)
+    return said + Markup("." if has_interval else "; how certain that is could not be computed.")
+
+
+def _p_values(gap: Row, *, alpha: float) -> Markup:
+    """Write p, and what it is once it is corrected for all headlines of the page."""
+    p, size = show(gap, "p", p_value), gap.number("p_family_size")
+    if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
+        return p
+    said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
+    if gap.number("p") < alpha <= gap.number("p_adjusted"):
+        said += Markup(": after correction no gap is found")
+    return said
+
+
+def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Markup:
+    """Say how the gap varies: of the mean over dimensions, what it is made of."""
+    if known.dimensions:
+        return of_dimensions(known.dimensions)
+    return variation(known.families, known.tests, margin=margin, alpha=alpha)
+
+
+def _outside(known: Circumstances, margin: float, *, alpha: float) -> tuple[list[Markup], list[Markup]]:
+    """Name the parts that were found beyond the margin, and those that were not shown to lie within it."""
+    if not math.isfinite(margin):
+        return [], []
+    larger, not_shown = not_within(known.families, margin=margin, alpha=alpha, several=bool(known.dimensions))
+    beyond = [name for name, row in known.dimensions.items() if least_of(row) > margin]
+    others = [name for name, row in known.dimensions.items() if not reach_of(row) < margin and name not in beyond]
     return (
-        gap is not None and gap.number("p") > 1 - confidence and not gap.number("ci_low") <= 0 <= gap.number("ci_high")
+        [*(Markup(dimension_title(name)) for name in beyond), *larger],
+        [*(Markup(dimension_title(name)) for name in others), *not_shown],
     )
-
-
-def _verdict(equivalence: Row | None, gap: Row | None, *, confidence: float) -> Verdict:
-    """Say what the data decide, against the margin where one was set."""
-    found = "not estimable" if equivalence is None else equivalence["verdict"]
-    if equivalence is None and gap is not None and math.isfinite(gap.number("ci_low")):
-        found = "undecided" if gap.number("ci_low") <= 0.0 <= gap.number("ci_high") else "gap"
-    if found.startswith("gap") and _disputed(gap, confidence=confidence):
-        if found == "gap":
-            return Verdict("undecided", Markup("Undecided: interval and test disagree"))
-        found = "no gap larger than the margin"
-    sign = 0.0 if gap is None else gap.number("delta_points")
-    side = f"in-group rated {direction(sign)}"
-    if found.endswith("the margin") and equivalence is not None:
-        margin = show(equivalence, "margin", _size)
-        if found.startswith("gap"):
-            return Verdict("small", Markup("A gap, smaller than {} points: {}").format(margin, side))
-        return Verdict("none", Markup("No gap larger than {} points").format(margin))
-    if found == "gap":
-        return Verdict("gap", Markup("A gap: {}").format(side))
-    if found == "undecided":
-        if equivalence is None or not math.isfinite(equivalence.number("margin")):
-            return Verdict("undecided", Markup("Undecided: compatible with no gap"))
-        return Verdict("undecided", Markup("Undecided against {} points").format(show(equivalence, "margin", _size)))
-    return Verdict("absent", Markup("No answer"))
 
 
 def _scope(identities: Sequence[str]) -> Markup:
@@ -296,19 +307,6 @@ def _scope(identities: Sequence[str]) -> Markup:
     return Markup("This speaks of these identities ({}{}), and of any such narratives.").format(
         named, f" and {rest} more" if rest > 0 else ""
     )
-
-
-def _bound(equivalence: Row | None) -> Markup:
-    """Say what size of gap the data rule out."""
-    if equivalence is None or not math.isfinite(equivalence.number("largest_gap")):
-        return Markup("")
-    largest = Markup("Gaps larger than {} points, in either direction, are ruled out ({} interval).").format(
-        show(equivalence, "largest_gap", _size), coverage(equivalence["level"])
-    )
-    if not math.isfinite(equivalence.number("margin")):
-        return largest
-    margin = show(equivalence, "margin", _size)
-    return _join(largest, Markup("Against the margin of {} points: {}.").format(margin, equivalence["verdict"]))
 
 
 def _power(power: Row | None) -> Markup:
@@ -359,7 +357,7 @@ def direction(delta: float) -> str:
     return "lower" if delta < 0 else "higher"
 
 
-def _excluded(gap: Row | None, outcomes: Sequence[Row]) -> Markup:
+def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) -> Markup:
     between = [row for row in outcomes if row["pairs"] in ("in_group", "out_group")]
     asked = sum(int(row["n_prompts"]) for row in between)
     missing = asked - sum(int(row["n_rated"]) for row in between)
@@ -385,7 +383,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row]) -> Markup:
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))
     sentence = Markup("Left out: {}.").format(Markup("; ").join(parts))
     refusals = {row["pairs"]: show(row, "refusal_rate", rate) for row in between if row["n_prompts"]}
-    if len(refusals) == 2 and any(row["n_refused"] for row in between):
+    if not refusals_told and len(refusals) == 2 and any(row["n_refused"] for row in between):
         sentence += Markup(" Refused: {in_group} of in-group and {out_group} of out-group prompts.").format(**refusals)
     return sentence
 

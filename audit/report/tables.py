@@ -22,7 +22,7 @@ _PAIRS: Final = {
     "all": "all pairs",
 }
 _FAMILIES: Final = {
-    "uplift": "Against the unspecified perceiver: in-group rated higher, out-group rated lower; together they are δ",
+    "uplift": "Against the unspecified perceiver: what of δ is in-group rated higher, and what out-group rated lower",
     "degree": "Gap by the number of shared dimensions, against sharing none",
     "valence": "δ within positive, negative and neutral emotions",
     "emotion": "δ within each emotion",
@@ -81,15 +81,19 @@ class Table:
 
 
 def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
-    """Show the headline gaps, each in both scopes."""
-    head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", Markup("d<sub>z</sub>"))
+    """Show the headline gaps, each in both scopes, with what sets their size in proportion."""
+    head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", "p, corrected")
+    sizes = ("% of scale", "SD of ratings", "plain mean, in-group", "plain mean, out-group", Markup("d<sub>z</sub>"))
     return _with_notes(
-        (*head, "narratives", "ratings", "estimator"),
+        (*head, *sizes, "narratives", "ratings", "estimator"),
         [
             (
                 title,
                 SCOPES[row["scope"]],
                 *_estimate(row),
+                show(row, "p_adjusted", bare_p),
+                *(show(row, name, points) for name in ("percent_of_scale", "delta_sd")),
+                *(show(row, name, unsigned) for name in ("raw_in", "raw_out")),
                 show(row, "d_z", points),
                 Markup("{} of {}").format(*(show(row, n, count) for n in ("n_narratives", "n_narratives_asked"))),
                 show(row, "n_ratings", count),
@@ -98,7 +102,7 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
             for title, row in rows
         ],
         [row["note"] for _, row in rows],
-        words=(1, 10),
+        words=(1, 15),
     )
 
 
@@ -117,9 +121,14 @@ def _estimate(row: Row) -> tuple[str, str, str, str, str]:
         show(row, "delta_points", points),
         show_interval(row),
         show(row, "se", unsigned),
-        show(row, "df", lambda df: fixed(df, decimals=0 if df.is_integer() else 1)),
+        show(row, "df", _degrees),
         show(row, "p", bare_p),
     )
+
+
+def _degrees(df: float) -> str:
+    """Write degrees of freedom: whole where they are."""
+    return fixed(df, decimals=0 if df.is_integer() else 1)
 
 
 def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
@@ -213,10 +222,13 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         if family == "pair" and len(rows) > _SHOWN_PAIRS:
             rows = rows[:_SHOWN_PAIRS]
             shown += f": the {_SHOWN_PAIRS} of {count(len(own))} with the smallest p; all are in tables/families.csv"
+        against = any(math.isfinite(row.number("change_points")) for row in rows)
+        head = (_HEADS.get(family, family), "gap, points", f"{level} interval", "p", "p, corrected")
+        rest = ("gap of the rest", "difference", "its p, corrected") if against else ()
         yield (
             shown,
             _with_notes(
-                (_HEADS.get(family, family), "gap, points", f"{level} interval", "p", "p, corrected", "narratives"),
+                (*head, *rest, "narratives"),
                 [
                     (
                         " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side]),
@@ -224,6 +236,8 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                         show_interval(row),
                         show(row, "p", bare_p),
                         show(row, "p_adjusted", bare_p),
+                        *(show(row, name, points) for name in ("delta_rest", "change_points") if against),
+                        *(show(row, name, bare_p) for name in ("change_p_adjusted",) if against),
                         show(row, "n_narratives", count),
                     )
                     for row in rows
@@ -231,6 +245,28 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
                 [row["note"] for row in rows],
             ),
         )
+
+
+def heterogeneity_table(heterogeneity: pd.DataFrame) -> Table | None:
+    """Show the tests of whether the gap is the same in all emotions and groups; None where there is none."""
+    rows = rows_of(heterogeneity, "heterogeneity")
+    if not rows:
+        return None
+    return _with_notes(
+        ("over all", "compared", "F", "df", "p", "p, corrected"),
+        [
+            (
+                f"{row['over']}s",
+                show(row, "n_members", count),
+                show(row, "statistic", unsigned),
+                Markup("{} and {}").format(*(show(row, name, _degrees) for name in ("df", "df_residual"))),
+                show(row, "p", bare_p),
+                show(row, "p_adjusted", bare_p),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+    )
 
 
 def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:

@@ -144,7 +144,7 @@ def _on_answers(
         yield (
             "number_mass",
             f"On average the model gives a probability of only {total['mean_number_mass']:.2f} to answering with a "
-            "number of the scale: the ratings speak of the lesser part of what it would say.",
+            "number of the scale: the ratings say nothing of the rest of what it would do.",
         )
 
 

@@ -32,7 +32,8 @@ def run_row(label, **values):
 def gap_row(label, delta=-0.694321, **values):
     known = {
         "run": label, "dimension": "religion", "scope": "narratives", "delta_points": delta, "ci_low": delta - 0.2,
-        "ci_high": delta + 0.2, "p": 0.0123, "d_z": -1.5, "n_narratives": 12, "n_ratings": 190, "missing_share": 0.01,
+        "ci_high": delta + 0.2, "p": 0.0123, "p_adjusted": 0.0246, "p_family_size": 2, "percent_of_scale": delta,
+        "delta_sd": -0.21, "d_z": -1.5, "n_narratives": 12, "n_ratings": 190, "missing_share": 0.01,
         "verdict": "undecided", "note": "",
     }  # fmt: skip
     return row_of("gap", **(known | values))
@@ -124,29 +125,27 @@ def test_every_number_is_the_one_in_its_table():
     [
         (
             {},
-            "Of 2 runs, 1 shows in-group experiencers rated lower than out-group experiencers and 1 is "
-            "compatible with no gap (95% intervals).",
+            "Of 2 runs, 1 shows an average gap towards the out-group and 1 is compatible with no average gap (95% "
+            "intervals). After correction for the 2 gaps of this page (Holm), 2 here are left.",
             "δ goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in points. 2 of 2 ( 100% ) have the "
             "median's sign.",
         ),
         (
             {"n_runs": 6, "n_estimated": 5, "n_below": 1, "n_above": 2, "n_compatible": 1, "n_no_interval": 1}
             | {"dimension": "age+religion", "share_same_sign": 0.4},
-            "Of 6 runs, 5 have a δ: 1 shows experiencers who share every crossed dimension with the perceiver rated "
-            "lower than those who share none, 2 show experiencers who share every crossed dimension with the perceiver "
-            "rated higher than those who share none, 1 is compatible with no gap and 1 has no interval (95% "
-            "intervals).",
+            "Of 6 runs, 5 have a δ: 1 shows an average gap towards the out-group, 2 show an average gap towards the "
+            "in-group, 1 is compatible with no average gap and 1 has no interval (95% intervals).",
             "( 40.0% ) have the median's sign.",
         ),
-        ({"n_below": 2, "n_compatible": 0}, "Of 2 runs, all 2 show in-group experiencers rated lower", ""),
+        ({"n_below": 2, "n_compatible": 0}, "Of 2 runs, all 2 show an average gap towards the out-group", ""),
         (
             {"n_estimated": 1, "n_below": 0, "n_compatible": 1, "median": 0.1},
-            "Of 2 runs, 1 has a δ, which is compatible with no gap (95% interval).",
+            "Of 2 runs, 1 has a δ, which is compatible with no average gap (95% interval).",
             "δ = +0.10 in origin , in points; there is no other to set it against.",
         ),
         (
             {"n_runs": 1, "n_estimated": 1, "n_compatible": 0},
-            "1 run has a δ here, which shows in-group experiencers",
+            "1 run has a δ here, which shows an average gap towards the",
             "",
         ),
         ({"n_estimated": 0, "n_below": 0, "n_compatible": 0}, "δ could not be estimated in any of the runs.", ""),
@@ -211,10 +210,13 @@ def test_the_paper_table_rounds_and_names_its_columns():
     head, _, *lines = paper_of("A", "B", margin=2.0).markdown().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
     assert cells[0] == [
-        "model", "dimension", "δ, points [95% CI]", "p", r"d\_z", "n narratives", "n ratings", "missing",
-        "against the margin",
+        "model", "dimension", "δ, points [95% CI]", "p", "p, corrected", "δ, % of scale", "δ, SD", r"d\_z",
+        "n narratives", "n ratings", "missing", "against the margin (90% interval)",
     ]  # fmt: skip
-    assert cells[1] == ["A", "religion", "−0.69 [−0.89, −0.49]", ".012", "−1.50", "12", "190", "1.0%", "undecided"]
+    assert cells[1] == [
+        "A", "religion", "−0.69 [−0.89, −0.49]", ".012", ".025", "−0.69", "−0.21", "−1.50", "12", "190", "1.0%",
+        "undecided",
+    ]  # fmt: skip
     assert len(cells) == 3
 
 
@@ -240,7 +242,7 @@ def test_latex_takes_no_command_from_a_label(given, written):
     assert lines[1].startswith(r"\begin{tabular}")
     assert row.endswith(r"\\")
     unescaped = re.sub(r"\\[&%$#_{}]", "", row)
-    assert unescaped.count("&") == 7  # between its eight columns
+    assert unescaped.count("&") == 10  # between its eleven columns
     assert "%" not in unescaped
 
 
@@ -270,4 +272,4 @@ def test_latex_is_a_booktabs_table_that_plain_pdflatex_reads():
 def test_markdown_takes_no_mark_from_a_label(given, written):
     [row] = [line for line in paper_of(given).markdown().splitlines() if "religion" in line]
     assert row.startswith(f"| {written} ")
-    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 9  # around its eight columns
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 12  # around its eleven columns

@@ -209,9 +209,9 @@ def test_paper_shows_everything_but_the_controls(chromium, pages, scheme):
 
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
-        heads = page.locator(".banner, .answer :is(h3, .verdict, .delta, .spread, .lead)")
-        # The banner, and five lines for each of three dimensions and all of them together.
-        assert heads.count() == 1 + 5 * 4
+        heads = page.locator(".banner, .answer :is(h3, .verdict, .delta, .spread, .size, .varies)")
+        # The banner, and six lines for each of three dimensions and all of them together.
+        assert heads.count() == 1 + 6 * 4
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
         assert max(ends) <= 900
 

@@ -197,8 +197,9 @@ def table_of(caption: str, **given: Any) -> list[list[str]]:
 
 def test_answer_has_gap_interval_p_and_counts() -> None:
     text = text_of()
-    assert "In-group experiencers were rated 0.49 points higher than out-group experiencers." in text
-    assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012; dz = +0.13)" in text
+    beyond = "Beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
+    assert f"{beyond}, in-group experiencers were on average rated 0.49 points higher than out-group ex" in text
+    assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)" in text
     assert "from 408 narratives and 1,632 ratings." in text
     assert "Nothing was left out" in text
     assert "These identities. This speaks of these identities (a Hindu, a Muslim), and of any such narratives." in text
@@ -206,24 +207,30 @@ def test_answer_has_gap_interval_p_and_counts() -> None:
 
 def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
     text = text_of(tables=tables(gap=[gap_row(delta_points=0.12, ci_low=-0.2, ci_high=0.44, p=0.4)]))
-    assert "The data are compatible with no gap, and with gaps from −0.20 to +0.44 points." in text
-    assert "were rated 0.12" not in text
+    assert "The data are compatible with no average gap, and with average gaps from −0.20 to +0.44 points." in text
+    assert "rated 0.12" not in text
     for overclaim in ("unbiased", "debiased", "no bias", "solved", "fair"):
         assert overclaim not in text
 
 
-@pytest.mark.parametrize(("p", "disputed"), [(0.5, True), (0.0118, False)])
-def test_a_gap_that_the_sign_flips_do_not_confirm_is_undecided(p: float, disputed: bool) -> None:
-    """Of two narratives the sign-flip p is never below .5, whatever the interval says."""
-    text = text_of(tables=tables(gap=[gap_row(p=p)], equivalence=[equivalence_row(verdict="gap")]))
-    assert ("Undecided: interval and test disagree" in text) == disputed
-    assert ("does not tell it from chance" in text) == disputed
-    assert ("A gap: in-group rated higher" in text) != disputed
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_one_interval_decides_whatever_the_table_of_equivalence_says(level: float) -> None:
+    """The two one-sided tests go by a narrower interval: on the first screen there is one level."""
+    row = gap_row(delta_points=0.1, ci_low=-0.09, ci_high=0.29, p=0.3)
+    tost = equivalence_row(margin=0.25, largest_gap=0.24, verdict="no gap larger than the margin", level=2 * level - 1)
+    manifest = MANIFEST | {"config": {"statistics": {"confidence": level}}}
+    page = Page(render(manifest=manifest, tables=tables(gap=[row], equivalence=[tost]))).text
+    screen = page[: page.index("All gaps δ")]
+    assert "Undecided against 0.25 points" in screen
+    assert "No average gap" not in screen
+    assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
+    assert "Average gaps larger than 0.29 points, in either direction, are ruled out" in page
+    assert "0.24 points" not in page
 
 
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
     text = text_of(tables=tables(gap=[gap_row(delta_points=-0.5, ci_low=-0.9, ci_high=-0.1)]))
-    assert "In-group experiencers were rated 0.50 points lower than out-group experiencers." in text
+    assert "in-group experiencers were on average rated 0.50 points lower than out-group experiencers." in text
     assert "δ = −0.50 points" in text
     assert "95% interval −0.90 to −0.10" in text
 
@@ -254,11 +261,8 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
         ("race/ethnicity (variant origin)", "0.33"),
     ):
         assert title in text
-        assert (
-            f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012; dz = +0.13), from 408"
-            in text
-        )
-    assert "they are not adjusted for there being 3 gaps" in text
+        assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
+    assert "not adjusted for there being 3 gaps" in text
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
@@ -286,7 +290,8 @@ def test_gap_without_interval_says_that_certainty_is_unknown() -> None:
     row = gap_row(ci_low=math.nan, ci_high=math.nan, se=math.nan, df=math.nan, p=math.nan, d_z=math.nan, n_narratives=1)
     text = text_of(tables=tables(gap=[row]))
     assert "how certain that is could not be computed" in text
-    assert "(no interval; p not available; dz = –), from 1 narrative and" in text
+    assert "(no interval), from 1 narrative and" in text
+    assert "No answer: δ has no interval" in text
 
 
 def test_what_was_left_out_is_counted_by_cause() -> None:
@@ -313,7 +318,8 @@ def test_intersection_compares_sharing_all_with_sharing_none() -> None:
     )
     text = text_of(tables=given)
     assert "race/ethnicity × religion" in text
-    assert "Experiencers who share every crossed dimension with the perceiver were rated 0.49 points higher" in text
+    said = "experiencers who share every crossed dimension with the perceiver were on average rated 0.49 points higher"
+    assert f"{said} than those who share none" in text
     head, row = table_of(": Gap by the number of shared dimensions", tables=given)
     assert head[:2] == ["shared dimensions", "gap, points"]
     assert row == ["1", "+0.21", "+0.01 to +0.41", ".040", ".040", "408"]
@@ -423,18 +429,251 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     others = [equivalence_row(scope="narratives_and_terms", largest_gap=9.0), equivalence_row(estimator="mixed")]
     power = row_of("power", detectable_points=0.525, power=0.8)
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
-    assert "Gaps larger than 0.80 points, in either direction, are ruled out (90% interval)." in text
+    assert "Average gaps larger than 0.86 points, in either direction, are ruled out (95% interval)." in text
+    assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
-    assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
-    assert "are ruled out (" not in text_of()
 
 
-@pytest.mark.parametrize("verdict", ["no gap larger than the margin", "gap, smaller than the margin", "undecided"])
-def test_margin_and_verdict_are_given(verdict: str) -> None:
-    text = text_of(tables=tables(equivalence=[equivalence_row(margin=1.0, verdict=verdict)]))
-    assert f"Against the margin of 1.00 points: {verdict}." in text
+MEMBERS: dict[str, tuple[str, float, float]] = {"sad": ("emotion", -0.4, 0.5), "Hindu": ("group", -0.3, 0.6)}
+
+
+def member_rows(**changed: tuple[str, float, float]) -> list[dict[str, object]]:
+    """Return an emotion and a group whose intervals lie within a point, but for those that are changed."""
+    return [
+        row_of("families", family=family, member=name, eq_low=low, eq_high=high, delta_points=(low + high) / 2)
+        for name, (family, low, high) in (MEMBERS | changed).items()
+    ]
+
+
+COMPATIBLE: dict[str, float] = {"delta_points": 0.1, "ci_low": -0.3, "ci_high": 0.5, "p": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("gap", "members", "codes", "verdict"),
+    [
+        (COMPATIBLE, {}, (), "No gap larger than 1.00 points, on average or in any emotion or group +0.10"),
+        (
+            COMPATIBLE,
+            {"sad": ("emotion", -1.2, 0.1)},
+            (),
+            "No average gap larger than 1.00 points; not shown for sad +0.10",
+        ),
+        (
+            COMPATIBLE,
+            {name: ("group", math.nan, math.nan) for name in "ABCD"},
+            (),
+            "No average gap larger than 1.00 points; not shown for A, B and 2 more +0.10",
+        ),
+        (COMPATIBLE | {"ci_high": 1.1}, {}, (), "Undecided against 1.00 points +0.10"),
+        ({}, {}, (), "An average gap towards the in-group, smaller than 1.00 points +0.49"),
+        (
+            {},
+            {"sad": ("emotion", -3.0, 0.1)},
+            (),
+            "An average gap towards the in-group, smaller than 1.00 points; not shown for sad +0.49",
+        ),
+        ({"ci_high": 1.1}, {}, (), "An average gap towards the in-group +0.49"),
+        (COMPATIBLE, {}, ("few_narratives",), "Undecided against 1.00 points: few narratives +0.10"),
+        ({}, {}, ("few_narratives",), "An average gap towards the in-group +0.49"),
+        (
+            COMPATIBLE,
+            {},
+            ("many_missing", "refusal_gap"),
+            "Undecided against 1.00 points: many ratings are missing and refusals differ +0.10",
+        ),
+        (
+            COMPATIBLE,
+            {},
+            ("number_mass",),
+            "Undecided against 1.00 points, in the model's probabilities: low number mass +0.10",
+        ),
+    ],
+)
+def test_a_verdict_of_no_gap_needs_every_part_and_data_that_do_not_deny_it(
+    gap: dict[str, float], members: dict[str, tuple[str, float, float]], codes: tuple[str, ...], verdict: str
+) -> None:
+    given = tables(gap=[gap_row(**gap)], equivalence=[equivalence_row(margin=1.0)], families=member_rows(**members))
+    text = text_of(tables=given, remarks=[Note("religion", "origin", code, f"Mind {code}.") for code in codes])
+    assert f"religion {verdict} points" in text
+    assert ("are ruled out" in text) == (not codes)
+    assert ("interval reaches" in text) == bool(codes)
+
+
+def test_without_a_part_that_was_looked_at_no_verdict_is_about_all_of_them() -> None:
+    text = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], equivalence=[equivalence_row(margin=1.0)]))
+    assert "No average gap larger than 1.00 points +0.10" in text
+
+
+@pytest.mark.parametrize(("reach", "ruled_out"), [(0.99, True), (1.01, False), (math.nan, False)])
+def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: float, ruled_out: bool) -> None:
+    worst = [check_row(f"worst_case_{end}", ci_low=-0.4, ci_high=reach, share=0.01) for end in ("low", "high")]
+    rows = {"gap": [gap_row(**COMPATIBLE, n_missing=3)], "families": member_rows(), "sensitivity": worst}
+    text = text_of(tables=tables(equivalence=[equivalence_row(margin=1.0)], **rows))
+    assert ("No gap larger than 1.00 points" in text) == ruled_out
+    assert ("Undecided against 1.00 points: some ratings are missing" in text) != ruled_out
+
+
+def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
+    text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
+    assert "p = .012; corrected .047 Whether" in text
+    assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
+    text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
+    assert "p = .012; corrected .059: after correction no gap is found" in text
+    alone = text_of(tables=tables(gap=[gap_row(p_adjusted=0.0118, p_family_size=1)]))
+    assert "corrected" not in alone[: alone.index("All gaps δ")]
+
+
+def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
+    text = text_of(tables=tables(gap=[gap_row(percent_of_scale=0.494, delta_sd=0.0312)]))
+    screen = text[: text.index("All gaps δ")]
+    assert "0.49% of the scale; 0.03 SD of a narrative's ratings" in screen
+    assert "dz" not in screen
+
+
+@pytest.mark.parametrize(("inside", "outside", "opposed"), [(46.0, 51.1, True), (51.1, 46.0, False), (50, 50, False)])
+def test_plain_means_that_say_the_opposite_stand_on_the_first_screen(
+    inside: float, outside: float, opposed: bool
+) -> None:
+    text = text_of(tables=tables(gap=[gap_row(raw_in=inside, raw_out=outside)]))
+    screen, beneath = text.split("All gaps δ")
+    said = f"The plain means go the other way: {inside:.2f} in-group and {outside:.2f} out-group."
+    assert (said in screen) == (said in beneath) == opposed
+    assert (f"Plain means: {inside:.2f} in-group and {outside:.2f} out-group." in beneath) != opposed
+
+
+def mode_row(**values: object) -> dict[str, object]:
+    return row_of("modes", **({"of": "mode", "value": 0.0, "share": 0.993, "n_values": 4, "n": 900} | values))
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "probabilities"),
+    [
+        (mode_row(), "The most probable number is 0 in 99.3% of 900 prompts.", True),
+        (mode_row(n_values=1, share=1.0), "The most probable number is 0 in 100% of 900 prompts.", True),
+        (mode_row(share=0.6), "", False),
+        (mode_row(of="intensity", value=50.0, share=0.95), "The rating is 50 in 95.0% of 900 prompts.", False),
+        (mode_row(of="intensity", share=0.6), "", False),
+    ],
+)
+def test_what_the_model_would_nearly_always_write_is_said(
+    row: dict[str, object], said: str, probabilities: bool
+) -> None:
+    text = text_of(tables=tables(modes=[row]))
+    assert ("gap towards the in-group, in the model's probabilities" in text) == probabilities
+    assert ("the model's probabilities put in-group experiencers on average 0.49 points higher" in text) == (
+        probabilities
+    )
+    assert (said or "The most probable number") in text if said else "The most probable number" not in text
+    assert ("The rating is" in text) == said.startswith("The rating")
+
+
+def test_a_low_number_mass_is_said_in_the_card() -> None:
+    note = Note("religion", "origin", "number_mass", "Little.")
+    whole = dict.fromkeys(OUTCOMES, 0) | {"dimension": "religion", "variant": "origin", "pairs": "all"}
+    outcomes = [*outcome_rows(), whole | {"mean_number_mass": 0.141}]
+    text = text_of(tables=tables(outcomes=outcomes), remarks=[note])
+    screen = text[: text.index("All gaps δ")]
+    assert "That it answers with a number at all has a probability of 14.1% on average." in screen
+    assert "An average gap towards the in-group, in the model's probabilities" in screen
+
+
+@pytest.mark.parametrize(
+    ("row", "gap", "verdict"),
+    [
+        (mode_row(of="intensity", value=50.0, share=1.0, n_values=1), {}, "Every rating was 50"),
+        (mode_row(share=0.5), {"sd_within": 0.0}, "Within each narrative every rating is the same"),
+    ],
+)
+def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
+    row: dict[str, object], gap: dict[str, float], verdict: str
+) -> None:
+    nothing = {"delta_points": 0.0, "ci_low": 0.0, "ci_high": 0.0, "se": 0.0, "p": math.nan}
+    text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row]))
+    assert f"religion {verdict} 0.00 points no interval" in text
+    assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in text
+    for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
+        assert claim not in text[: text.index("All gaps δ")]
+
+
+# --- How it varies ----------------------------------------------------------------------------------------------------
+
+
+def differing(family: str, member: str, delta: float, p: float, **values: object) -> dict[str, object]:
+    """Return a member that lies by `delta`, within a half, and differs from the rest by a corrected p."""
+    found = {"ci_low": delta - 0.5, "ci_high": delta + 0.5, "p_adjusted": p, "change_p_adjusted": p}
+    return family_row(family, member, **(found | {"delta_points": delta, "delta_rest": 0.0, "change_points": delta}
+                                         | values))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "margin", "said"),
+    [
+        (
+            [("emotion", "sad", 0.1, 0.6), ("group", "Hindu", 0.2, 0.06)],
+            math.nan,
+            "No emotion or group was found to differ from the rest; that does not show that none does.",
+        ),
+        (
+            [("emotion", "sad", -7.5, 0.001), ("emotion", "glad", 5.0, 0.001), ("emotion", "tense", 0.1, 0.7)],
+            4.0,
+            "Beyond the margin of 4.00 points: sad −7.50 and glad +5.00.",
+        ),
+        (
+            [("emotion", "sad", -7.5, 0.06), ("emotion", "glad", 5.0, 0.001)],
+            5.0,
+            "Different from the rest: glad +5.00 (rest 0.00).",
+        ),
+        (
+            [("emotion", name, 6.0 + k, 0.001) for k, name in enumerate("abcde")],
+            math.nan,
+            "Different from the rest: e +10.00 (rest 0.00), d +9.00 (rest 0.00) and 3 more.",
+        ),
+    ],
+)
+def test_what_stands_out_of_the_average_is_named(
+    members: list[tuple[str, str, float, float]], margin: float, said: str
+) -> None:
+    rows = [differing(*each) for each in members]
+    text = text_of(tables=tables(families=rows, equivalence=[equivalence_row(margin=margin)]))
+    assert said in text[: text.index("All gaps δ")]
+
+
+def test_a_pair_is_named_only_where_its_groups_are_not() -> None:
+    rows = [differing("pair", "Hindu", 4.0, 0.01, partner=each) for each in ("Muslim", "Jain")]
+    assert "Different from the rest: Hindu–Muslim +4.00 (rest 0.00) and Hindu–Jain" in text_of(
+        tables=tables(families=rows)
+    )
+    group = differing("group", "Hindu", 8.0, 0.01)
+    assert "Different from the rest: Hindu +8.00 (rest 0.00). Nothing" in text_of(
+        tables=tables(families=[*rows, group])
+    ).replace("</p>", "")
+
+
+def test_emotions_that_differ_only_together_are_said_to() -> None:
+    test = row_of("heterogeneity", over="emotion", n_members=2, statistic=4.0, df=1.0, df_residual=10.0, p=0.01)
+    rows = [differing("emotion", "sad", 0.3, 0.2)]
+    text = text_of(tables=tables(families=rows, heterogeneity=[test | {"p_adjusted": 0.02}]))
+    assert "Over all emotions together the gaps differ (corrected p = .020), though none was found to" in text
+    head, row = table_of("is the gap the same in all emotions", tables=tables(families=rows, heterogeneity=[test]))
+    assert (head[0], row[:5]) == ("over all", ["emotions", "2", "4.00", "1 and 10", ".010"])
+
+
+def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
+    gap = [
+        gap_row(dimension=name, delta_points=delta, ci_low=delta - 0.3, ci_high=delta + 0.3)
+        for name, delta in (("religion", 2.0), ("nationality", -2.0), ("all", 0.0))
+    ]
+    members = [row | {"dimension": "religion"} for row in member_rows(sad=("emotion", -0.1, 4.0))]
+    margins = [equivalence_row(dimension=name, margin=1.0) for name in ("religion", "nationality", "all")]
+    text = text_of(tables=tables(gap=gap, equivalence=margins, families=members))
+    screen = text[: text.index("All gaps δ")]
+    said = (
+        "No average gap larger than 1.00 points, but larger in religion and nationality; not shown for sad (religion)"
+    )
+    assert f"{said} 0.00 points" in screen
+    assert "The mean of religion +2.00 and nationality −2.00." in screen
 
 
 # --- Missing ratings --------------------------------------------------------------------------------------------------
@@ -444,6 +683,28 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
     found = {"rate_in_group": 0.01, "rate_out_group": 0.125, "gap_pp": -11.5, "ci_low": -13.0, "ci_high": -10.0}
     found |= {"p": 1e-9, "n_narratives": 408, "n_prompts": 1632, "n_with_outcome": 100}
     return row_of("missing", outcome=outcome, **(found | values))
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ({}, "A refusal gap: in-group refused less often −11.50 percentage points 95% interval −13.00 to −10.00"),
+        (
+            {"rate_in_group": 0.2},
+            "A refusal gap, beyond how often each identity is refused −11.50 percentage points",
+        ),
+        ({"ci_high": 1.0, "p": 0.2}, "Undecided: compatible with no refusal gap −11.50 percentage points"),
+        ({"ci_high": 1.0, "n_with_outcome": 16}, ""),
+        ({"n_with_outcome": 0}, ""),
+        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals, of which a gap has no interval −11.50 percentage"),
+    ],
+)
+def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float], verdict: str) -> None:
+    page = Page(render(tables=tables(missing=[missing_row("refused", **values)])))
+    screen = page.text[: page.text.index("All gaps δ")]
+    assert len(page.all("article")) == 1 + bool(verdict)
+    assert (f"religion: refusals {verdict}" in screen) == bool(verdict)
+    assert ("Refused: " in screen) == bool(verdict)
 
 
 def test_refusal_gap_is_shown_in_percentage_points() -> None:
@@ -642,9 +903,18 @@ def test_contents_lead_to_headings_with_unique_ids() -> None:
 
 
 def test_elicitation_is_explained_in_words() -> None:
-    assert "the rating is the mean of that distribution" in text_of()
+    asked = MANIFEST | {"identity": {"elicitation": {"reads": "numbers and their ends"}}}
+    assert "the rating is the mean of that distribution" in text_of(manifest=asked)
+    assert "no other digit follows it: 7 is not the beginning of 72" in text_of(manifest=asked)
+    assert "counts as 8" not in text_of(manifest=asked)
+    earlier = text_of()  # a run of a version that did not ask whether numbers end
+    assert "80 on a scale that ends at 10 counts as 8" in earlier
+    assert "not the beginning of" not in earlier
     generate = MANIFEST | {"elicitation": {"method": "generate"}}
-    assert "at temperature 0" in text_of(manifest=generate)
+    assert "one intensity on the scale (0–100) was read" in text_of(manifest=generate)
+    study = text_of(manifest=MANIFEST | {"elicitation": {"method": "generate", "parser": "hou2025"}})
+    assert "first whole number of the text, or the second where the first is above 100" in study
+    assert "one intensity on the scale" not in study
     outside = text_of(manifest=MANIFEST | {"elicitation": {"method": "outside"}})
     assert "Elicitationanother tool, 0–100" in outside
     assert "on the same two files, whose hashes are in the manifest" in outside

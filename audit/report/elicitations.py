@@ -1,0 +1,69 @@
+"""How a rating is got, in words, by the way in which the model was asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from markupsafe import Markup
+
+_EXPECTED: Final = (
+    "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and reduced "
+    "to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between "
+    "two numbers. The number mass is the probability that the model gives to any of these numbers before that: where "
+    "it is small, the model would rather have written something else, and the rating describes only a small part of "
+    "what it would do. "
+)
+_REFUSALS_UNSEEN: Final = " A refusal can not be seen this way."
+ELICITATION: Final = {
+    "expected": (
+        f"{_EXPECTED}A number counts only as far as no other digit follows it: 7 is not the beginning of 72, nor 80 of "
+        "800. A decimal part is not asked: 7.5 counts as 7. Numbers and ends of numbers that weigh little were not "
+        "asked; how far they could move a rating stands beside it in the run's ratings (<code>pruned_points</code>)."
+        f"{_REFUSALS_UNSEEN}"
+    ),
+    "expected, without ends": (
+        f"{_EXPECTED}What follows the last digit that a number of the scale can have was not asked: digit by digit, 80 "
+        f"on a scale that ends at 10 counts as 8.{_REFUSALS_UNSEEN}"
+    ),
+    "outside": (
+        "The ratings were collected by another tool and read from a table; how the model was asked, and how its "
+        "answers became numbers, is not known here. A missing rating counts as unparseable unless the table says "
+        "otherwise."
+    ),
+    "generate": (
+        "The model wrote its answer at temperature 0 (always the most probable next token), and one intensity on the "
+        "scale ({scale}) was read from the text. An answer that declines to rate counts as refused, and one from "
+        "which no single intensity on the scale can be read as unparseable. Both are missing data, never 0."
+    ),
+    "generate, hou2025": (
+        "The model wrote its answer at temperature 0 (always the most probable next token), and an intensity was read "
+        "from the text as the released code of Hou, Daumé III and Rudinger (2025) does, faults included: it is the "
+        "first whole number of the text, or the second where the first is above 100, whatever the scale. An answer "
+        "that begins with the words of a refusal which that code knows counts as refused, and one without such a "
+        "number as unparseable. Both are missing data, never 0."
+    ),
+}
+"""How a rating is got, by the elicitation's name and, after a comma, by what of it is not as usual."""
+
+
+def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends: bool = True) -> Markup:
+    """Say how a rating is got.
+
+    Parameters
+    ----------
+    method
+        The elicitation's name.
+    scale
+        The scale's name, e.g. "0–100".
+    parser
+        What read the answers that the model wrote.
+    asks_ends
+        Whether it was asked that numbers end; runs of earlier versions did not ask.
+    """
+    kind = method
+    if method == "expected" and not asks_ends:
+        kind = "expected, without ends"
+    if method == "generate" and parser == "hou2025":
+        kind = "generate, hou2025"
+    words = ELICITATION.get(kind, "This report has no description of the method {method!r}; see its documentation.")
+    return Markup(words).format(scale=scale, method=method)

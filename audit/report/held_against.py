@@ -1,0 +1,118 @@
+"""What a gap is held against: the scale, the spread of ratings, plain means, and what the model would write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, show
+from audit.wording import count, rate, scale_end, unsigned
+
+HARDLY_VARIES: Final = 0.9
+"""Share of prompts with one most probable number from which on the page says which."""
+_DUST: Final = 1e-9
+"""Below this a difference of means is the rest of a floating-point sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else is known of one dimension and variant, beside its gap.
+
+    Attributes
+    ----------
+    outcomes, modes
+        Its rows of these tables.
+    families, tests
+        Its rows of the tables of families and of heterogeneity.
+    worst
+        Its rows of the sensitivity table for the worst cases of missing ratings.
+    codes
+        Codes of the remarks on it and on the run.
+    refusals_told
+        Whether a card of their own says how many were refused.
+    dimensions
+        Of the mean over dimensions, the headline of each; else empty.
+    """
+
+    outcomes: Sequence[Row] = ()
+    modes: Sequence[Row] = ()
+    families: Sequence[Row] = ()
+    tests: Sequence[Row] = ()
+    worst: Sequence[Row] = ()
+    codes: Set[str] = frozenset()
+    refusals_told: bool = False
+    dimensions: Mapping[str, Row] = field(default_factory=dict)
+
+
+def size_of(gap: Row) -> Markup:
+    """Say how large δ is beside the scale and beside the spread of ratings within narratives."""
+    parts = [Markup("{}% of the scale").format(show(gap, "percent_of_scale", _unsigned))]
+    if math.isfinite(gap.number("delta_sd")):
+        parts.append(Markup("{} SD of a narrative's ratings").format(show(gap, "delta_sd", _unsigned)))
+    return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
+
+
+def plain_means(gap: Row) -> tuple[Markup, bool]:
+    """Write the plain means of both sides, and tell whether they differ the other way than δ goes."""
+    inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta_points"))
+    if not (math.isfinite(inside) and math.isfinite(outside)):
+        return Markup(""), False
+    means = Markup("{} in-group and {} out-group").format(
+        *(show(gap, name, unsigned) for name in ("raw_in", "raw_out"))
+    )
+    if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
+        return Markup("Plain means: {}.").format(means), False
+    return (
+        Markup(
+            "The plain means go the other way: {}. They also hold how high each perceiver rates everyone and how high "
+            "everyone rates each experiencer, which δ leaves out."
+        ).format(means),
+        True,
+    )
+
+
+def is_of_probabilities(known: Circumstances) -> bool:
+    """Whether a gap is one of the model's probabilities that what it would most probably write hardly shows."""
+    return "number_mass" in known.codes or any(
+        row["of"] == "mode" and row.number("share") >= HARDLY_VARIES for row in known.modes
+    )
+
+
+def written(known: Circumstances) -> Markup:
+    """Say what the model would write, where that hardly varies or is mostly no number."""
+    if known.dimensions:  # each of which has told
+        return Markup("")
+    said = []
+    for row in known.modes:
+        constant = row["of"] == "intensity" and row.number("n_values") == 1  # of which the verdict tells
+        if row.number("share") >= HARDLY_VARIES and not constant:
+            what = "The most probable number is" if row["of"] == "mode" else "The rating is"
+            value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
+            said.append(Markup("{} {} in {} of {} prompts.").format(what, value, share, n))
+    whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
+    if "number_mass" in known.codes and whole is not None:
+        mass = show(whole, "mean_number_mass", rate)
+        said.append(Markup("That it answers with a number at all has a probability of {} on average.").format(mass))
+    return Markup(" ").join(said)
+
+
+def constant(gap: Row | None, known: Circumstances) -> Markup | None:
+    """Say so where the ratings do not differ; None where they do."""
+    if known.dimensions:
+        return None
+    for row in known.modes:
+        if row["of"] == "intensity" and row.number("n_values") == 1 and row.number("n") > 1:
+            baselines = any(each["pairs"] == "baseline" and each["n_rated"] for each in known.outcomes)
+            where = " between identities" if baselines else ""
+            return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
+    if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_ratings") > 1:
+        return Markup("Within each narrative every rating is the same")
+    return None
+
+
+def _unsigned(value: float) -> str:
+    return unsigned(abs(value))

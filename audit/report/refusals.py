@@ -1,0 +1,84 @@
+"""The gap of refusals in words: who is refused is a finding of its own, whatever the ratings say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, show, show_interval
+from audit.report.verdicts import Verdict
+from audit.wording import coverage, p_value, points, rate
+
+WORTH_SAYING: Final = 0.01
+"""Share of prompts that are refused below which no card says that a gap of them is undecided."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalGap:
+    """What the refusals of one dimension and variant came to.
+
+    Attributes
+    ----------
+    verdict
+        What the data decide.
+    gap, spread
+        The gap in percentage points, and its interval.
+    facts
+        p.
+    lead
+        How many of either side were refused, and what the gap leaves out.
+    """
+
+    verdict: Verdict
+    gap: Markup
+    spread: Markup
+    facts: Markup
+    lead: Markup
+
+
+def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
+    """Put the gap of refusals in words.
+
+    Parameters
+    ----------
+    row
+        Of the table of missing ratings, for the outcome ``refused``; None if there is none.
+    confidence
+        Coverage of the interval.
+
+    Returns
+    -------
+    RefusalGap or None
+        None where nothing was refused, or so little that a gap which was not found needs no words.
+    """
+    if row is None or not row.number("n_with_outcome") > 0:
+        return None
+    low, high, gap = (row.number(name) for name in ("ci_low", "ci_high", "gap_pp"))
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    found = has_interval and not low <= 0.0 <= high
+    if has_interval and not found and row.number("n_with_outcome") < WORTH_SAYING * row.number("n_prompts"):
+        return None
+    inside, outside = (row.number(f"rate_{side}") for side in ("in_group", "out_group"))
+    opposed = math.isfinite(gap) and (gap < 0) != (inside < outside) and inside != outside
+    if found and opposed:
+        verdict = Verdict("gap", Markup("A refusal gap, beyond how often each identity is refused"))
+    elif found:
+        verdict = Verdict("gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often"))
+    elif has_interval:
+        verdict = Verdict("undecided", Markup("Undecided: compatible with no refusal gap"))
+    else:
+        verdict = Verdict("absent", Markup("Refusals, of which a gap has no interval"))
+    return RefusalGap(
+        verdict=verdict,
+        gap=show(row, "gap_pp", points),
+        spread=Markup("{} interval {}").format(coverage(confidence), show_interval(row)) if has_interval
+        else Markup("no interval"),
+        facts=show(row, "p", p_value) if has_interval else Markup(""),
+        lead=Markup(
+            "Refused: {} of in-group and {} of out-group prompts. The gap is beyond how often each perceiver and each "
+            "experiencer is refused."
+        ).format(show(row, "rate_in_group", rate), show(row, "rate_out_group", rate)),
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""The first screen on ratings whose truth is planted: from the files to the page, no row made by hand.
+
+In each case the words of an earlier version, or the same words on other data, would be false.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import pytest
+from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
+
+from audit.outside import describe_outside, read_outside
+from audit.report.render import render_report
+from audit.statistics.analysis import Analysis, analyse
+from audit.statistics.rows import Settings
+
+BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
+
+
+def page_of(planted: Planted) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings as text, and the analysis that it is of."""
+    with TemporaryDirectory() as folder:
+        planted.write(Path(folder))
+        files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
+        outside = read_outside(*files, low=0, high=100)
+        manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
+    settings = Settings(n_permutations=200, **planted.settings)
+    manifest["config"]["statistics"] = {"confidence": settings.confidence, "margin": settings.margin}
+    analysis = analyse(outside.ratings, scales={"unknown": (0, 100)} | _scales(outside.ratings), seed=0,
+                       settings=settings)  # fmt: skip
+    page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    return " ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split()), analysis
+
+
+def _scales(ratings: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    return {str(variant): (0, 100) for variant in ratings["variant"].unique()}
+
+
+@cache
+def shown(case: str) -> tuple[str, str, Analysis]:
+    """Return the first screen of a planted case, what lies beneath it, and its analysis."""
+    text, analysis = page_of(CASES[case]())
+    screen, _, beneath = text.partition("All gaps In-group minus out-group")
+    return screen, beneath, analysis
+
+
+def headline(analysis: Analysis) -> pd.Series:
+    gap = analysis.tables["gap"]
+    return gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+
+
+def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> None:
+    screen, beneath, analysis = shown("b1-emotions")
+    assert abs(headline(analysis)["delta_points"]) < 0.2
+    assert "No average gap larger than 4.00 points, but larger in anger, fear and 3 more" in screen
+    assert re.search(r"Beyond the margin of 4\.00 points: anger −7\.\d\d, fear −7\.\d\d and 3 more\.", screen)
+    assert not re.search(r"No gap larger than \d", screen)
+    assert "Average gaps larger than" in beneath
+    assert not re.search(r"(?<!Average )[Gg]aps larger than [\d<]", beneath)
+    members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta_points"]
+    assert [members[name] for name in EMOTIONS] == pytest.approx(list(FIVE_UP_TWO_DOWN.values()), abs=0.6)
+
+
+def test_one_odd_group_is_named_alone() -> None:
+    screen, _, analysis = shown("b1-group")
+    assert headline(analysis)["delta_points"] == pytest.approx(3, abs=0.3)
+    assert "An average gap towards the in-group, smaller than 4.00 points, but larger in group 03" in screen
+    assert re.search(r"Beyond the margin of 4\.00 points: group 03 \+3[56]\.\d\d\. ", screen)
+    assert "Different from the rest" not in screen
+    assert not [name for name in alone(12).values() if name in screen and name != "group 03"]
+
+
+@pytest.mark.parametrize("margin", [{}, {"margin": 40}])
+def test_an_odd_group_within_the_margin_or_without_one_differs_from_the_rest(margin: dict[str, float]) -> None:
+    planted = CASES["b1-group"]()
+    screen = page_of(Planted(planted.ratings, planted.groups, margin))[0].partition("All gaps In-group")[0]
+    assert re.search(r"Different from the rest: group 03 \+3\d\.\d\d \(rest [+−]?0\.\d\d\)\. ", screen)
+
+
+def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sameness() -> None:
+    screen, _, _ = shown("alike")
+    assert "No gap larger than 4.00 points, on average or in any emotion or group" in screen
+    assert (
+        "No emotion, group or pair was found to lie beyond the margin or to differ from the rest; that does not show "
+        "that none does." in screen
+    )
+
+
+def test_no_sentence_says_that_the_in_group_was_rated_higher_where_its_mean_is_lower() -> None:
+    screen, beneath, analysis = shown("b3-unbalanced")
+    row = headline(analysis)
+    assert row["delta_points"] == pytest.approx(2.85, abs=0.15)
+    assert (row["raw_in"], row["raw_out"]) == pytest.approx((46.0, 51.1), abs=0.1)
+    assert "An average gap towards the in-group" in screen
+    assert re.search(r"The plain means go the other way: 4[56]\.\d\d in-group and 51\.\d\d out-group\.", screen)
+    assert BEYOND in screen
+    for sentence in re.split(r"(?<=[.:;]) ", screen + beneath):
+        if re.search(r"rated (\S+ points )?(higher|lower)|rated (higher|lower)", sentence):
+            assert "eyond how high" in sentence or "account for" in sentence or "unspecified" in sentence, sentence
+
+
+def test_plain_means_that_agree_stay_beneath() -> None:
+    screen, beneath, _ = shown("alike")
+    assert "lain means" not in screen
+    assert "Plain means: 50." in beneath
+
+
+@pytest.mark.parametrize("case", ["few-narratives", "refused-when-high"])
+def test_nothing_is_ruled_out_under_a_banner_that_denies_it(case: str) -> None:
+    screen, beneath, _ = shown(case)
+    assert "Read with care" in screen
+    assert "Undecided against 4.00 points: " in screen
+    for claim in ("ruled out", "No average gap", "No gap larger than 4", "smaller than 4"):
+        assert claim not in screen + beneath.partition("The verdicts")[0]
+    assert re.search(r"The 95% interval reaches \d\.\d\d points from 0\. It holds if ", beneath)
+
+
+def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card() -> None:
+    """The planted gap is 6; what is left of it is compatible with none."""
+    screen, _, analysis = shown("refused-when-high")
+    assert headline(analysis)["ci_low"] < 0
+    assert "Undecided against 4.00 points: many ratings are missing and refusals differ" in screen
+    assert re.search(
+        r": refusals A refusal gap: in-group refused more often \+5\d\.\d\d percentage points 95% in", screen
+    )
+
+
+def test_a_few_missing_ratings_of_a_complete_table_rule_nothing_out_that_they_could_undo() -> None:
+    groups = alone(4)
+    ratings = ratings_of(groups, n=60)
+    one = refused(ratings, pd.Series(range(len(ratings))) == 7)
+    said = {
+        margin: page_of(Planted(one, grouped(groups), {"margin": margin}))[0].partition("All gaps In-group")[0]
+        for margin in (4.0, 0.3)
+    }
+    assert "No gap larger than 4.00 points, on average or in any emotion or group" in said[4.0]
+    assert "Undecided against 0.30 points" in said[0.3]
+    assert "some ratings are missing" in said[0.3]
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [
+        ("constant", "Every rating was 50"),
+        ("constant-within-narratives", "Within each narrative every rating is the same"),
+    ],
+)
+def test_a_model_that_tells_no_identities_apart_is_said_to(case: str, verdict: str) -> None:
+    screen, beneath, _ = shown(case)
+    assert f"identity {verdict} 0.00 points no interval" in screen
+    assert f"{verdict}: these ratings can show no gap, and do not show that there is none." in beneath
+    for claim in ("rated 0.00 points", "No gap larger", "No average gap", "compatible with no"):
+        assert claim not in screen
+    assert "Average gaps larger than" not in beneath
+
+
+def test_baselines_that_differ_are_no_part_of_every_rating() -> None:
+    planted = CASES["constant"]()
+    baseline = planted.ratings.loc[planted.ratings["perceiver"] == "a term 00"]
+    rows = pd.concat([planted.ratings, baseline.assign(perceiver="a person", rating=70.0)])
+    groups = pd.concat([planted.groups, pd.DataFrame({"term": ["a person"], "group": ["unspecified"]})])
+    assert "Every rating between identities was 50" in page_of(Planted(rows, groups))[0]
+
+
+def test_one_answer_to_nearly_all_prompts_is_said_in_the_card() -> None:
+    screen, _, _ = shown("nearly-constant")
+    assert "The rating is 50 in 95.0% of 480 prompts." in screen
+    assert "The rating is" not in shown("alike")[0]
+
+
+@pytest.mark.parametrize("case", [*CASES])
+def test_one_level_of_confidence_and_no_d_z_on_the_first_screen(case: str) -> None:
+    screen, beneath, _ = shown(case)
+    assert set(re.findall(r"\d+(?=% (?:t )?interval)", screen)) == {"95"}
+    assert re.search(r"\bd ?z\b", screen) is None
+    assert "of the same t distribution" in beneath
+
+
+@pytest.mark.parametrize("case", [*CASES])
+def test_size_stands_beside_every_gap_of_the_first_screen(case: str) -> None:
+    screen, _, analysis = shown(case)
+    row = headline(analysis)
+    has_size = re.search(r"% of the scale; [\d.]+ SD of a narrative's ratings", screen) is not None
+    assert has_size == (row["se"] > 0)
+
+
+def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
+    """Of ten dimensions one has a small gap: p alone finds it, the corrected p does not."""
+    groups = alone(3)
+    parts = [
+        ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 1.0 if k == 0 else 0.0, sd=2.0, seed=k).assign(
+            dimension=f"d{k}"
+        )
+        for k in range(10)
+    ]
+    text, analysis = page_of(Planted(pd.concat(parts), grouped(groups)))
+    gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
+    taken_back = gap.query("p < 0.05 and p_adjusted >= 0.05")
+    assert len(taken_back) > 0
+    assert text.partition("All gaps In-group")[0].count("after correction no gap is found") == len(taken_back)
+    assert "corrected p (Holm) is for the 10 gaps of this page, the mean over dimensions apart." in text
