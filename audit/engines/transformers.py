@@ -17,7 +17,7 @@ from audit.errors import ModelError
 
 LONGEST_TAIL: Final = 16
 """More tokens than are ever asked after."""
-PACK_TOKENS_CPU: Final = 1024
+PACK_TOKENS_CPU: Final = 1536
 """Tokens of a pack where none are asked for on a CPU: enough for its matrix products, few enough to show progress."""
 PACK_TOKENS: Final = 8192
 """The same elsewhere."""
