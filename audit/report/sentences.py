@@ -215,12 +215,11 @@ def answer(
         written=written(known),
         opposed=raw if opposed else nothing,
         lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities),
-        evidence=Markup("δ = {} points on the {} scale ({}), from {}{}.").format(
+        evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show(gap, "delta_points", points),
             scale,
             Markup("; ").join(filter(None, (spread, facts))),
             counts,
-            ", by the mixed model" if gap["estimator"] == "mixed" else "",
         ),
         raw=raw,
         excluded=_join(excluded, _tipping(tipping)),

@@ -18,8 +18,8 @@ from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Stat
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
-from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
@@ -194,8 +194,8 @@ def _measured(
         n_missing = tally.n_asked - tally.n_rated
         made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
         rows += anchored_rows(made, cube, scale=scale)
-        if isinstance(found.headline, Headline):
-            estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
+        if isinstance(found.headline, GapEstimate):
+            estimates[cube.dimension] = Labelled(variant, found.headline, cube.narrative_ids, scale)
     means = list(overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence))
     overall = list(anchored_overall(means, rows, {variant: scale}))
     single = {name: each for name, each in estimates.items() if "+" not in name}

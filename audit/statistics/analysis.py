@@ -15,8 +15,8 @@ from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjus
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
-from audit.statistics.headline import Headline
 from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.modes import mode_rows
@@ -158,9 +158,9 @@ def analyse(
             high=high,
             min_number_mass=settings.min_number_mass,
         )
-        if isinstance(found.headline, Headline):
+        if isinstance(found.headline, GapEstimate):
             ids = cube.narrative_ids
-            labelled[dimension].append(Labelled(variant, found.headline.estimate, ids, (low, high)))
+            labelled[dimension].append(Labelled(variant, found.headline, ids, (low, high)))
     means = list(overall_rows(rows["gap"], labelled, confidence=settings.confidence))
     overall = list(anchored_overall(means, rows["gap"], scales))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
@@ -183,8 +183,8 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     """Each narrative's part in the headline; NaN where there is none."""
-    if isinstance(found.headline, Headline):
-        return found.headline.estimate.by_narrative
+    if isinstance(found.headline, GapEstimate):
+        return found.headline.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 

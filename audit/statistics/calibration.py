@@ -18,9 +18,9 @@ from scipy import optimize, special
 from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import effect_columns, gap_by_narrative, sign_flip_p
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import detectable_gap
@@ -117,15 +117,13 @@ class Truth:
         return l11, l21, max(0.0, self.slope_variance - l21**2) ** 0.5
 
 
-def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
+def truth_of(cube: NarrativeCube) -> Truth:
     """Estimate, from a run's own ratings, what data like them are drawn from.
 
     Parameters
     ----------
     cube
         Ratings of one dimension or intersection; baselines are left out.
-    headline
-        The estimate made of it: its mixed model is used if it has one, and else fitted.
 
     Raises
     ------
@@ -141,7 +139,7 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
     Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings can not tell.
     """
     compared = cube.without_baselines()
-    fit = headline.fit if headline.fit is not None else fit_mixed(compared)
+    fit = fit_mixed(compared)
     asked, rated = compared.status >= 0, ~np.isnan(compared.y)
     n_rated = rated.sum(axis=0)
     means = fit.cell_means
@@ -390,12 +388,12 @@ def calibrate_ratings(
 
         try:
             headline = headline_gap(cube, confidence=confidence)
-            truth = truth_of(cube, headline)
+            truth = truth_of(cube)
             gap = delta
             if gap is None:
-                se, n = headline.estimate.se, headline.n_informative
+                se, n = headline.se, headline.n_narratives
                 if np.isnan(se):
-                    raise NotEstimableError(headline.estimate.not_estimable)
+                    raise NotEstimableError(headline.not_estimable)
                 gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
             made = calibrate(
                 cube, truth, deltas=(0.0, gap), n_datasets=n_datasets, rng=rng, confidence=confidence, say=tell
@@ -447,7 +445,7 @@ class _Judge:
             self._by_fit(fixed),
             self._by_fit(crossed),
             self._try(self._equal_narratives),
-            self._try(lambda: self._headline(fixed)),
+            self._try(self._headline),
             self._try(self._published),
         ]
 
@@ -465,25 +463,7 @@ class _Judge:
             return error
 
     def _contrast(self) -> _Verdict:
-        estimate = gap_by_narrative(
-            self.cube, rng=self.rng, n_permutations=self.n_permutations, confidence=self.confidence
-        )
-        if estimate.not_estimable:
-            return _Verdict(note=estimate.not_estimable)
-        contrasts = estimate.by_narrative[~np.isnan(estimate.by_narrative)]
-        level = 1 - self.confidence
-
-        def rejects(gap: float) -> float:
-            if gap == 0:  # tested already: flipping again would only add chance
-                return float(estimate.p < level)
-            return float(sign_flip_p(contrasts - gap, rng=self.rng, n_permutations=self.n_permutations) < level)
-
-        return replace(
-            self._by_t(estimate, self.target),
-            wrong=(rejects(self.target),) * len(self.deltas),
-            wrong_of_others=(rejects(0.0),) * len(self.deltas),
-            found=tuple(rejects(-delta) if delta else _NAN for delta in self.deltas),
-        )
+        return self._by_t(headline_gap(self.cube, confidence=self.confidence), self.target)
 
     def _by_fit(self, fit: MixedFit | NotEstimableError) -> _Verdict:
         if isinstance(fit, NotEstimableError):
@@ -493,16 +473,9 @@ class _Judge:
     def _equal_narratives(self) -> _Verdict:
         return self._by_t(equal_weight_gap(self.cube, confidence=self.confidence), self.target)
 
-    def _headline(self, fit: MixedFit | NotEstimableError) -> _Verdict:
-        if not np.isnan(self.cube.y).any():
-            headline = headline_gap(self.cube, confidence=self.confidence)
-        elif isinstance(fit, NotEstimableError):
-            return _Verdict(note=str(fit))
-        else:  # what headline_gap gives, without fitting again
-            headline = Headline.of_fit(fit, confidence=self.confidence)
-        scope = group_scope(self.cube, headline, confidence=self.confidence)
-        verdict = self._by_t(scope.estimate, 0.0)
-        return replace(verdict, converged=headline.converged)
+    def _headline(self) -> _Verdict:
+        headline = headline_gap(self.cube, confidence=self.confidence)
+        return self._by_t(group_scope(self.cube, headline, confidence=self.confidence).estimate, 0.0)
 
     def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
         """Judge an estimate by its own t interval."""

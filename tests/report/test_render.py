@@ -226,6 +226,13 @@ def test_one_interval_decides_whatever_the_table_of_equivalence_says(level: floa
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
     assert "Average gaps larger than 0.29 points, in either direction, are ruled out" in page
     assert "0.24 points" not in page
+def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
+    """Planted: of two narratives the sign-flip p is never below .5, whatever the interval says."""
+    row = gap_row(p=0.0118, p_sign_flip=0.5)
+    text = text_of(tables=tables(gap=[row], equivalence=[equivalence_row(verdict="gap")]))
+    assert "An average gap towards the in-group" in text
+    assert "Undecided: interval and test" not in text
+    assert "does not tell it from chance" not in text
 
 
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
@@ -390,14 +397,14 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     assert wider[3:7] == ["–"] * 4
 
 
-def test_a_headline_of_the_mixed_model_is_named_so() -> None:
-    assert "by the mixed model" not in text_of()
-    mixed = [gap_row(headline=False), gap_row(estimator="mixed", delta_points=0.51, n_missing=41, n_ratings=1591)]
-    given = tables(gap=mixed)
+def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
+    holed = [gap_row(delta_points=0.51, n_missing=41, n_ratings=1591), gap_row(headline=False, estimator="mixed")]
+    given = tables(gap=holed)
     assert "δ = +0.51 points" in text_of(tables=given)
-    assert "from 408 narratives and 1,591 ratings, by the mixed model." in text_of(tables=given)
+    assert "from 408 narratives and 1,591 ratings." in text_of(tables=given)
+    assert "by the mixed model" not in text_of(tables=given)
     [row] = table_of("In-group minus out-group", tables=given)[1:]
-    assert (row[0], row[2], row[-1]) == ("religion", "+0.51", "mixed")
+    assert (row[0], row[2]) == ("religion", "+0.51")
 
 
 def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
