@@ -17,6 +17,7 @@ from audit.statistics.distributions import cell_emotion_rows, distribution_rows,
 from audit.statistics.families import family_rows
 from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
+from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
@@ -120,14 +121,21 @@ def analyse(
             valence=valence or {},
             clusters=(clusters or {}).get(dimension, {}),
         )
-        rows["sensitivity"] += sensitivity_rows(
-            cube,
-            headline=found.headline,
-            low=low,
-            high=high,
-            confidence=settings.confidence,
-            min_number_mass=settings.min_number_mass,
+        sensitivity = list(
+            sensitivity_rows(
+                cube,
+                headline=found.headline,
+                low=low,
+                high=high,
+                confidence=settings.confidence,
+                min_number_mass=settings.min_number_mass,
+            )
         )
+        rows["sensitivity"] += sensitivity
+        if isinstance(found.headline, Headline):
+            rows["missing_grid"] += missing_grid_rows(
+                cube, found.headline, low=low, high=high, confidence=settings.confidence
+            )
         rows["cell_emotions"] += cell_emotion_rows(cube)
         rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
         rows["distributions"] += distribution_rows(cube, low=low, high=high)
@@ -141,6 +149,7 @@ def analyse(
             found,
             outcomes=outcomes,
             missing=missing,
+            sensitivity=sensitivity,
             low=low,
             high=high,
             min_number_mass=settings.min_number_mass,

@@ -20,6 +20,7 @@ from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import Headline, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.ratings import BoolArray, FloatArray, divide
+from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
@@ -54,7 +55,8 @@ def sensitivity_rows(
     ------
     dict
         Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value can not be estimated. The rows of number
-        mass and mode are there only if the ratings have them (``expected``).
+        mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings
+        lie at an end of the scale.
 
     Raises
     ------
@@ -236,6 +238,9 @@ def _checks(
     yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
     if not np.isnan(cube.mode).all():
         yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
+    at_ends = end_shares(cube, low=low, high=high)
+    if max(at_ends) >= END_SHARE:
+        yield "tobit", sum(at_ends), lambda: _columns_of(tobit_gap(cube, low=low, high=high, confidence=confidence))
 
 
 def _share(chosen: BoolArray) -> float:

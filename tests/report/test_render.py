@@ -425,6 +425,9 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power]))
     assert "Gaps larger than 0.80 points, in either direction, are ruled out (90% interval)." in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
+    known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
+    text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
+    assert "that gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
     assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
@@ -480,6 +483,16 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     assert (worst[1], worst[2], worst[6]) == ("−4.60", "−6.00 to −3.20", "11.4% of prompts without a rating")
     assert mass[6] == "20.0% of ratings kept"
     assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
+
+
+def test_the_grid_of_shifts_stands_beside_the_sensitivity_table_and_nowhere_without_it() -> None:
+    rows = [check_row("listwise", share=0.75)]
+    figures = {"missing-grid-religion-origin": SVG, "groups-religion-origin": SVG}
+    text = text_of(tables=tables(sensitivity=rows), figures=figures)
+    said = "Each cell is an assumption about the ratings that are missing"
+    assert text.index("none of them replaces the headline") < text.index(said)
+    assert text.count("δ if the missing ratings were higher or lower") == 1
+    assert said not in text_of(tables=tables(sensitivity=rows), figures={"groups-religion-origin": SVG})
 
 
 @pytest.mark.parametrize(
