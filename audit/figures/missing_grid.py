@@ -12,7 +12,7 @@ from audit.figures.style import DIVERGING, INK, SMALL, TEXT, drawing, new_figure
 from audit.wording import coverage, fixed
 
 _CELL_WIDTH, _CELL_HEIGHT = 0.62, 0.3
-_LEFT, _BOTTOM, _TOP, _RIGHT = 0.75, 1.0, 0.15, 0.15
+_LEFT, _BOTTOM, _TOP, _RIGHT = 0.75, 0.8, 0.15, 0.15
 
 
 def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
@@ -54,7 +54,7 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
             shown = f"({written})" if holds else written
             axes.text(column, row, shown, ha="center", va="center", fontsize=SMALL, color=INK)
         if values.min() < 0 < values.max():
-            axes.contour(np.arange(n_columns), np.arange(n_rows), values, levels=[0.0], colors=[INK], linewidths=1.4)
+            axes.contour(np.arange(n_columns), np.arange(n_rows), values, levels=[0.0], colors=[INK], linewidths=1.0)
         axes.set_xticks(range(n_columns), [fixed(shift, decimals=_decimals(grid), signed=True) for shift in delta])
         axes.set_yticks(range(n_rows), [fixed(shift, decimals=_decimals(grid), signed=True) for shift in delta.index])
         axes.tick_params(length=0)
