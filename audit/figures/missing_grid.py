@@ -49,14 +49,15 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
         axes.pcolormesh(*places, values, cmap=colours, vmin=-reach, vmax=reach, edgecolors="white", linewidth=0.5)
         decimals = 2 if reach < 10 else 1
         for (row, column), value in np.ndenumerate(values):
-            written = fixed(value, decimals=decimals, signed=True)
+            number = fixed(value, decimals=decimals, signed=True)
             holds = low[row, column] <= 0 <= high[row, column]
-            shown = f"({written})" if holds else written
+            shown = f"({number})" if holds else number
             axes.text(column, row, shown, ha="center", va="center", fontsize=SMALL, color=INK)
         if values.min() < 0 < values.max():
             axes.contour(np.arange(n_columns), np.arange(n_rows), values, levels=[0.0], colors=[INK], linewidths=1.0)
-        axes.set_xticks(range(n_columns), [fixed(shift, decimals=_decimals(grid), signed=True) for shift in delta])
-        axes.set_yticks(range(n_rows), [fixed(shift, decimals=_decimals(grid), signed=True) for shift in delta.index])
+        for ticks, shifts in ((axes.set_xticks, delta.columns), (axes.set_yticks, delta.index)):
+            written = [fixed(shift, decimals=_decimals(grid), signed=True) for shift in shifts.to_numpy(dtype=float)]
+            ticks(range(len(shifts)), written)
         axes.tick_params(length=0)
         axes.set_xlabel("missing in-group ratings, points from what is expected of them")
         axes.set_ylabel("missing out-group ratings, points", fontsize=TEXT)

@@ -182,7 +182,12 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
         experiencer_effects=by_experiencer - by_experiencer.mean(),
         pair_sd=pair_variance**0.5,
         group_gap_sd=group_gap_variance**0.5,
-        **spreads,
+        intercept_variance=spreads["intercept_variance"],
+        slope_variance=spreads["slope_variance"],
+        covariance=spreads["covariance"],
+        residual_variance=spreads["residual_variance"],
+        perceiver_interaction_variance=spreads["perceiver_interaction_variance"],
+        experiencer_interaction_variance=spreads["experiencer_interaction_variance"],
         missing_rates=np.nan_to_num(divide((asked & ~rated).sum(axis=0), asked.sum(axis=0))),
         selective=0.0,
     )
