@@ -126,8 +126,8 @@ NARRATIVES: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "narrative_id": RATINGS["narrative_id"],
     "emotion": RATINGS["emotion"],
-    "contrast_points": "the narrative's own gap in points: what the headline is the mean of; of the mixed model its "
-    "pseudo-value; missing where the headline does not use the narrative",
+    "contrast_points": "the narrative's own gap in points, by least squares on in-group, perceiver and experiencer "
+    "within it: what the headline is the (weighted) mean of; missing where its ratings do not determine it",
     "mean": "mean intensity over its rated prompts, in points",
     "n_prompts": "prompts of the narrative, baselines included",
     "n_rated": "of these rated",
@@ -146,18 +146,23 @@ DISTRIBUTIONS: Final[dict[str, str]] = {
 GAP: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"] + "; 'all' is the mean over the single dimensions",
     "variant": RATINGS["variant"],
-    "estimator": "contrast (by-narrative, double-centred, complete narratives), mixed (all valid ratings by REML), "
-    "mixed_crossed (the same with random perceivers and experiencers) or published (hou2025 arithmetic)",
+    "estimator": "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model "
+    "of narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and experiencers) "
+    "or published (hou2025 arithmetic)",
     "scope": "what the interval speaks about: narratives = these identities, any such narratives; "
     "narratives_and_terms = any such identities too; empty for published",
-    "headline": "whether the row is of the headline's estimator: contrast where no rating is missing, else mixed",
+    "headline": "whether the row is of the headline's estimator, contrast",
     "delta_points": "gap in scale points: in-group minus out-group",
     "se": "standard error of delta_points, in points",
     "df": "degrees of freedom of the t distribution",
     "ci_low": "lower end of the confidence interval, in points",
     "ci_high": "upper end of the confidence interval, in points",
-    "p": "two-sided p against a gap of 0: sign-flip for contrast within narratives, else the t-test's",
-    "d_z": "delta_points over the standard deviation of the narratives' contrasts; no unit",
+    "p": "two-sided p against a gap of 0, of the same t distribution as the interval: interval, p and verdict follow "
+    "one rule, and p is below 1 less the confidence just when the interval leaves out 0",
+    "p_sign_flip": "two-sided p of flipping the signs of the narratives' gaps, which supposes no normal distribution; "
+    "it decides nothing; missing for all but contrast within narratives",
+    "d_z": "delta_points over the root of n_narratives times se: over the standard deviation of the narratives' gaps "
+    "where these count alike; no unit",
     "delta_z": "the published gap, in standard deviations of the matrix's own cells; comparable with nothing else",
     "null_low": "2.5 percentile of delta_z over permuted matrices: a null interval, not a confidence interval",
     "null_high": "97.5 percentile of the same",
@@ -193,18 +198,21 @@ NULL: Final[dict[str, str]] = {
 VARIANCES: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
-    "estimator": "mixed or mixed_crossed, as in gap",
+    "estimator": "contrast (what narratives' own fits tell), mixed or mixed_crossed, as in gap",
     "intercept_variance": "between narratives' levels, in squared points",
     "slope_variance": "between narratives' gaps, in squared points",
     "covariance": "of a narrative's level and its gap, in squared points",
     "residual_variance": "of a rating about its narrative's fit, in squared points",
     "perceiver_variance": "between perceivers, in squared points (mixed_crossed)",
     "experiencer_variance": "between experiencers, in squared points (mixed_crossed)",
+    "narrative_perceiver_variance": "of what a narrative adds to one perceiver, in squared points (contrast); missing "
+    "in the mixed models, which have no such term",
+    "narrative_experiencer_variance": "of what a narrative adds to one experiencer, in squared points (contrast)",
     "criterion": "-2 log REML likelihood at the optimum, with its constants",
     "converged": "whether the optimum was confirmed, at the boundary too",
     "boundary": "whether a variance, or the correlation of level and gap, is at the boundary of what is possible",
-    "n_narratives": "narratives with a rating",
-    "n_informative": "of these with an in-group and an out-group rating",
+    "n_narratives": "narratives with a rating; of contrast, whose ratings tell of narrative × identity",
+    "n_informative": "narratives with an in-group and an out-group rating; of contrast, that have a gap of their own",
     "n_ratings": "ratings used",
     "note": "why there is no fit, in words; empty if there is one",
 }
@@ -241,7 +249,7 @@ FAMILIES: Final[dict[str, str]] = {
     "member": "what the contrast is about: a group, an emotion, a valence, a cluster, a number of shared dimensions",
     "partner": "of a pair, the other group; else empty",
     "estimator": "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives "
-    "and of all pairs) or mixed (the mixed model), from all valid ratings",
+    "and of all pairs, from all valid ratings); of emotion and valence always contrast, as the headline",
     "delta_points": "the contrast in scale points; positive where pairs that belong together are rated higher",
     "se": "standard error of delta_points, in points",
     "df": "degrees of freedom of the t distribution",
@@ -278,8 +286,8 @@ POWER: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "sd_contrast": "standard deviation of the narratives' contrasts, se times the root of n_narratives, in points",
-    "slope_sd": "standard deviation between narratives of the gap itself (REML), in points; missing if not fitted",
-    "residual_sd": "standard deviation of a rating about its narrative's fit (REML), in points; missing if not fitted",
+    "slope_sd": "standard deviation between narratives of the true gap (REML), in points; missing where unknown",
+    "residual_sd": "standard deviation of a rating about its narrative's own fit, in points; missing where unknown",
     "sum_of_squares": "s, of the double-centred in-group mask: sd_contrast² estimates slope_sd² + residual_sd²/s",
     "n_narratives": "narratives that the estimate uses",
     "power": "chance of a right answer that detectable_points, n_for_wanted and n_for_margin are to have",
@@ -317,15 +325,16 @@ SENSITIVITY: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "check": "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives "
-    "(the plain mean of narratives' own gaps), within_narratives (least squares on narrative effects), worst_case_low "
-    "and worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
-    "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), number_mass_above "
-    "(ratings of enough number mass alone), ranks (ranks within each narrative), mode (the most probable number), "
-    "tobit (the scale goes on beyond its ends; where 10% of the ratings or more lie at one of them)",
+    "(the plain mean of the same narratives' own gaps that the headline weighs), within_narratives (least squares on "
+    "narrative effects), worst_case_low and worst_case_high (missing ratings at the end of the scale that lowers or "
+    "raises δ most), tipping_point (missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by "
+    "number mass), number_mass_above (ratings of enough number mass alone), ranks (ranks within each narrative), mode "
+    "(the most probable number), tobit (the scale goes on beyond its ends; where 10% of the ratings or more lie at one "
+    "of them)",
     "unit": "of the estimate: points of the scale, or percentile points (ranks)",
     "delta_points": "gap in the row's unit: in-group minus out-group; missing for tipping_point",
-    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the headline takes them "
-    "to be for δ to be 0, in points",
+    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the ratings that there "
+    "are let one expect for δ to be 0, in points; as in missing_grid",
     "se": "standard error of delta_points, in the row's unit",
     "df": "degrees of freedom of the t distribution",
     "ci_low": "lower end of the confidence interval, in the row's unit",
@@ -561,9 +570,10 @@ RUNS: Final[dict[str, str]] = {
     "ratings": "SHA-256 of the files of ratings, one after another",
 }
 
+_NOT_COMPARED: Final = ("headline", "p_sign_flip", "delta_z", "null_low", "null_high", "note")
 COMPARED_GAP: Final[dict[str, str]] = {
     "run": RUNS["run"],
-    **{name: GAP[name] for name in GAP if name not in ("headline", "delta_z", "null_low", "null_high", "note")},
+    **{name: text for name, text in GAP.items() if name not in _NOT_COMPARED},
     "n_asked": "prompts between the dimension's identities, baselines left out",
     "missing_share": "n_missing / n_asked",
     "largest_gap": EQUIVALENCE["largest_gap"] + ": that of the equivalence test",

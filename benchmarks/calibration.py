@@ -168,7 +168,7 @@ def at_shifts(cube, truth, n_datasets, *, rng):
     for child in rng.spawn(n_datasets):
         drawn, target = simulate(truth, cube, delta=0.0, rng=child)
         try:
-            shifts = MissingShifts.of(drawn, headline_gap(drawn, confidence=0.95).estimate)
+            shifts = MissingShifts.of(drawn, headline_gap(drawn, confidence=0.95))
         except NotEstimableError:
             continue
         found.append((target, shifts))

@@ -171,7 +171,7 @@ def answer(
     confidence
         Coverage of the interval.
     """
-    verdict = _verdict(equivalence, gap, confidence=confidence)
+    verdict = _verdict(equivalence, gap)
     excluded = _excluded(gap, outcomes)
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Answer(
@@ -198,8 +198,6 @@ def answer(
         lead, spread = said + Markup("; how certain that is could not be computed."), Markup("no interval")
     elif low <= 0.0 <= high:
         lead = Markup("The data are compatible with no gap, and with gaps from {} points.").format(show_interval(gap))
-    elif _disputed(gap, confidence=confidence):
-        lead = said + Markup("; flipping the signs of the narratives' gaps does not tell it from chance.")
     else:
         lead = said + Markup(".")
     p = show(gap, "p", p_value)
@@ -216,14 +214,13 @@ def answer(
         spread=spread,
         lead=lead,
         facts=Markup("; ").join([p, effect, counts]),
-        evidence=Markup("δ = {} points on the {} scale ({}; {}; {}), from {}{}.").format(
+        evidence=Markup("δ = {} points on the {} scale ({}; {}; {}), from {}.").format(
             show(gap, "delta_points", points),
             scale,
             spread,
             p,
             effect,
             counts,
-            ", by the mixed model" if gap["estimator"] == "mixed" else "",
         ),
         excluded=_join(excluded, _tipping(tipping)),
         bound=_bound(equivalence),
@@ -252,22 +249,11 @@ def _join(*sentences: Markup) -> Markup:
     return Markup(" ").join(sentence for sentence in sentences if sentence)
 
 
-def _disputed(gap: Row | None, *, confidence: float) -> bool:
-    """Whether the interval leaves out 0 and the test by sign flips does not: of few narratives it never can."""
-    return (
-        gap is not None and gap.number("p") > 1 - confidence and not gap.number("ci_low") <= 0 <= gap.number("ci_high")
-    )
-
-
-def _verdict(equivalence: Row | None, gap: Row | None, *, confidence: float) -> Verdict:
+def _verdict(equivalence: Row | None, gap: Row | None) -> Verdict:
     """Say what the data decide, against the margin where one was set."""
     found = "not estimable" if equivalence is None else equivalence["verdict"]
     if equivalence is None and gap is not None and math.isfinite(gap.number("ci_low")):
         found = "undecided" if gap.number("ci_low") <= 0.0 <= gap.number("ci_high") else "gap"
-    if found.startswith("gap") and _disputed(gap, confidence=confidence):
-        if found == "gap":
-            return Verdict("undecided", Markup("Undecided: interval and test disagree"))
-        found = "no gap larger than the margin"
     sign = 0.0 if gap is None else gap.number("delta_points")
     side = f"in-group rated {direction(sign)}"
     if found.endswith("the margin") and equivalence is not None:

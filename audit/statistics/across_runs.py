@@ -17,8 +17,8 @@ import pandas as pd
 from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Status
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
-from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
@@ -187,8 +187,8 @@ def _measured(
     for cube, found, tally in parts:
         n_missing = tally.n_asked - tally.n_rated
         rows += gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing)
-        if isinstance(found.headline, Headline):
-            estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
+        if isinstance(found.headline, GapEstimate):
+            estimates[cube.dimension] = Labelled(variant, found.headline, cube.narrative_ids, scale)
     overall = list(
         overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence)
     )

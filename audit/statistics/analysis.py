@@ -14,8 +14,8 @@ from audit.schema import TABLES
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
-from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.outcomes import outcome_table
@@ -132,7 +132,7 @@ def analyse(
             )
         )
         rows["sensitivity"] += sensitivity
-        if isinstance(found.headline, Headline):
+        if isinstance(found.headline, GapEstimate):
             rows["missing_grid"] += missing_grid_rows(
                 cube, found.headline, low=low, high=high, confidence=settings.confidence
             )
@@ -154,9 +154,9 @@ def analyse(
             high=high,
             min_number_mass=settings.min_number_mass,
         )
-        if isinstance(found.headline, Headline):
+        if isinstance(found.headline, GapEstimate):
             ids = cube.narrative_ids
-            labelled[dimension].append(Labelled(variant, found.headline.estimate, ids, (low, high)))
+            labelled[dimension].append(Labelled(variant, found.headline, ids, (low, high)))
     overall = list(overall_rows(rows["gap"], labelled, confidence=settings.confidence))
     rows["gap"] += overall
     rows["equivalence"] += equivalence_rows(overall, settings)
@@ -171,8 +171,8 @@ def analyse(
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     """Each narrative's part in the headline; NaN where there is none."""
-    if isinstance(found.headline, Headline):
-        return found.headline.estimate.by_narrative
+    if isinstance(found.headline, GapEstimate):
+        return found.headline.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 

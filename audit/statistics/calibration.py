@@ -18,9 +18,9 @@ from scipy import optimize, special
 from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import complete_narratives, effect_columns
+from audit.statistics.contrasts import effect_columns, listwise_gap
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
@@ -131,15 +131,13 @@ class Truth:
         return l11, l21, max(0.0, self.slope_variance - l21**2) ** 0.5
 
 
-def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
+def truth_of(cube: NarrativeCube) -> Truth:
     """Estimate, from a run's own ratings, what data like them are drawn from.
 
     Parameters
     ----------
     cube
         Ratings of one dimension or intersection; baselines are left out.
-    headline
-        The estimate made of it: its mixed model is used if it has one, and else fitted.
 
     Raises
     ------
@@ -159,7 +157,7 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
     Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings can not tell.
     """
     compared = cube.without_baselines()
-    fit = headline.fit if headline.fit is not None else fit_mixed(compared)
+    fit = fit_mixed(compared)
     asked, rated = compared.status >= 0, ~np.isnan(compared.y)
     n_rated = rated.sum(axis=0)
     means = fit.cell_means
@@ -471,12 +469,12 @@ def calibrate_ratings(
 
         try:
             headline = headline_gap(cube, confidence=confidence)
-            truth = truth_of(cube, headline)
+            truth = truth_of(cube)
             gap = delta
             if gap is None:
-                se, n = headline.estimate.se, headline.n_informative
+                se, n = headline.se, headline.n_narratives
                 if np.isnan(se):
-                    raise NotEstimableError(headline.estimate.not_estimable)
+                    raise NotEstimableError(headline.not_estimable)
                 gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
             made = calibrate(
                 cube, truth, deltas=(0.0, gap), n_datasets=n_datasets, rng=rng, confidence=confidence, say=tell
@@ -522,8 +520,8 @@ class _Judge:
     def verdicts(self, estimators: Sequence[str]) -> list[_Verdict]:
         """Verdicts of these estimators, in their order."""
         makers: dict[str, Callable[[], _Verdict]] = {
-            "contrast": lambda: self._by_t(headline_gap(self.cube, confidence=self.confidence).estimate, self.target),
-            "listwise": self._listwise,
+            "contrast": lambda: self._by_t(headline_gap(self.cube, confidence=self.confidence), self.target),
+            "listwise": lambda: self._by_t(listwise_gap(self.cube, confidence=self.confidence), self.target),
             "mixed": lambda: self._by_fit(fit_mixed(self.cube)),
             "mixed_crossed": lambda: self._by_fit(fit_mixed(self.cube, crossed=True)),
             "equal_narratives": self._equal_narratives,
@@ -539,13 +537,6 @@ class _Judge:
         except NotEstimableError as error:
             return _Verdict(note=str(error))
 
-    def _listwise(self) -> _Verdict:
-        """Judge the complete narratives alone."""
-        complete = self.cube.of_narratives(complete_narratives(self.cube))
-        if not len(complete.y):
-            raise NotEstimableError(f"none of {len(self.cube.y)} narratives is complete")
-        return self._by_t(headline_gap(complete, confidence=self.confidence).estimate, self.target)
-
     def _by_fit(self, fit: MixedFit) -> _Verdict:
         return replace(self._by_t(fit.estimate(confidence=self.confidence), self.target), converged=fit.converged)
 
@@ -554,8 +545,7 @@ class _Judge:
 
     def _headline(self) -> _Verdict:
         headline = headline_gap(self.cube, confidence=self.confidence)
-        scope = group_scope(self.cube, headline, confidence=self.confidence)
-        return replace(self._by_t(scope.estimate, 0.0), converged=headline.converged)
+        return self._by_t(group_scope(self.cube, headline, confidence=self.confidence).estimate, 0.0)
 
     def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
         """Judge an estimate by its own t interval."""

@@ -16,7 +16,6 @@ import numpy as np
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import Headline
 from audit.statistics.ratings import FloatArray
 
 SHIFTS: Final = tuple(step / 20 for step in range(-4, 5))
@@ -59,7 +58,7 @@ class MissingShifts:
         missing = np.isnan(compared.y) & (compared.status >= 0)
         weights, inside = in_group_weights(compared), compared.in_group
         moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]
-        beyond = np.nan_to_num(estimate.by_narrative - estimate.delta_points)
+        beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta_points))
         length = float(np.sqrt(beyond @ beyond))
         return cls(
             delta=estimate.delta_points,
@@ -96,11 +95,11 @@ class MissingShifts:
 
             δ(s) = δ + mean_i a_i,   a_i = Σ_pe w_pe m_ipe s_pe,
 
-        linear in both shifts. Narratives are a sample, and so is what is missing of them: with φ_i narrative i's part
-        in the error of δ, se² = Σ [φ_i + (a_i − ā)/√(N(N − 1))]². On complete contrasts that is sd(d_i + a_i)/√N.
-        Filled values are not clipped to the scale: δ would no longer be linear, and each clipped value would be a shift
-        of its own. Where a filled value would lie beyond an end, the cell assumes more than the scale allows; the worst
-        cases of the sensitivity table are the bounds that respect its ends.
+        linear in both shifts. Narratives are a sample, and so is what is missing of them: with ω_i what narrative i
+        counts for, and φ_i = √ω_i (d_i − δ)/√(N − 1), se² = Σ [φ_i + (a_i − ā)/√(N(N − 1))]². On complete contrasts
+        that is sd(d_i + a_i)/√N. Filled values are not clipped to the scale: δ would no longer be linear, and each
+        clipped value would be a shift of its own. Where a filled value would lie beyond an end, the cell assumes more
+        than the scale allows; the worst cases of the sensitivity table are the bounds that respect its ends.
         """
         a = self.moved @ (shift_in_group, shift_out_group)
         n = len(a)
@@ -111,7 +110,7 @@ class MissingShifts:
 
 
 def missing_grid_rows(
-    cube: NarrativeCube, headline: Headline, *, low: float, high: float, confidence: float
+    cube: NarrativeCube, headline: GapEstimate, *, low: float, high: float, confidence: float
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each pair of shifts, out-group fastest; none where no rating is missing.
 
@@ -138,7 +137,7 @@ def missing_grid_rows(
     """
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
-    shifts = MissingShifts.of(cube, headline.estimate)
+    shifts = MissingShifts.of(cube, headline)
     if not any(shifts.n_missing):
         return
     points = [share * (high - low) for share in SHIFTS]
@@ -152,5 +151,5 @@ def missing_grid_rows(
                 **shifts.at(shift_in_group, shift_out_group, confidence=confidence),
                 "n_missing_in_group": shifts.n_missing[0],
                 "n_missing_out_group": shifts.n_missing[1],
-                "note": headline.estimate.not_estimable,
+                "note": headline.not_estimable,
             }

@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 
+from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import EPSILON
@@ -134,7 +135,8 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     Raises
     ------
     NotEstimableError
-        As :func:`~audit.statistics.contrasts.in_group_weights`, if a narrative is complete.
+        If there are baselines alone; or as :func:`~audit.statistics.contrasts.in_group_weights`, if a narrative is
+        complete.
 
     Notes
     -----
@@ -149,6 +151,8 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     residuals' variances are not quite equal within a narrative, so that the number is not quite exact.
     """
     y = cube.y
+    if not cube.in_group.size:
+        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
     sums = Swept.of(y, cube.n_shared)
     n_experiencers = y.shape[2]
     pattern_of, first = patterns(sums.valid)

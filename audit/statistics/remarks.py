@@ -175,17 +175,17 @@ def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
 
 
 def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
-    headline, contrast, published = found.headline, found.contrast, found.published
+    headline, contrast, published = found.headline, found.listwise, found.published
     if isinstance(headline, NotEstimableError):
         yield "not_estimable", f"δ can not be estimated: {headline}."
     else:
-        estimate = headline.estimate
+        estimate = headline
         if estimate.not_estimable:
             yield "no_interval", f"δ has no standard error and no interval: {estimate.not_estimable}."
-        elif headline.n_informative < FEW_NARRATIVES:
+        elif estimate.n_narratives < FEW_NARRATIVES:
             yield (
                 "few_narratives",
-                f"δ comes from {plural(headline.n_informative, 'narrative')}: its interval leans on how these few "
+                f"δ comes from {plural(estimate.n_narratives, 'narrative')}: its interval leans on how these few "
                 "differ, and takes it that such narratives' gaps are spread about normally.",
             )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
@@ -199,13 +199,14 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
             yield (
                 "incomplete_narratives",
                 f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) have a "
-                f"rating for every pair of identities.{alone} δ uses all {plural(estimate.n_ratings, 'rating')}, and "
-                "may still be biased if what is missing depends on what it would have been.",
+                f"rating for every pair of identities.{alone} δ uses {plural(estimate.n_ratings, 'rating')} of "
+                f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
+                "what it would have been.",
             )
     if any(isinstance(fit, MixedFit) and not fit.converged for fit in (found.mixed, found.crossed)):
         yield (
             "not_converged",
             "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
         )
-    if isinstance(published, NotEstimableError) and str(published) != str(contrast):
+    if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
         yield "published_not_estimable", f"The published δ_z can not be computed: {published}."

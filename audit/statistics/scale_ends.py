@@ -16,7 +16,7 @@ from scipy import special
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns
-from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_spread
 from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray
 
@@ -127,7 +127,9 @@ def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float
     estimate = summarise_contrasts(
         by_narrative, rounding=1e-12 * length, confidence=confidence, n_ratings=int(np.count_nonzero(used))
     )
-    return estimate.with_informative(n_informative, confidence=confidence)
+    return with_spread(
+        estimate, se=estimate.se, df=float(n_informative - 1), n_informative=n_informative, confidence=confidence
+    )
 
 
 def _bounded(used: BoolArray, at_low: BoolArray, at_high: BoolArray) -> BoolArray:

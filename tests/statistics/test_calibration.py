@@ -94,7 +94,7 @@ def test_the_truth_that_was_drawn_is_found_again(missing):
         missing_rates=np.full((k, k), missing),
     )
     drawn, _ = simulate(truth, design(120, [str(group) for group in range(k)]), delta=1.0, rng=rng(1))
-    found = truth_of(drawn, headline_gap(drawn, confidence=0.95))
+    found = truth_of(drawn)
     # Standard errors: an SD of n normal values is known to 1/√(2n) of itself, n = 30, 120 and 841.
     assert found.group_gap_sd == pytest.approx(3, rel=3 / 60**0.5)
     assert found.pair_sd == pytest.approx(1, rel=4 / 1682**0.5)
@@ -111,14 +111,14 @@ def test_the_truth_that_was_drawn_is_found_again(missing):
 def test_identities_without_effects_of_pairs_are_found_to_have_none():
     """Their moment estimate has the noise taken off, so that it is 0 in about half of all runs; raw it never is."""
     drawn = [simulate(truth_for(6), design(40, "ABCDEF"), delta=1.0, rng=rng(seed))[0] for seed in range(12)]
-    found = [truth_of(cube, headline_gap(cube, confidence=0.95)) for cube in drawn]
+    found = [truth_of(cube) for cube in drawn]
     assert np.median([truth.pair_sd for truth in found]) < 0.5  # raw: 8/√40 = 1.26
     assert min(truth.group_gap_sd for truth in found) == 0
 
 
 def test_few_identities_leave_nothing_to_judge_effects_of_pairs_by():
     drawn, _ = simulate(truth_for(2), design(40, "AB"), delta=1.0, rng=rng())
-    found = truth_of(drawn, headline_gap(drawn, confidence=0.95))
+    found = truth_of(drawn)
     assert (found.pair_sd, found.group_gap_sd) == (0, 0)
 
 
@@ -188,7 +188,7 @@ def test_what_is_selected_on_is_high_where_an_out_group_prompt_is_refused(select
 def test_what_narratives_add_to_single_identities_is_drawn_and_found_again():
     truth = truth_for(6, perceiver_interaction_variance=25.0, experiencer_interaction_variance=9.0, slope_variance=4.0)
     drawn, _ = simulate(truth, design(400, "ABCDEF"), delta=1.0, rng=rng(3))
-    found = truth_of(drawn, headline_gap(drawn, confidence=0.95))
+    found = truth_of(drawn)
     assert found.perceiver_interaction_variance == pytest.approx(25, rel=0.15)
     assert found.experiencer_interaction_variance == pytest.approx(9, rel=0.3)
     assert found.residual_variance == pytest.approx(64, rel=0.06)
@@ -318,7 +318,7 @@ def test_a_gap_of_delta_is_judged_as_if_the_ratings_had_been_drawn_with_it(missi
         "mixed_crossed": (fit_mixed(drawn, crossed=True).estimate(confidence=0.95), target),
         "headline": (group_scope(drawn, headline, confidence=0.95).estimate, 2.0),
     }
-    oracle["contrast"] = headline.estimate, target
+    oracle["contrast"] = headline, target
     if not missing:
         oracle["listwise"] = oracle["contrast"]
     for estimator, (estimate, aim) in oracle.items():
@@ -390,7 +390,7 @@ def test_intersections_are_calibrated_too():
     estimable = dict.fromkeys(table["estimator"], 3) | {"headline": 0}
     assert table.set_index("estimator")["n_estimable"].to_dict() == estimable
     drawn, _ = simulate(truth_for(4), cube, delta=0.0, rng=rng())
-    assert truth_of(drawn, headline_gap(drawn, confidence=0.95)).residual_variance == pytest.approx(64, rel=0.3)
+    assert truth_of(drawn).residual_variance == pytest.approx(64, rel=0.3)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_the_maximum_is_that_of_the_likelihood_written_out():
 def test_without_a_rating_at_an_end_it_is_the_contrast():
     """Least squares and its clustered error are then the maximum; of complete ratings that is sd(d)/√N."""
     cube = drawn(30, 4, delta=1.0, seed=2, mean=50.0, main=3.0)
-    headline = headline_gap(cube, confidence=0.95).estimate
+    headline = headline_gap(cube, confidence=0.95)
     found = tobit(cube)
     assert [found.delta_points, found.se, found.df] == pytest.approx(
         [headline.delta_points, headline.se, headline.df], rel=1e-5
@@ -120,5 +120,5 @@ def test_a_squeezed_gap_is_found_again_and_none_is_feigned(n, fields):
     assert abs(errors.mean()) < 4 * errors.std() / 10
     assert np.mean([each.se for each in found]) == pytest.approx(errors.std(), rel=0.25)
     assert np.mean([each.ci_low <= delta <= each.ci_high for each in found]) > 0.95 - 4 * 0.0218
-    headlines = [headline_gap(cube, confidence=0.95).estimate.delta_points - delta for cube in cubes]
+    headlines = [headline_gap(cube, confidence=0.95).delta_points - delta for cube in cubes]
     assert np.mean(headlines) < -0.25
