@@ -344,6 +344,8 @@ POWER: Final[dict[str, str]] = {
     "power": "chance of a right answer that detectable_points, n_for_wanted and n_for_margin are to have",
     "alpha": "error rate of the tests",
     "detectable_points": "smallest gap that a two-sided t-test finds with that power in n_narratives, in points",
+    "detectable_low": "lower end of its interval (confidence 1 - alpha), since sd_contrast is an estimate, in points",
+    "detectable_high": "upper end of the same, in points",
     "wanted_points": "gap that one wants to be able to find, in points; missing without",
     "n_for_wanted": "narratives that find it with that power",
     "margin_points": "margin of the equivalence test, in points; missing without",
@@ -378,11 +380,12 @@ SENSITIVITY: Final[dict[str, str]] = {
     "narrative effects), worst_case_low and worst_case_high (missing ratings at the end of the scale that lowers or "
     "raises δ most), tipping_point (missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by "
     "number mass), number_mass_above (ratings of enough number mass alone), ranks (ranks within each narrative), mode "
-    "(the most probable number)",
+    "(the most probable number), tobit (the scale goes on beyond its ends; where 10% of the ratings or more lie at one "
+    "of them)",
     "unit": "of the estimate: points of the scale, or percentile points (ranks)",
     "delta_points": "gap in the row's unit: in-group minus out-group; missing for tipping_point",
-    "shift_points": "tipping_point: how much higher all missing ratings would have to be than each narrative's own fit "
-    "for δ to be 0, in points",
+    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the ratings that there "
+    "are let one expect for δ to be 0, in points; as in missing_grid",
     "se": "standard error of delta_points, in the row's unit",
     "df": "degrees of freedom of the t distribution",
     "ci_low": "lower end of the confidence interval, in the row's unit",
@@ -392,8 +395,25 @@ SENSITIVITY: Final[dict[str, str]] = {
     "n_ratings": "ratings that the estimate uses, filled ones included",
     "share": "listwise: of the narratives, the complete ones; worst_case_low, worst_case_high, tipping_point: of the "
     "prompts, those without a rating; number_mass_weighted: of the prompts with a number mass, those below the "
-    "minimum; number_mass_above: of the ratings, those kept; otherwise missing",
+    "minimum; number_mass_above: of the ratings, those kept; tobit: of the ratings, those at either end; otherwise "
+    "missing",
     "note": "why there is no value or no interval, or what limits it, in words; else empty",
+}
+
+MISSING_GRID: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "shift_in_group": "how much higher the missing in-group ratings are taken to be than the ratings that there are "
+    "let one expect, in points",
+    "shift_out_group": "the same of the missing out-group ratings; at 0 and 0 the row is the headline",
+    "delta_points": "gap with the missing ratings filled by what is expected of them and shifted, in points",
+    "se": "standard error of delta_points, in points; the uncertainty of the filled ratings is in it",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval, in points",
+    "ci_high": "upper end of the confidence interval, in points",
+    "n_missing_in_group": "in-group prompts that were asked and gave no rating",
+    "n_missing_out_group": "the same of the others, baselines left out",
+    "note": "why there is no interval, in words; empty if there is one",
 }
 
 COMPARISONS: Final[dict[str, str]] = {
@@ -443,8 +463,8 @@ CALIBRATION: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "delta": "gap that the data sets were drawn with, of any such narratives and identities, in points",
-    "estimator": "contrast, mixed, mixed_crossed or published, as in gap; equal_narratives, as in sensitivity; or "
-    "headline",
+    "estimator": "contrast, mixed, mixed_crossed or published, as in gap; listwise or equal_narratives, as in "
+    "sensitivity; or headline, the contrast as speaking of any such identities",
     "scope": "what the interval speaks about: narratives or narratives_and_terms; empty for published",
     "n_datasets": "data sets drawn",
     "n_estimable": "of these, those in which the estimator gives an interval; all that follows is about them",
@@ -453,8 +473,8 @@ CALIBRATION: Final[dict[str, str]] = {
     "scope is narratives, and delta if it is narratives_and_terms",
     "sd_estimate": "standard deviation of the estimate less its target, in points",
     "mean_se": "mean standard error that the estimator gives itself, in points",
-    "false_positives": "share that rejects the target by t; for "
-    "published the share outside its 95% null interval at a delta of 0, else missing",
+    "false_positives": "share that rejects the target, by t; for published the share outside its 95% null interval at "
+    "a delta of 0, else missing",
     "false_positives_others": "share that rejects delta itself: what is got wrong where the test is read as speaking "
     "of any such identities",
     "coverage": "share of t intervals that hold the target",
@@ -549,6 +569,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "power": POWER,
     "missing": MISSING,
     "sensitivity": SENSITIVITY,
+    "missing_grid": MISSING_GRID,
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,
     "cells": CELLS,

@@ -49,6 +49,7 @@ _CHECKS: Final = {
     "number_mass_above": "ratings of enough number mass alone",
     "ranks": "ranks within each narrative (percentile points)",
     "mode": "the most probable number in place of the mean",
+    "tobit": "a scale that goes on beyond its ends (tobit)",
 }
 _OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
 """Checks that are the headline again where no rating is missing."""
@@ -60,6 +61,7 @@ _SHARES: Final = {
     "tipping_point": _MISSING_SHARE,
     "number_mass_weighted": "of prompts below the minimum",
     "number_mass_above": "of ratings kept",
+    "tobit": "of ratings at an end",
 }
 
 

@@ -170,6 +170,7 @@ def measure_run(
                 found,
                 outcomes=outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass),
                 missing=list(missing_rows(cube, confidence=settings.confidence)),
+                sensitivity=(),
                 low=low,
                 high=high,
                 min_number_mass=settings.min_number_mass,

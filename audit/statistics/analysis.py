@@ -19,6 +19,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.missing import missing_rows
+from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
@@ -133,14 +134,21 @@ def analyse(
             confidence=settings.confidence,
         )
         rows["modes"] += mode_rows(cube)
-        rows["sensitivity"] += sensitivity_rows(
-            cube,
-            headline=found.headline,
-            low=low,
-            high=high,
-            confidence=settings.confidence,
-            min_number_mass=settings.min_number_mass,
+        sensitivity = list(
+            sensitivity_rows(
+                cube,
+                headline=found.headline,
+                low=low,
+                high=high,
+                confidence=settings.confidence,
+                min_number_mass=settings.min_number_mass,
+            )
         )
+        rows["sensitivity"] += sensitivity
+        if isinstance(found.headline, GapEstimate):
+            rows["missing_grid"] += missing_grid_rows(
+                cube, found.headline, low=low, high=high, confidence=settings.confidence
+            )
         rows["cell_emotions"] += cell_emotion_rows(cube)
         rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
         rows["distributions"] += distribution_rows(cube, low=low, high=high)
@@ -154,6 +162,7 @@ def analyse(
             found,
             outcomes=outcomes,
             missing=missing,
+            sensitivity=sensitivity,
             low=low,
             high=high,
             min_number_mass=settings.min_number_mass,

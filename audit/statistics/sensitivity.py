@@ -20,8 +20,10 @@ from audit.statistics.contrasts import complete_narratives, effect_columns, in_g
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, with_spread
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.missing_grid import MissingShifts
 from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
+from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
@@ -60,7 +62,8 @@ def sensitivity_rows(
     ------
     dict
         Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value can not be estimated. The rows of number
-        mass and mode are there only if the ratings have them (``expected``).
+        mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings
+        lie at an end of the scale.
 
     Raises
     ------
@@ -74,13 +77,13 @@ def sensitivity_rows(
     scale, missing ones could have, too: the least and the greatest rating are then the ends. The intervals are those of
     the filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
 
-    *Tipping point.* A narrative's own gap is that of the narrative completed by its own fit. Let the ratings that
-    complete it be s points higher, and m_ipe = 1 where a rating is missing: with ω_i what the narrative counts for in
-    the headline, held,
+    *Tipping point.* The headline is the mean over all narratives of their contrasts with the missing ratings filled by
+    what is expected of them (:class:`~audit.statistics.missing_grid.MissingShifts`). Let all of these be s points
+    higher, and m_ipe = 1 where a rating is missing:
 
-        δ(s) = Σ_i ω_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = Σ_i ω_i m_ipe,
+        δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
 
-    which is 0 at s = −δ / Σ w_pe r_pe.
+    which is 0 at s = −δ / Σ w_pe r_pe. The sum is the gap of missing ratings, ``gap_pp`` / 100 in ``MISSING``.
 
     References
     ----------
@@ -274,6 +277,9 @@ def _checks(
     yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
     if not np.isnan(cube.mode).all():
         yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
+    at_ends = end_shares(cube, low=low, high=high)
+    if max(at_ends) >= END_SHARE:
+        yield "tobit", sum(at_ends), lambda: _columns_of(tobit_gap(cube, low=low, high=high, confidence=confidence))
 
 
 def _share(chosen: BoolArray) -> float:
@@ -306,8 +312,7 @@ def _tipping_point(
     if not unrated.any():
         raise NotEstimableError("no rating is missing")
     weights = in_group_weights(cube)
-    missing = (headline.weights @ unrated.reshape(len(unrated), -1)).reshape(weights.shape)
-    gap = float((weights * missing).sum())
+    gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
         raise NotEstimableError(
             "ratings are missing alike in-group and out-group, so that shifting all of them does not alter δ"

@@ -226,6 +226,8 @@ def test_one_interval_decides_whatever_the_table_of_equivalence_says(level: floa
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
     assert "Average gaps larger than 0.29 points, in either direction, are ruled out" in page
     assert "0.24 points" not in page
+
+
 def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
     """Planted: of two narratives the sign-flip p is never below .5, whatever the interval says."""
     row = gap_row(p=0.0118, p_sign_flip=0.5)
@@ -439,6 +441,10 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     assert "Average gaps larger than 0.86 points, in either direction, are ruled out (95% interval)." in text
     assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
+    known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
+    text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
+    assert "that gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
+    assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
 
@@ -748,6 +754,16 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     assert (worst[1], worst[2], worst[6]) == ("−4.60", "−6.00 to −3.20", "11.4% of prompts without a rating")
     assert mass[6] == "20.0% of ratings kept"
     assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
+
+
+def test_the_grid_of_shifts_stands_beside_the_sensitivity_table_and_nowhere_without_it() -> None:
+    rows = [check_row("listwise", share=0.75)]
+    figures = {"missing-grid-religion-origin": SVG, "groups-religion-origin": SVG}
+    text = text_of(tables=tables(sensitivity=rows), figures=figures)
+    said = "Each cell is an assumption about the ratings that are missing"
+    assert text.index("none of them replaces the headline") < text.index(said)
+    assert text.count("δ if the missing ratings were higher or lower") == 1
+    assert said not in text_of(tables=tables(sensitivity=rows), figures={"groups-religion-origin": SVG})
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS)
+        assert table.empty == (name in OF_OTHERS or name == "missing_grid")  # no rating is missing
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -597,15 +597,34 @@ def test_under_80_percent_complete_narratives_are_remarked(n_holed, remarked):
         assert f"They alone would give {points(row_of(analysis)['delta_points'])}." in remarks_of(analysis)[0].text
 
 
-@pytest.mark.parametrize(("n_at_end", "remarked"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("n_at_end", "remarked"), [(3, False), (4, True), (5, True)])
 @pytest.mark.parametrize("end", [0, 100])
-def test_over_10_percent_at_an_end_of_the_scale_is_remarked(n_at_end, remarked, end):
+def test_10_percent_at_an_end_of_the_scale_or_more_are_remarked(n_at_end, remarked, end):
     y = ratings_between(20, 80, (10, 2, 2))
     y[:n_at_end, 0, 0] = end
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
+    sensitivity = analysis.tables["sensitivity"].set_index("check")
     assert codes_of(analysis) == ["scale_end"] * remarked
+    assert ("tobit" in sensitivity.index) == remarked
     if remarked:
-        assert f"12% of the ratings are at the end {end} of" in remarks_of(analysis)[0].text
+        text = remarks_of(analysis)[0].text
+        assert f"{n_at_end / 40:.0%} of the ratings between identities are at the end {end} of" in text
+        assert f"δ would be {points(sensitivity.loc['tobit', 'delta_points'])} (interval" in text
+
+
+def test_ratings_at_an_end_that_belong_to_a_baseline_alone_do_not_limit_a_gap():
+    y = ratings_between(20, 80, (10, 3, 3))
+    y[:, 2] = y[:, :, 2] = 100
+    analysis = analysis_of(build_ratings(y, ["A", "B", "unspecified"]))
+    assert codes_of(analysis) == []
+    assert "tobit" not in analysis.tables["sensitivity"]["check"].tolist()
+
+
+def test_where_a_scale_without_ends_can_not_be_estimated_the_remark_says_so():
+    y = np.where(ratings_between(0, 100, (10, 2, 2)) > 50, 100.0, 0.0)
+    texts = [remark.text for remark in analysis_of(build_ratings(y, ["A", "B"])).remarks if remark.code == "scale_end"]
+    assert texts
+    assert all("can not be estimated: no rating lies between the ends of the scale." in text for text in texts)
 
 
 @pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, False), (10, True)])
@@ -616,7 +635,31 @@ def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refus
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
     assert codes_of(analysis) == ["refusal_gap"] * remarked
     if remarked:
-        assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in remarks_of(analysis)[0].text
+        text = remarks_of(analysis)[0].text
+        assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in text
+        # Refused by pair alone, drawn apart from the ratings: nothing is known of what they would have been.
+        assert "at random" not in text
+        assert "δ is of the ratings that there are; the run's grid of shifts shows" in text
+
+
+def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narratives_is_not():
+    """Neither has an interval: in the first, since no narrative differs; in the second, since there is one."""
+    y = ratings_between(20, 80, (30, 3, 3))
+    y[:, 0, 1] = NAN
+    assert "refusal_gap" in codes_of(analysis_of(build_ratings(y, list("ABC"))))
+    assert "refusal_gap" not in codes_of(analysis_of(build_ratings(y[:1], list("ABC"))))
+
+
+def test_one_missing_rating_has_a_grid_whose_centre_is_the_headline():
+    y = ratings_between(20, 80, (30, 3, 3))
+    y[0, 0, 1] = NAN
+    analysis = analysis_of(build_ratings(y, list("ABC")), build_ratings(y[1:], list("ABC"), dimension="nation"))
+    grid = analysis.tables["missing_grid"]
+    assert grid["dimension"].tolist() == ["religion"] * 81
+    centre = grid.query("shift_in_group == 0 and shift_out_group == 0").iloc[0]
+    names = ["delta_points", "se", "ci_low", "ci_high"]
+    headline = analysis.tables["gap"].query("headline and dimension == 'religion' and scope == 'narratives'").iloc[0]
+    assert centre[names].tolist() == pytest.approx(headline[names].tolist(), rel=1e-9)
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():
