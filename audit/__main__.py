@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from audit.config import AuditConfig
     from audit.preference import Judgement
     from audit.publish import Outcome
+    from audit.replication import Replication
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -41,6 +42,7 @@ commands:
              or put several run folders side by side in one page
   people     have people rate a run's replies: export them blinded, import what raters saved
   judge      have a model compare the replies of two runs, pair by pair, in both orders
+  replicate  reproduce the published study's numbers and figures from its released result files
   calibrate  simulate data like a run's, and say how often its estimators err
   prompts    write the prompts of a run as JSON lines, without a model
 
@@ -80,10 +82,12 @@ Writes one JSON object a prompt (dimension, variant, narrative_id, emotion, perc
 standard output or to out=FILE, for the same overrides that `run` takes. No model is loaded.
 
 """
+_OUTSIDE: Final = ("ratings", "groups", "low", "high", "missing", "model", "seed")
+"""Arguments of `report` that are of ratings of another tool."""
 _REPORT_HELP: Final = """\
 usage: python -m audit report RUN_DIR [statistics.KEY=VALUE ...]
        python -m audit report RUN_DIR RUN_DIR ... [run_dir=OUT] [statistics.KEY=VALUE ...]
-       python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [model=NAME] [seed=0] [...]
+       python -m audit report ratings=FILE groups=FILE run_dir=OUT [low=0] [high=100] [missing=-1] [model=NAME] [...]
 
 Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
 finished, what there is. No model is loaded.
@@ -100,7 +104,9 @@ The third form takes ratings that another tool collected:
                  emotion, dimension, variant and status (rated, refused, unparseable or failed)
   groups=FILE    CSV with term, group, and dimension where a term's group depends on it; the group 'unspecified' is the
                  baseline
-  low= high=     the ends of the rating scale, in points
+  low= high=     the ends of the rating scale, in points; they may be left out where the ratings reach from 0 to 100
+  missing=       numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]
+  seed=0         of the permutations
 
 settings, with their defaults:
 {settings}
@@ -143,6 +149,23 @@ where it stopped.
   criterion=        of the rubric; its first unless given
   n=                how many narratives, drawn by seed; all unless given
   engine=           vllm, transformers or auto; own, the default, is the first run's
+"""
+
+_REPLICATE_HELP: Final = """\
+usage: python -m audit replicate FOLDER [run_dir=OUT] [narratives=FOLDER] [beyond=refuse] [seed=0]
+                                 [statistics.KEY=VALUE ...]
+
+Reads the released result files of Hou, Daumé III and Rudinger (2025), in FOLDER:
+  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity, in which -1 is no rating
+Makes a run folder with its report of each model and variant, and sets them side by side in OUT/comparison: the
+published gap, its null interval, the heatmaps and the map of perceivers, and the gap in points beside them. OUT is
+reports/replication-<hash> unless given. No model is loaded. docs/replication.md says what is reproduced, and what is
+not known of the study.
+
+  narratives=FOLDER   the twelve files of narratives, which tell each row's emotion where result files have a column
+                      text_id
+  beyond=             refuse stops at a rating beyond the scale; keep takes what the study's parser took: answers of up
+                      to 100 in the variant 10-scale
 """
 
 OK: Final = 0
@@ -206,6 +229,9 @@ def _dispatch(given: list[str]) -> int:
         case "judge" if wants_help:
             print(_JUDGE_HELP, end="")
             return OK
+        case "replicate" if wants_help:
+            print(_REPLICATE_HELP, end="")
+            return OK
         case "run":
             shown = shlex.join(["python", "-m", "audit", "run", *rest])
             code, jobs = _each_job(rest, lambda config, composed: _run(config, composed, command=shown))
@@ -221,11 +247,13 @@ def _dispatch(given: list[str]) -> int:
             return OK if _attempt(lambda: _people(rest)) is None else FAILED
         case "judge":
             return OK if _attempt(lambda: _judge(rest)) is None else FAILED
+        case "replicate":
+            return OK if _attempt(lambda: _replicate(rest)) is None else FAILED
         case "calibrate":
             return OK if _attempt(lambda: _calibrate(rest)) is None else FAILED
     from stimuli.errors import suggest
 
-    known = ("run", "report", "people", "judge", "calibrate", "prompts")
+    known = ("run", "report", "people", "judge", "replicate", "calibrate", "prompts")
     _say(f"audit: {command!r} is no command; {suggest(command, known)}")
     return FAILED
 
@@ -467,13 +495,8 @@ def _report(rest: list[str]) -> None:
     from audit.errors import ConfigError
     from audit.pipeline import report_outside, report_run
 
-    folders, options = _arguments("report", rest, ("ratings", "groups", "run_dir", "low", "high", "model", "seed"))
-    # Words are taken as they stand: a formula is no YAML.
-    settings = {
-        name.removeprefix("statistics."): None if value == "null" else value
-        for name, value in options.items()
-        if name.startswith("statistics.")
-    }
+    folders, options = _arguments("report", rest, (*_OUTSIDE, "run_dir"))
+    settings = _statistics_of(options)
     shown = shlex.join(["python", "-m", "audit", "report", *rest])
     outside = {name: value for name, value in options.items() if not name.startswith("statistics.")}
     if len(folders) > 1 and outside.keys() <= {"run_dir"}:
@@ -498,14 +521,13 @@ def _report(rest: list[str]) -> None:
     for name in ("ratings", "groups", "run_dir"):
         if not outside.get(name):
             raise ConfigError(f"{name}= must be given to analyse outside ratings; see python -m audit report --help")
-    if "low" not in outside or "high" not in outside:
-        _say("note: the scale is taken to run from 0 to 100 where low= and high= do not say otherwise")
     outcome = report_outside(
         Path(outside["ratings"]),
         Path(outside["groups"]),
         Path(outside["run_dir"]),
-        low=_number("low", outside.get("low", "0")),
-        high=_number("high", outside.get("high", "100")),
+        low=_number("low", outside["low"]) if "low" in outside else None,
+        high=_number("high", outside["high"]) if "high" in outside else None,
+        missing=_numbers("missing", outside.get("missing", "[]")),
         model=outside.get("model"),
         seed=_whole("seed", outside.get("seed", "0"), least=0),
         statistics=_statistics() | settings,
@@ -513,6 +535,68 @@ def _report(rest: list[str]) -> None:
         say=_say,
     )
     _show(outcome)
+
+
+def _statistics_of(options: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the settings of the analysis among options, as words: a formula is no YAML."""
+    return {
+        name.removeprefix("statistics."): None if value == "null" else value
+        for name, value in options.items()
+        if name.startswith("statistics.")
+    }
+
+
+def _replicate(rest: list[str]) -> None:
+    from audit.errors import ConfigError
+    from audit.replication import replicate
+
+    folders, options = _arguments("replicate", rest, ("run_dir", "narratives", "beyond", "seed"))
+    if len(folders) != 1:
+        given = shlex.join(folders) or "none"
+        raise ConfigError(
+            f"replicate takes one folder of result files, got {given}; see python -m audit replicate --help"
+        )
+    replication = replicate(
+        Path(folders[0]),
+        run_dir=Path(options["run_dir"]) if "run_dir" in options else None,
+        reports_dir=Path("reports"),
+        narratives=Path(options["narratives"]) if "narratives" in options else None,
+        keep_beyond=_one_of("beyond", options.get("beyond", "refuse"), ("refuse", "keep")) == "keep",
+        seed=_whole("seed", options.get("seed", "0"), least=0),
+        statistics=_statistics() | _statistics_of(options),
+        command=shlex.join(["python", "-m", "audit", "replicate", *rest]),
+        say=_say,
+    )
+    _show_replication(replication)
+
+
+def _show_replication(replication: Replication) -> None:
+    from audit.wording import count, coverage, dimension_title, interval, points
+
+    confidence = next(iter(replication.outcomes.values())).confidence
+    head = ("model", "variant", "dimension", "published gap (SDs of its cells)", "95% of the null", "narratives used")
+    lines: list[tuple[str, ...]] = [(*head, "gap (points)", f"{coverage(confidence)} interval")]
+    for row in replication.table().to_dict("records"):
+        lines.append(
+            (
+                row["model"],
+                row["variant"],
+                dimension_title(row["dimension"]),
+                points(row["delta_z"]),
+                interval(row["null_low"], row["null_high"]) if row["delta_z"] == row["delta_z"] else "none",
+                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]) if row["ci_low"] == row["ci_low"] else "none",
+            )
+        )
+    _print_table(lines)
+    if replication.comparison is None:
+        for outcome in replication.outcomes.values():
+            print(f"report: {outcome.report}")
+        return
+    for text in replication.comparison.remarks:
+        _say(f"note: {text}")
+    print(f"comparison: {replication.comparison.page}")
 
 
 def _people(rest: list[str]) -> None:
@@ -654,12 +738,15 @@ def _calibration_lines(table: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _arguments(command: str, rest: list[str], known: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split arguments into folders and KEY=VALUE options, of which ``statistics.`` ones belong to `report`."""
+    """Split arguments into folders and KEY=VALUE options, ``statistics.`` ones for `report` and `replicate`."""
     from audit.config import StatisticsConfig
     from audit.errors import ConfigError
     from stimuli.errors import suggest
 
-    names = [*known, *(f"statistics.{name}" for name in StatisticsConfig.model_fields if command == "report")]
+    names = [
+        *known,
+        *(f"statistics.{name}" for name in StatisticsConfig.model_fields if command in ("report", "replicate")),
+    ]
     folders: list[str] = []
     options: dict[str, str] = {}
     for argument in rest:
@@ -698,6 +785,14 @@ def _number(name: str, text: str) -> float:
     if not math.isfinite(number):
         raise ConfigError(f"{name}={text}: a number is wanted")
     return number
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """Read a number, or a list of them in brackets."""
+    inside = text.strip()
+    if inside.startswith("[") and inside.endswith("]"):
+        inside = inside[1:-1]
+    return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
 
 
 def _whole(name: str, text: str, *, least: int) -> int:

@@ -21,7 +21,7 @@ from audit.choices import (
     telling_choices,
 )
 from audit.config import fingerprint, load_statistics
-from audit.errors import ConfigError
+from audit.errors import ConfigError, NotEstimableError
 from audit.provenance import versions
 from audit.reply_comparison import REPLY_SETTINGS, compare_replies, reply_choices
 from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
@@ -36,6 +36,8 @@ SETTINGS: Final = ("confidence", "margin", "n_permutations", "min_number_mass")
 """Settings of an analysis that a comparison has a use for."""
 _DRAWN: Final = 60
 """Runs that a figure has room for; the tables have all of them."""
+_ASIDE: Final = 7
+"""Panels of a figure that stand side by side at most: the variants of the study."""
 _PACKAGED: Final = "geneva"
 """Narratives that come with this package: an identifier is one text, whatever else was asked."""
 _UNKNOWN: Final = "outside"
@@ -323,7 +325,7 @@ def _contents(
     """Return the files of a comparison but the manifest, its gaps and its remarks."""
     from audit.figures.style import figure_bytes, figure_files
     from audit.report.comparison import render_comparison, strategy_names
-    from audit.report.paper_table import paper_table, strategies_paper
+    from audit.report.paper_table import paper_table, published_paper, strategies_paper
     from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
 
     measured = {label: run.measured for label, run in runs.items()}
@@ -345,12 +347,15 @@ def _contents(
     }
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)
+    clusters = _clusters(runs)
+    tables |= _published_tables(runs)
+    tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
     tables["strategies"] = _with_texts(tables["strategies"], runs)
     unseen = [choices[run]["elicitation"] == "expected" for run in tables["strategies"]["run"]]
     tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
     remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
     told = choice_table(choices, differing_choices(list(choices.values())))
-    drawn = _draw(tables, measured, told, used)
+    drawn = _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     named = choice_table(choices, telling_choices(list(choices.values())))
     paper = paper_table(tables["gap"], named, confidence=used["confidence"])
@@ -358,11 +363,14 @@ def _contents(
     if len(tables["strategies"]):
         names = strategy_names(tables["strategies"])
         worth = strategies_paper(tables["strategies"], names, confidence=used["confidence"])
+    published = published_paper(tables["published"], tables["gap"], confidence=used["confidence"])
     page = render_comparison(
         tables=tables,
         figures=figures,
         paper=paper,
         worth=worth,
+        published=published,
+        unmapped=unmapped,
         remarks=remarks,
         left_out=left_out,
         confidence=used["confidence"],
@@ -372,10 +380,102 @@ def _contents(
     content["tables/dictionary.csv"] = pd.DataFrame(comparison_dictionary()).to_csv(index=False).encode()
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
-    for name, pasted in (("table", paper), ("tables/strategies", worth)):
+    for name, pasted in (("table", paper), ("tables/strategies", worth), ("tables/published", published)):
         if pasted is not None:
             content |= {f"{name}.md": pasted.markdown().encode(), f"{name}.tex": pasted.latex().encode()}
     return content | {"comparison.html": page.encode()}, tables["gap"], remarks
+
+
+def _clusters(runs: Mapping[str, _Run]) -> dict[str, dict[str, str]]:
+    """Return the cultural cluster of each group, dimension by dimension; the first run's, where runs differ."""
+    clusters: dict[str, dict[str, str]] = {}
+    for run in runs.values():
+        for dimension, own in (run.manifest.get("clusters") or {}).items():
+            clusters[dimension] = {**own, **clusters.get(dimension, {})}
+    return clusters
+
+
+def _published_tables(runs: Mapping[str, _Run]) -> dict[str, pd.DataFrame]:
+    """Make the study's table, and the cells of its heatmaps, dimension by dimension."""
+    measured = {label: run.measured for label, run in runs.items()}
+    names = dict.fromkeys(row["dimension"] for each in measured.values() for row in each.published)
+    rows = [
+        {"run": label, "model": runs[label].choices["model"], "prompt": runs[label].choices["prompt"], **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published
+        if row["dimension"] == name
+    ]
+    cells = [
+        {"run": label, **row}
+        for name in names
+        for label, each in measured.items()
+        for row in each.published_cells
+        if row["dimension"] == name
+    ]
+    return {
+        "published": pd.DataFrame(rows, columns=list(COMPARISON_TABLES["published"])),
+        "published_cells": pd.DataFrame(cells, columns=list(COMPARISON_TABLES["published_cells"])),
+    }
+
+
+def _perceiver_map(
+    cells: pd.DataFrame, runs: Mapping[str, _Run], clusters: Mapping[str, Mapping[str, str]]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Place each run's perceivers in the plane; the second part says where that could not be done, and why."""
+    from audit.statistics.tsne import map_perceivers
+
+    rows: list[dict[str, Any]] = []
+    why: dict[tuple[str, str], list[str]] = {}
+    for key, own in cells.groupby(["dimension", "run"], sort=False):
+        dimension, label = map(str, key)
+        known = {"run": label, "dimension": dimension}
+        seed = int(runs[label].manifest["seed"])
+        try:
+            places = list(map_perceivers(own, clusters=clusters.get(dimension, {}), seed=seed))
+        except NotEstimableError as error:
+            why.setdefault((dimension, str(error)), []).append(label)
+        else:
+            rows += [known | row for row in places]
+    said = [
+        f"{dimension_title(dimension)} ({'all runs' if len(labels) == len(runs) else '; '.join(labels)}): {reason}."
+        for (dimension, reason), labels in why.items()
+    ]
+    return pd.DataFrame(rows, columns=list(COMPARISON_TABLES["perceiver_map"])), said
+
+
+def _draw_published(
+    tables: Mapping[str, pd.DataFrame],
+    choices: Mapping[str, Mapping[str, str]],
+    clusters: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """Draw the study's own figures: the grid of heatmaps, and the map of perceivers, of each dimension."""
+    from audit.figures.perceiver_map import plot_perceiver_map
+    from audit.figures.published_grid import plot_published_grid
+
+    drawn: dict[str, Any] = {}
+    if len(choices) > _DRAWN:
+        return drawn
+    cells, places = tables["published_cells"], tables["perceiver_map"]
+    for dimension, own in cells.groupby("dimension", sort=False):
+        columns = _panels_aside(choices, list(dict.fromkeys(own["run"])))
+        if own["z"].notna().any():
+            drawn[f"published-{dimension}"] = plot_published_grid(
+                own, clusters=clusters.get(str(dimension)), n_columns=columns
+            )
+        placed = places.loc[places["dimension"] == dimension]
+        if len(placed):
+            columns = _panels_aside(choices, list(dict.fromkeys(placed["run"])))
+            drawn[f"perceiver-map-{dimension}"] = plot_perceiver_map(placed, n_columns=columns)
+    return drawn
+
+
+def _panels_aside(choices: Mapping[str, Mapping[str, str]], labels: Sequence[str]) -> int | None:
+    """Return how many panels stand side by side where runs are models by prompts, a line a model; else None."""
+    pairs = [(choices[label]["model"], choices[label]["prompt"]) for label in labels]
+    models, prompts = (list(dict.fromkeys(each)) for each in zip(*pairs, strict=True))
+    crossed = pairs == [(model, prompt) for model in models for prompt in prompts]
+    return len(prompts) if crossed and 1 < len(prompts) <= _ASIDE else None
 
 
 def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, _Run]) -> pd.DataFrame:

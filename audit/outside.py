@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
@@ -44,6 +44,10 @@ _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
 """Columns of numbers that another tool has no need for."""
+DEFAULT_ENDS: Final = (0.0, 100.0)
+"""The scale that is taken where none is given, and the ratings reach its ends."""
+CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
+"""What other tools write where there is no rating; of a scale that does not reach them, they are no ratings."""
 _CHUNK: Final = 1 << 20
 """Bytes that are searched at a time."""
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
@@ -61,6 +65,10 @@ class OutsideRatings:
         tool does not tell (``number_mass``, ``mode``, ``spread``, tokens) is missing and ``response`` empty.
     low, high
         Ends of the rating scale, in points.
+    missing
+        Numbers that stood for no rating, and became missing ones.
+    n_missing_codes
+        How many ratings were one of them.
     ratings_path, groups_path
         The files, as the user named them.
     ratings_sha256, groups_sha256
@@ -73,6 +81,8 @@ class OutsideRatings:
     ratings: pd.DataFrame
     low: float
     high: float
+    missing: tuple[float, ...]
+    n_missing_codes: int
     ratings_path: Path
     groups_path: Path
     ratings_sha256: str
@@ -80,7 +90,14 @@ class OutsideRatings:
     status_given: bool
 
 
-def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> OutsideRatings:
+def read_outside(
+    ratings: Path,
+    groups: Path,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    missing: Sequence[float] = (),
+) -> OutsideRatings:
     """Read ratings that another tool collected, and check them.
 
     Parameters
@@ -94,14 +111,19 @@ def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> Out
         A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
         depends on it. The group ``unspecified`` is the baseline. Terms that no rating has are ignored.
     low, high
-        Ends of the rating scale, in points.
+        Ends of the rating scale, in points. If None, 0 and 100, which the ratings must reach then: nobody can tell a
+        scale from 1 to 7 by ratings from 1 to 7.
+    missing
+        Numbers that stand for a refusal or no answer: ratings equal to one of them are missing. With a column
+        ``status`` that says why, it stays; without one they are unparseable, as an empty cell is.
 
     Raises
     ------
     StoreError
         If a file can not be read: absent, empty, not UTF-8, or not of the form that its suffix says.
     ConfigError
-        If the scale's ends are not in order, or a file lacks a column or has it twice, or has no rows, an empty label,
+        If the scale's ends are not in order, or not given and not reached, or a number for missing ratings lies between
+        them or is none of the ratings, or a file lacks a column or has it twice, or has no rows, an empty label,
         a rating that is no number of the scale, a status that is unknown or contradicts its rating, a prompt twice, a
         narrative of two emotions, or a term without a group or with two.
 
@@ -111,29 +133,78 @@ def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> Out
     for surrounding blanks. A line of a CSV may be shorter than its header, since spreadsheets leave out empty cells at
     the end.
     """
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ConfigError(f"low={low:g} high={high:g}: low must be below high; name the two ends of the rating scale")
+    ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
+        raise ConfigError(
+            f"low={ends[0]:g} high={ends[1]:g}: low must be below high; name the two ends of the rating scale"
+        )
     table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL)
     labels = {
         name: _words(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
     }
-    intensity = _intensities(table)
+    intensity, is_code = _without_codes(table, _intensities(table), missing, ends)
+    _check_reached(table, intensity, low=low, high=high)
     status = _statuses(table, intensity)
-    _check_scale(table, intensity, low=low, high=high)
+    _check_scale(table, intensity, low=ends[0], high=ends[1])
     _check_prompts(table, labels)
     _check_emotions(table, labels)
     mapping = _read_table("groups", groups, ("term", "group"), ("dimension",))
     sides, names = _groups_of(table, mapping, labels)
-    unspecified = names.index(UNSPECIFIED) if UNSPECIFIED in names else -1
+    return OutsideRatings(
+        ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
+        low=ends[0],
+        high=ends[1],
+        missing=tuple(float(code) for code in missing),
+        n_missing_codes=int(np.count_nonzero(is_code)),
+        ratings_path=ratings,
+        groups_path=groups,
+        ratings_sha256=table.sha256,
+        groups_sha256=mapping.sha256,
+        status_given="status" in table.columns,
+    )
+
+
+def ratings_table(
+    labels: Mapping[str, pd.Categorical],
+    sides: Sequence[npt.NDArray[Any]],
+    groups: Sequence[str],
+    *,
+    intensity: FloatArray,
+    status: npt.NDArray[np.int8],
+    first: int = 0,
+) -> pd.DataFrame:
+    """Lay out what another tool tells of its ratings as a run folder gives ratings.
+
+    Parameters
+    ----------
+    labels
+        Shape (n,) each: ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver`` and ``experiencer``.
+    sides
+        The group of each row's perceiver, and of its experiencer, as places in ``groups``: shape (n,) each.
+    groups
+        Names of the groups; identities of one share a group, and ``unspecified`` is the baseline.
+    intensity
+        Shape (n,), in points; NaN where there is no rating.
+    status
+        Shape (n,), places among the statuses.
+    first
+        The first row's ``prompt_index``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns of :data:`audit.schema.RATINGS`; what another tool does not tell is missing, ``response`` empty.
+    """
+    unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
     baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
     same = (sides[0] == sides[1]) & ~baseline
-    n_rows = table.n_rows
+    n_rows = len(intensity)
     columns: dict[str, Any] = {
         **labels,
-        "prompt_index": np.arange(n_rows, dtype=np.int64),
-        "perceiver_group": _categorical(sides[0], names),
-        "experiencer_group": _categorical(sides[1], names),
+        "prompt_index": np.arange(first, first + n_rows, dtype=np.int64),
+        "perceiver_group": _categorical(sides[0], groups),
+        "experiencer_group": _categorical(sides[1], groups),
         "in_group": pd.arrays.BooleanArray(same, baseline),
         "n_shared": pd.arrays.IntegerArray(same.astype(np.int8), baseline.copy()),
         "status": _categorical(status, _STATUSES),
@@ -141,16 +212,7 @@ def read_outside(ratings: Path, groups: Path, *, low: float, high: float) -> Out
         "response": pd.Series("", index=range(n_rows)),
         **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
     }
-    return OutsideRatings(
-        ratings=pd.DataFrame(columns, columns=list(RATINGS), copy=False),
-        low=low,
-        high=high,
-        ratings_path=ratings,
-        groups_path=groups,
-        ratings_sha256=table.sha256,
-        groups_sha256=mapping.sha256,
-        status_given="status" in table.columns,
-    )
+    return pd.DataFrame(columns, columns=list(RATINGS), copy=False)
 
 
 def describe_outside(
@@ -174,48 +236,103 @@ def describe_outside(
     All ratings make one shard. ``counts`` and ``config.statistics`` are the analysis's to add. Engine, hardware and
     timings are left out: nobody told us.
     """
-    ratings, time = outside.ratings, now()
-    name = model or outside.ratings_path.name
-    emotions = [str(emotion) for emotion in ratings["emotion"].cat.categories]
-    given = emotions != [ABSENT["emotion"]]
-    scale = {"low": outside.low, "high": outside.high}
-    return {
-        "status": "complete",
-        "command": command,
-        "started": time,
-        "finished": time,
-        "n_prompts": len(ratings),
-        "shard_size": len(ratings),
-        "seed": seed,
-        "model": {"name": name},
-        "elicitation": {"method": METHOD},
-        "scale": {**scale, "low_label": "", "high_label": ""},
-        "stimuli": {
-            "source": outside.ratings_path.name,
-            "n_narratives": ratings["narrative_id"].nunique(),
-            "n_emotions": len(emotions) if given else None,
-            "emotions": emotions if given else None,
-        },
-        "prompt": {"variant": ", ".join(map(str, ratings["variant"].cat.categories))},
-        "dimensions": [str(dimension) for dimension in ratings["dimension"].cat.categories],
-        "outside": {
+    ratings = outside.ratings
+    return outside_manifest(
+        command=command,
+        seed=seed,
+        model=model or outside.ratings_path.name,
+        scale=(outside.low, outside.high),
+        source=outside.ratings_path.name,
+        variants=[str(variant) for variant in ratings["variant"].cat.categories],
+        dimensions=[str(dimension) for dimension in ratings["dimension"].cat.categories],
+        emotions=[str(emotion) for emotion in ratings["emotion"].cat.categories],
+        n_narratives=ratings["narrative_id"].nunique(),
+        n_prompts=len(ratings),
+        missing=outside.missing,
+        n_missing_codes=outside.n_missing_codes,
+        files={
             "ratings": str(outside.ratings_path),
             "ratings_sha256": outside.ratings_sha256,
             "groups": str(outside.groups_path),
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
         },
-        "versions": versions(),
-        "config": {
-            "ratings": str(outside.ratings_path),
-            "groups": str(outside.groups_path),
-            **scale,
-            "model": name,
+    )
+
+
+def outside_manifest(
+    *,
+    command: str,
+    seed: int,
+    model: str,
+    scale: tuple[float, float],
+    source: str,
+    variants: Sequence[str],
+    dimensions: Sequence[str],
+    emotions: Sequence[str],
+    n_narratives: int,
+    n_prompts: int,
+    missing: Sequence[float],
+    n_missing_codes: int,
+    files: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of a run folder of ratings that were read, and not collected.
+
+    Parameters
+    ----------
+    command
+        The command line that asked for it.
+    seed
+        Of the analysis's random draws.
+    model
+        Whose ratings these are.
+    scale
+        The two ends, in points.
+    source
+        What the narratives are called.
+    variants, dimensions, emotions
+        That the ratings have; ``emotions`` is ``not given`` alone where nobody told.
+    n_narratives, n_prompts
+        How many.
+    missing, n_missing_codes
+        Numbers that stood for no rating, and how many ratings were one of them.
+    files
+        What was read: ``ratings`` and ``groups``, each with its ``_sha256``, and ``status_given``.
+    """
+    time, given = now(), list(emotions) != [ABSENT["emotion"]]
+    ends = {"low": scale[0], "high": scale[1]}
+    # Where nothing stands for a missing rating, the folder of an earlier version is this run's.
+    codes = {"missing": list(missing)} if missing else {}
+    return {
+        "status": "complete",
+        "command": command,
+        "started": time,
+        "finished": time,
+        "n_prompts": n_prompts,
+        "shard_size": n_prompts,
+        "seed": seed,
+        "model": {"name": model},
+        "elicitation": {"method": METHOD},
+        "scale": {**ends, "low_label": "", "high_label": ""},
+        "stimuli": {
+            "source": source,
+            "n_narratives": n_narratives,
+            "n_emotions": len(emotions) if given else None,
+            "emotions": list(emotions) if given else None,
         },
+        "prompt": {"variant": ", ".join(variants)},
+        "dimensions": list(dimensions),
+        "outside": {**files, **(codes | {"n_missing_codes": n_missing_codes} if codes else {})},
+        "versions": versions(),
+        "config": {"ratings": files["ratings"], "groups": files["groups"], **ends, **codes, "model": model},
         "identity": {
-            "model": {"name": name},
-            "scale": scale,
-            "outside": {"ratings": outside.ratings_sha256, "groups": outside.groups_sha256},
+            "model": {"name": model},
+            "scale": ends,
+            "outside": {
+                "ratings": files["ratings_sha256"],
+                "groups": files["groups_sha256"],
+                "missing": codes.get("missing"),
+            },
         },
     }
 
@@ -426,6 +543,13 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     if wrong.any():
         row = int(np.argmax(wrong))
         rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
+        if missing[row] and (given := str(table.columns["rating"].iloc[row]).strip()) not in (
+            "",
+            "nan",
+            "None",
+            "<NA>",
+        ):
+            rating = f"its rating {given} stands for none (missing=)"
         table.refuse(wrong, f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'")
     return status
 
@@ -433,14 +557,79 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
 # --- What must hold across rows --------------------------------------------------------------------------------------
 
 
+def _without_codes(
+    table: _Table, values: FloatArray, missing: Sequence[float], ends: tuple[float, ...]
+) -> tuple[FloatArray, BoolArray]:
+    """Return the ratings with NaN in place of the numbers that stand for none, and where those were."""
+    for code in missing:
+        if not math.isfinite(code) or ends[0] <= code <= ends[1]:
+            raise ConfigError(
+                f"missing={code:.12g}: a number that stands for no rating lies outside the scale from {ends[0]:.12g} "
+                f"to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
+            )
+        if not (values == code).any():
+            raise ConfigError(f"missing={code:.12g}: {table.name} has no such rating; leave it out, or mend the number")
+    is_code = np.isin(values, np.asarray(missing, dtype=np.float64))
+    return np.where(is_code, np.nan, values), is_code
+
+
+def _check_reached(table: _Table, intensity: FloatArray, *, low: float | None, high: float | None) -> None:
+    """Ask for an end of the scale that was not given, where the ratings do not reach the one that is taken for it."""
+    rated = intensity[~np.isnan(intensity)]
+    if not rated.size:
+        return
+    codes = [code for code in CODES if _is_code(code, rated, low=low, high=high)]
+    values = rated[~np.isin(rated, codes)]
+    least, greatest = (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
+    asked = [
+        name
+        for name, given, unreached in (
+            ("low=", low, least != DEFAULT_ENDS[0]),
+            ("high=", high, greatest != DEFAULT_ENDS[1]),
+        )
+        if given is None and unreached
+    ]
+    if not asked or not values.size:
+        return
+    hint = f"; {_code_words(codes)}" if codes else ""
+    raise ConfigError(
+        f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not tell where the scale ends; "
+        f"name its ends with low= and high= (of a scale from 1 to 7, low=1 high=7){hint}"
+    )
+
+
+def _is_code(code: float, rated: FloatArray, *, low: float | None, high: float | None) -> bool:
+    """Whether a rating looks like another tool's number for none: one of those in use, apart from all other ratings."""
+    if not (rated == code).any() or (low is not None and high is not None and low <= code <= high):
+        return False
+    others = rated[~np.isin(rated, CODES)]
+    if not others.size:
+        return code < 0
+    # A scale from -3 to 3 holds -1.
+    return bool(others.min() >= 0) if code < 0 else bool(code > 2 * others.max())
+
+
+def _code_words(codes: Sequence[float]) -> str:
+    written = ",".join(f"{code:.12g}" for code in codes)
+    given = f"missing={written}" if len(codes) == 1 else f"missing=[{written}]"
+    named = " and ".join(f"{code:.12g}" for code in codes)
+    which = "is likely a code" if len(codes) == 1 else "are likely codes"
+    return f"{named} {which} for a refusal or for no answer: if so, give {given}"
+
+
 def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: float) -> None:
     beyond = (intensity < low) | (intensity > high)
-    if beyond.any():
-        table.refuse(
-            beyond,
-            f"the rating {intensity[int(np.argmax(beyond))]:.12g} is outside the scale from {low:.12g} to {high:.12g}; "
-            "give its ends with low= and high=, or mend the file",
-        )
+    if not beyond.any():
+        return
+    rated = intensity[~np.isnan(intensity)]
+    codes = [code for code in CODES if not low <= code <= high and _is_code(code, rated, low=low, high=high)]
+    remedies = [_code_words(codes)] if codes else []
+    if not np.isin(intensity[beyond], codes).all():
+        remedies.append("give its ends with low= and high=, or mend the file")
+    first = intensity[int(np.argmax(beyond))]
+    table.refuse(
+        beyond, f"the rating {first:.12g} is outside the scale from {low:.12g} to {high:.12g}; {'; '.join(remedies)}"
+    )
 
 
 def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:

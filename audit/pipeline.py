@@ -164,8 +164,9 @@ def report_outside(
     groups: Path,
     run_dir: Path,
     *,
-    low: float,
-    high: float,
+    low: float | None,
+    high: float | None,
+    missing: Sequence[float] = (),
     model: str | None,
     seed: int,
     statistics: Mapping[str, Any],
@@ -181,7 +182,9 @@ def report_outside(
     run_dir
         Where the run is kept; the same files may be analysed there again.
     low, high
-        The ends of the rating scale, in points.
+        The ends of the rating scale, in points. If None, 0 and 100, where the ratings reach them.
+    missing
+        Numbers that stand for no rating.
     model
         What the ratings are of; None takes the file's name.
     seed
@@ -202,10 +205,14 @@ def report_outside(
     """
     settings = load_statistics(statistics)
     _check_formula(settings)
-    outside = read_outside(ratings, groups, low=low, high=high)
+    outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest["config"]["statistics"] = settings.model_dump(mode="json")
-    say(f"{ratings}: {len(outside.ratings):,} ratings on a scale from {low:g} to {high:g}")
+    coded = ", ".join(f"{code:g}" for code in outside.missing)
+    say(
+        f"{ratings}: {len(outside.ratings):,} ratings on a scale from {outside.low:g} to {outside.high:g}"
+        + (f"; {outside.n_missing_codes:,} of them ({coded}) stand for none" if outside.missing else "")
+    )
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -16,6 +17,8 @@ _DRAW_EVERY: Final = 0.1
 """Least seconds between two drawings of the bar."""
 _REDRAW_EVERY: Final = 1.0
 """Seconds after which the bar is drawn again though nothing has ended."""
+_COLUMNS: Final = 80
+"""Of a terminal that does not say how many it has: some containers, CI, and `script` without a terminal say 0."""
 
 
 class Progress:
@@ -74,7 +77,7 @@ class Progress:
 
             layout = "{percentage:3.0f}%|{bar}| {desc} [{elapsed}]"
             self._bar = tqdm(
-                total=self._total, initial=self._n, file=self._stream, bar_format=layout, dynamic_ncols=True
+                total=self._total, initial=self._n, file=self._stream, bar_format=layout, ncols=_columns(self._stream)
             )
             self._draw()
             self._redrawing = threading.Thread(target=self._redraw, daemon=True)
@@ -166,11 +169,20 @@ class Progress:
     def _draw(self) -> None:
         self._said = (self._clock(), self._n)
         self._bar.n = self._n
+        self._bar.ncols = _columns(self._stream)
         self._bar.set_description_str(str(self), refresh=True)
 
     def _redraw(self) -> None:
         while not self._over.wait(_REDRAW_EVERY):
             self._draw()
+
+
+def _columns(terminal: TextIO) -> int:
+    """Return how many columns a terminal has now."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or _COLUMNS
+    except OSError:
+        return _COLUMNS
 
 
 def duration(seconds: float) -> str:

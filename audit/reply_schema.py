@@ -96,13 +96,14 @@ MEASURE_GAPS: Final[dict[str, str]] = {
     "estimator": "contrast or mixed, as of ratings; of a measure of corpora (diversity) jackknife, over narratives",
     "scope": "what the interval speaks about: narratives = these identities, any such narratives; "
     "narratives_and_terms = any such identities too",
-    "headline": "whether the row is of the estimator to go by: contrast where no reply is missing, else mixed",
+    "headline": "whether the row is of the estimator to go by: contrast, or jackknife",
     "delta": "gap in the measure's unit: in-group minus out-group",
     "se": "standard error of delta, in the measure's unit; over conversations where narratives are utterances of them",
     "df": GAP["df"],
     "ci_low": "lower end of the confidence interval, in the measure's unit",
     "ci_high": "upper end of the same",
     "p": GAP["p"],
+    "p_sign_flip": GAP["p_sign_flip"],
     "p_adjusted": "of headlines within narratives: p corrected over the measures of the dimension (Holm); people's "
     "questions, whose names begin with people_, are a family of their own",
     "family_size": "measures that were corrected for: those of the dimension and family with a p",

@@ -126,8 +126,8 @@ NARRATIVES: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "narrative_id": RATINGS["narrative_id"],
     "emotion": RATINGS["emotion"],
-    "contrast_points": "the narrative's own gap in points: what the headline is the mean of; of the mixed model its "
-    "pseudo-value; missing where the headline does not use the narrative",
+    "contrast_points": "the narrative's own gap in points, by least squares on in-group, perceiver and experiencer "
+    "within it: what the headline is the (weighted) mean of; missing where its ratings do not determine it",
     "mean": "mean intensity over its rated prompts, in points",
     "n_prompts": "prompts of the narrative, baselines included",
     "n_rated": "of these rated",
@@ -138,26 +138,32 @@ DISTRIBUTIONS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "pairs": "which pairs are counted: in_group, out_group or baseline (one side unspecified or no persona)",
     "low": "lower end of the bin, in points",
-    "high": "upper end of the bin, in points; the first and the last bin are the scale's own ends, with low = high",
-    "n_ratings": "ratings in the bin: at the end of the scale, or else from low up to, and without, high",
+    "high": "upper end of the bin, in points; the scale's own ends are bins with low = high; ratings beyond an end "
+    "have a bin of their own, from that end to the farthest of them, if there are any",
+    "n_ratings": "ratings in the bin: at the end of the scale, beyond it, or else from low up to, and without, high",
     "share": "n_ratings over the ratings of these pairs",
 }
 
 GAP: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"] + "; 'all' is the mean over the single dimensions",
     "variant": RATINGS["variant"],
-    "estimator": "contrast (by-narrative, double-centred, complete narratives), mixed (all valid ratings by REML), "
-    "mixed_crossed (the same with random perceivers and experiencers) or published (hou2025 arithmetic)",
+    "estimator": "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model "
+    "of narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and experiencers) "
+    "or published (hou2025 arithmetic)",
     "scope": "what the interval speaks about: narratives = these identities, any such narratives; "
     "narratives_and_terms = any such identities too; empty for published",
-    "headline": "whether the row is of the headline's estimator: contrast where no rating is missing, else mixed",
+    "headline": "whether the row is of the headline's estimator, contrast",
     "delta_points": "gap in scale points: in-group minus out-group",
     "se": "standard error of delta_points, in points",
     "df": "degrees of freedom of the t distribution",
     "ci_low": "lower end of the confidence interval, in points",
     "ci_high": "upper end of the confidence interval, in points",
-    "p": "two-sided p against a gap of 0: sign-flip for contrast within narratives, else the t-test's",
-    "d_z": "delta_points over the standard deviation of the narratives' contrasts; no unit",
+    "p": "two-sided p against a gap of 0, of the same t distribution as the interval: interval, p and verdict follow "
+    "one rule, and p is below 1 less the confidence just when the interval leaves out 0",
+    "p_sign_flip": "two-sided p of flipping the signs of the narratives' gaps, which supposes no normal distribution; "
+    "it decides nothing; missing for all but contrast within narratives",
+    "d_z": "delta_points over the root of n_narratives times se: over the standard deviation of the narratives' gaps "
+    "where these count alike; no unit",
     "delta_z": "the published gap, in standard deviations of the matrix's own cells; comparable with nothing else",
     "null_low": "2.5 percentile of delta_z over permuted matrices: a null interval, not a confidence interval",
     "null_high": "97.5 percentile of the same",
@@ -185,12 +191,14 @@ PUBLISHED_CELLS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "perceiver": RATINGS["perceiver"],
     "experiencer": RATINGS["experiencer"],
-    "z": "the cell's mean, rounded to 2 decimals as published, in standard deviations of the cells between identities, "
-    "about their mean; narratives with a missing rating are left out",
+    "z": "the cell's mean, rounded to 2 decimals as published, in standard deviations of all cells of the matrix, "
+    "those of the unspecified identity among them, about their mean",
     "p_perceiver": "p of the published paired t-test against the perceiver's own cell; no test of intergroup bias",
     "p_experiencer": "p of the same against the experiencer's own cell",
     "shown": "whether the published heatmap shows the cell: both p below 0.05 / (identities + 1)^2, or an identity's "
     "own cell, or a baseline",
+    "n_narratives": "narratives that z and both p are of: those with a rating in every cell of the matrix; the "
+    "published gap is of those with one in every cell between identities",
 }
 
 NULL: Final[dict[str, str]] = {
@@ -204,18 +212,21 @@ NULL: Final[dict[str, str]] = {
 VARIANCES: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
-    "estimator": "mixed or mixed_crossed, as in gap",
+    "estimator": "contrast (what narratives' own fits tell), mixed or mixed_crossed, as in gap",
     "intercept_variance": "between narratives' levels, in squared points",
     "slope_variance": "between narratives' gaps, in squared points",
     "covariance": "of a narrative's level and its gap, in squared points",
     "residual_variance": "of a rating about its narrative's fit, in squared points",
     "perceiver_variance": "between perceivers, in squared points (mixed_crossed)",
     "experiencer_variance": "between experiencers, in squared points (mixed_crossed)",
+    "narrative_perceiver_variance": "of what a narrative adds to one perceiver, in squared points (contrast); missing "
+    "in the mixed models, which have no such term",
+    "narrative_experiencer_variance": "of what a narrative adds to one experiencer, in squared points (contrast)",
     "criterion": "-2 log REML likelihood at the optimum, with its constants",
     "converged": "whether the optimum was confirmed, at the boundary too",
     "boundary": "whether a variance, or the correlation of level and gap, is at the boundary of what is possible",
-    "n_narratives": "narratives with a rating",
-    "n_informative": "of these with an in-group and an out-group rating",
+    "n_narratives": "narratives with a rating; of contrast, whose ratings tell of narrative × identity",
+    "n_informative": "narratives with an in-group and an out-group rating; of contrast, that have a gap of their own",
     "n_ratings": "ratings used",
     "note": "why there is no fit, in words; empty if there is one",
 }
@@ -241,6 +252,8 @@ OUTCOMES: Final[dict[str, str]] = {
     "unparseable_rate": "n_unparseable / n_prompts",
     "floor_share": "share of ratings at the scale's lower end",
     "ceiling_share": "share of ratings at the scale's upper end",
+    "n_below_scale": "ratings below the scale's lower end, which a parser accepted; they are at neither end",
+    "n_above_scale": "ratings above the scale's upper end, which a parser accepted",
     "mean_number_mass": "mean of number_mass over the prompts that have one (`expected`)",
     "low_mass_share": "share of these prompts whose number_mass is below statistics.min_number_mass",
 }
@@ -264,7 +277,7 @@ FAMILIES: Final[dict[str, str]] = {
     "member": "what the contrast is about: a group, an emotion, a valence, a cluster, a number of shared dimensions",
     "partner": "of a pair, the other group; else empty",
     "estimator": "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives "
-    "and of all pairs) or mixed (the mixed model), from all valid ratings",
+    "and of all pairs, from all valid ratings); of emotion and valence always contrast, as the headline",
     "delta_points": "the contrast in scale points; positive where pairs that belong together are rated higher",
     "se": "standard error of delta_points, in points",
     "df": "degrees of freedom of the t distribution",
@@ -324,13 +337,15 @@ POWER: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "sd_contrast": "standard deviation of the narratives' contrasts, se times the root of n_narratives, in points",
-    "slope_sd": "standard deviation between narratives of the gap itself (REML), in points; missing if not fitted",
-    "residual_sd": "standard deviation of a rating about its narrative's fit (REML), in points; missing if not fitted",
+    "slope_sd": "standard deviation between narratives of the true gap (REML), in points; missing where unknown",
+    "residual_sd": "standard deviation of a rating about its narrative's own fit, in points; missing where unknown",
     "sum_of_squares": "s, of the double-centred in-group mask: sd_contrast² estimates slope_sd² + residual_sd²/s",
     "n_narratives": "narratives that the estimate uses",
     "power": "chance of a right answer that detectable_points, n_for_wanted and n_for_margin are to have",
     "alpha": "error rate of the tests",
     "detectable_points": "smallest gap that a two-sided t-test finds with that power in n_narratives, in points",
+    "detectable_low": "lower end of its interval (confidence 1 - alpha), since sd_contrast is an estimate, in points",
+    "detectable_high": "upper end of the same, in points",
     "wanted_points": "gap that one wants to be able to find, in points; missing without",
     "n_for_wanted": "narratives that find it with that power",
     "margin_points": "margin of the equivalence test, in points; missing without",
@@ -361,14 +376,16 @@ SENSITIVITY: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "check": "what is assumed in place of the headline's: listwise (complete narratives alone), equal_narratives "
-    "(the plain mean of narratives' own gaps), within_narratives (least squares on narrative effects), worst_case_low "
-    "and worst_case_high (missing ratings at the end of the scale that lowers or raises δ most), tipping_point "
-    "(missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by number mass), number_mass_above "
-    "(ratings of enough number mass alone), ranks (ranks within each narrative), mode (the most probable number)",
+    "(the plain mean of the same narratives' own gaps that the headline weighs), within_narratives (least squares on "
+    "narrative effects), worst_case_low and worst_case_high (missing ratings at the end of the scale that lowers or "
+    "raises δ most), tipping_point (missing ratings shifted until δ is 0), number_mass_weighted (ratings weighted by "
+    "number mass), number_mass_above (ratings of enough number mass alone), ranks (ranks within each narrative), mode "
+    "(the most probable number), tobit (the scale goes on beyond its ends; where 10% of the ratings or more lie at one "
+    "of them)",
     "unit": "of the estimate: points of the scale, or percentile points (ranks)",
     "delta_points": "gap in the row's unit: in-group minus out-group; missing for tipping_point",
-    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the headline takes them "
-    "to be for δ to be 0, in points",
+    "shift_points": "tipping_point: how much higher all missing ratings would have to be than the ratings that there "
+    "are let one expect for δ to be 0, in points; as in missing_grid",
     "se": "standard error of delta_points, in the row's unit",
     "df": "degrees of freedom of the t distribution",
     "ci_low": "lower end of the confidence interval, in the row's unit",
@@ -378,8 +395,25 @@ SENSITIVITY: Final[dict[str, str]] = {
     "n_ratings": "ratings that the estimate uses, filled ones included",
     "share": "listwise: of the narratives, the complete ones; worst_case_low, worst_case_high, tipping_point: of the "
     "prompts, those without a rating; number_mass_weighted: of the prompts with a number mass, those below the "
-    "minimum; number_mass_above: of the ratings, those kept; otherwise missing",
+    "minimum; number_mass_above: of the ratings, those kept; tobit: of the ratings, those at either end; otherwise "
+    "missing",
     "note": "why there is no value or no interval, or what limits it, in words; else empty",
+}
+
+MISSING_GRID: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "shift_in_group": "how much higher the missing in-group ratings are taken to be than the ratings that there are "
+    "let one expect, in points",
+    "shift_out_group": "the same of the missing out-group ratings; at 0 and 0 the row is the headline",
+    "delta_points": "gap with the missing ratings filled by what is expected of them and shifted, in points",
+    "se": "standard error of delta_points, in points; the uncertainty of the filled ratings is in it",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of the confidence interval, in points",
+    "ci_high": "upper end of the confidence interval, in points",
+    "n_missing_in_group": "in-group prompts that were asked and gave no rating",
+    "n_missing_out_group": "the same of the others, baselines left out",
+    "note": "why there is no interval, in words; empty if there is one",
 }
 
 COMPARISONS: Final[dict[str, str]] = {
@@ -429,8 +463,8 @@ CALIBRATION: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
     "delta": "gap that the data sets were drawn with, of any such narratives and identities, in points",
-    "estimator": "contrast, mixed, mixed_crossed or published, as in gap; equal_narratives, as in sensitivity; or "
-    "headline",
+    "estimator": "contrast, mixed, mixed_crossed or published, as in gap; listwise or equal_narratives, as in "
+    "sensitivity; or headline, the contrast as speaking of any such identities",
     "scope": "what the interval speaks about: narratives or narratives_and_terms; empty for published",
     "n_datasets": "data sets drawn",
     "n_estimable": "of these, those in which the estimator gives an interval; all that follows is about them",
@@ -439,8 +473,8 @@ CALIBRATION: Final[dict[str, str]] = {
     "scope is narratives, and delta if it is narratives_and_terms",
     "sd_estimate": "standard deviation of the estimate less its target, in points",
     "mean_se": "mean standard error that the estimator gives itself, in points",
-    "false_positives": "share that rejects the target: by sign flips for contrast, by t for mixed and headline; for "
-    "published the share outside its 95% null interval at a delta of 0, else missing",
+    "false_positives": "share that rejects the target, by t; for published the share outside its 95% null interval at "
+    "a delta of 0, else missing",
     "false_positives_others": "share that rejects delta itself: what is got wrong where the test is read as speaking "
     "of any such identities",
     "coverage": "share of t intervals that hold the target",
@@ -535,6 +569,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "power": POWER,
     "missing": MISSING,
     "sensitivity": SENSITIVITY,
+    "missing_grid": MISSING_GRID,
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,
     "cells": CELLS,
@@ -588,9 +623,10 @@ RUNS: Final[dict[str, str]] = {
     "ratings": "SHA-256 of the files of ratings, one after another",
 }
 
+_NOT_COMPARED: Final = ("headline", "p_sign_flip", "delta_z", "null_low", "null_high", "note")
 COMPARED_GAP: Final[dict[str, str]] = {
     "run": RUNS["run"],
-    **{name: GAP[name] for name in GAP if name not in ("headline", "delta_z", "null_low", "null_high", "note")},
+    **{name: text for name, text in GAP.items() if name not in _NOT_COMPARED},
     "p_adjusted": "p corrected for all headlines of the comparison within narratives: of every run, dimension and "
     "intersection, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows",
     "n_asked": "prompts between the dimension's identities, baselines left out",
@@ -664,12 +700,56 @@ STRATEGIES: Final[dict[str, str]] = {
     "note": "why a number is missing, in words; empty if none is",
 }
 
+COMPARED_PUBLISHED: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "model": RUNS["model"],
+    "prompt": RUNS["prompt"],
+    "dimension": RATINGS["dimension"],
+    "delta_z": GAP["delta_z"],
+    "null_low": GAP["null_low"],
+    "null_high": GAP["null_high"],
+    "n_narratives_asked": GAP["n_narratives_asked"],
+    "n_narratives": "narratives that delta_z uses: those with a rating in every cell between identities",
+    "excluded_share": "share of the narratives asked that delta_z does not use: 1 - n_narratives / n_narratives_asked",
+    "n_narratives_heatmap": "narratives that the published heatmap uses: those with a rating in every cell, the "
+    "unspecified perceiver and experiencer included",
+    "excluded_share_heatmap": "share of the narratives asked that the heatmap does not use",
+    "n_ratings": GAP["n_ratings"],
+    "note": "why there is no delta_z, or which permutations were taken, in words",
+}
+
+COMPARED_CELLS: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "dimension": RATINGS["dimension"],
+    "perceiver": RATINGS["perceiver"],
+    "experiencer": RATINGS["experiencer"],
+    "perceiver_group": RATINGS["perceiver_group"],
+    "experiencer_group": RATINGS["experiencer_group"],
+    "in_group": RATINGS["in_group"],
+    **{name: PUBLISHED_CELLS[name] for name in ("z", "p_perceiver", "p_experiencer", "shown")},
+}
+
+PERCEIVER_MAP: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "dimension": RATINGS["dimension"],
+    "perceiver": RATINGS["perceiver"],
+    "perceiver_group": RATINGS["perceiver_group"],
+    "cluster": "cultural cluster of the perceiver's group; empty where it has none",
+    "x": "place in the plane by t-SNE of the perceivers' rows of published_cells; no unit, and only nearness is shown",
+    "y": "the same, the other way",
+    "perplexity": "of the t-SNE: about how many neighbours each perceiver is placed by",
+    "seed": "of the t-SNE's draws: the run's own",
+}
+
 COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": RUNS,
     "gap": COMPARED_GAP,
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
     "strategies": STRATEGIES,
+    "published": COMPARED_PUBLISHED,
+    "published_cells": COMPARED_CELLS,
+    "perceiver_map": PERCEIVER_MAP,
 }
 """Each table of a comparison of runs by its file's stem."""
 

@@ -63,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "stimuli"},
     "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
+    "released": {*FOUNDATIONS, "outside", "stimuli"},
     # Who knows the order, and who asks for it.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "inventory.plan", "plan", "progress",
@@ -89,13 +90,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "conversations", "figures", "grid", "measures", "provenance",
         "reply_comparison", "report", "statistics", "stimuli", "store", "texts",
     },
+    "replication": {
+        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "publish", "released", "stimuli",
+        "store",
+    },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
         "provenance", "report", "statistics", "stimuli", "store",
     },
     "__main__": {
         *FOUNDATIONS, "comparison", "composition", "config", "conversations", "inventory.plan", "pipeline", "plan",
-        "preference", "publish", "raters", "stimuli",
+        "preference", "publish", "raters", "replication", "stimuli",
     },
     "__init__": set(),
 }  # fmt: skip
@@ -113,6 +118,7 @@ ONLY_IN = {
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
     "patsy": "audit.statistics.own_model",
+    "sklearn": "audit.statistics.tsne",
     "jinja2": "audit.report.",
     "tabulate": "audit.report.paper_table",
     "pyarrow": "audit.store",
@@ -123,7 +129,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "vaderSentiment",
+    "sentence_transformers", "sklearn", "vaderSentiment",
 }  # fmt: skip
 
 

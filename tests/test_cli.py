@@ -57,6 +57,7 @@ def imported_by(arguments, names, environment, folder):
         (["calibrate", "--help"], "usage: python -m audit calibrate"),
         (["people", "--help"], "usage: python -m audit people export"),
         (["judge", "--help"], "usage: python -m audit judge"),
+        (["replicate", "--help"], "usage: python -m audit replicate"),
     ],
 )
 def test_help_imports_nothing_heavy(arguments, shown, child_environment, tmp_path):
@@ -72,6 +73,7 @@ def test_prompts_and_refusals_need_no_model_library(child_environment, tmp_path)
         ["run", "model.dtype=float99"],
         ["report", "nowhere"],
         ["calibrate", "nowhere"],
+        ["replicate", "nowhere"],
     ):
         imported, _ = imported_by(arguments, MODEL_LIBRARIES, child_environment, tmp_path)
         assert imported.startswith("[] ")
@@ -92,7 +94,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ("frobnicate", "'frobnicate' is no command; there are: calibrate, judge, people, prompts, report, run"),
+        ("frobnicate", "'frobnicate' is no command; there are: calibrate, judge, people, prompts, replicate, report"),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),
@@ -129,6 +131,8 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report ratings=x groups=x run_dir=new low=a", "low=a: a number is wanted"),
         ("report ratings=x groups=x run_dir=new high=inf", "high=inf: a number is wanted"),
         ("report ratings=x groups=x run_dir=new low=5 high=1", "low=5 high=1: low must be below high"),
+        ("report ratings=x groups=x run_dir=new missing=[-1,x]", "missing=x: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new missing=[-1,]", "missing=: a number is wanted"),
         ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: a whole number from 0 on is wanted"),
         ("calibrate", "calibrate takes one run folder, got none; see python -m audit calibrate --help"),
         ("calibrate a-run a-run", "calibrate takes one run folder, got a-run a-run"),

@@ -8,6 +8,7 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
+from runs import svg_alone
 
 from stimuli.narratives import load_narratives
 
@@ -33,7 +34,8 @@ def run(audit, tmp_path, monkeypatch):
         "stimuli.situations_per_emotion=1 stimuli.unspecified=false task.max_tokens=30 "
         "measures.bertscore.references=people.csv"
     )
-    assert audit("run", *asked.split()) == 0
+    with svg_alone():
+        assert audit("run", *asked.split()) == 0
     return tmp_path / "run"
 
 

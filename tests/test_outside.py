@@ -53,12 +53,12 @@ def read(tmp_path, monkeypatch):
     """Return a function that writes both files, text or bytes, and reads them."""
     monkeypatch.chdir(tmp_path)
 
-    def written(ratings=RATED, groups=GROUPS, *, suffix=".csv", low=0.0, high=100.0):
+    def written(ratings=RATED, groups=GROUPS, *, suffix=".csv", low=0.0, high=100.0, missing=()):
         paths = Path(f"r{suffix}"), Path("g.csv")
         for path, content in zip(paths, (ratings, groups), strict=True):
             if content is not None:
                 path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read_outside(*paths, low=low, high=high)
+        return read_outside(*paths, low=low, high=high, missing=missing)
 
     return written
 
@@ -259,6 +259,65 @@ def test_a_file_that_can_not_be_read_is_one_line(files, words, read):
     refused(StoreError, read, words, **files)
 
 
+def rated(*values):
+    """Rows of one pair, one a narrative, with these ratings."""
+    return lines(*(f"a Muslim,a Hindu,n{place},{value}" for place, value in enumerate(values)))
+
+
+@pytest.mark.parametrize("ends", [{"low": None, "high": None}, {"high": None}, {"low": None}])
+def test_ratings_from_1_to_7_do_not_tell_their_scale(read, ends):
+    with pytest.raises(ConfigError) as raised:
+        read(rated(1, 4, 7), **({"low": 1.0, "high": 7.0} | ends))
+    [line] = str(raised.value).splitlines()
+    assert "the ratings go from 1 to 7, which does not tell where the scale ends; name its ends with low=" in line
+    assert "missing=" not in line
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [((-1, 1, 4, 7), "-1"), ((1, -1, 0, 100), "-1"), ((1, 7, -99), "-99"), ((1, 7, 999), "999"), ((-1, -1), "-1")],
+)
+def test_a_code_is_named_and_never_taken_for_an_end(read, values, code):
+    with pytest.raises(ConfigError) as raised:
+        read(rated(*values), low=None, high=None)
+    [line] = str(raised.value).splitlines()
+    assert f"{code} is likely a code for a refusal or for no answer: if so, give missing={code}" in line
+    assert f"low={code}" not in line
+    assert f"high={code}" not in line
+    assert f"from {code}" not in line
+    assert f"to {code}" not in line
+
+
+def test_a_scale_about_0_holds_minus_1(read):
+    with pytest.raises(ConfigError, match="the ratings go from -3 to 3") as raised:
+        read(rated(-3, -1, 0, 3), low=None, high=None)
+    assert "code" not in str(raised.value)
+    assert read(rated(-3, -1, 0, 3), low=-3.0, high=3.0).n_missing_codes == 0
+    assert read(rated(-1, 0, 1), low=-1.0, high=1.0).ratings["intensity"].tolist() == [-1, 0, 1]
+
+
+def test_ratings_that_reach_both_ends_need_none(read):
+    outside = read(rated(0, 55, 100), low=None, high=None)
+    assert (outside.low, outside.high) == (0, 100)
+    assert read(rated("", ""), low=None, high=None).ratings["intensity"].isna().all()
+
+
+def test_codes_become_missing_ratings_of_the_row_s_status(read):
+    content = lines(
+        "a Muslim,a Hindu,n1,1,rated", "a Muslim,a Hindu,n2,-1,refused", "a Muslim,a Hindu,n3,-99.0,failed",
+        "a Muslim,a Hindu,n4,7,rated", header=f"{HEADER},status",
+    )  # fmt: skip
+    outside = read(content, low=1.0, high=7.0, missing=[-1.0, -99.0])
+    assert outside.ratings["intensity"].fillna(0).tolist() == [1, 0, 0, 7]
+    assert outside.ratings["status"].tolist() == ["rated", "refused", "failed", "rated"]
+    assert (outside.missing, outside.n_missing_codes) == ((-1, -99), 2)
+    bare = read(rated(1, -1, 7), low=1.0, high=7.0, missing=[-1.0])
+    assert bare.ratings["status"].tolist() == ["rated", "unparseable", "rated"]
+    described = describe_outside(outside, command="c")
+    assert described["identity"]["outside"]["missing"] == [-1, -99]
+    assert described["outside"]["n_missing_codes"] == 2
+
+
 def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
     read()
 
@@ -304,7 +363,15 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
         ),
         ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,-inf")}, ["line 3", "'-inf' is not a number"]),
         ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,100.5", "a Hindu,a Hindu,n2,-1")},
-         ["line 3 (and 1 more)", "100.5 is outside the scale from 0 to 100", "low= and high="]),
+         ["line 3 (and 1 more)", "100.5 is outside the scale from 0 to 100", "low= and high=", "give missing=-1"]),
+        ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,-1", "a Hindu,a Hindu,n2,-99")},
+         ["line 3 (and 1 more)", "-1 and -99 are likely codes", "give missing=[-1,-99]"]),
+        ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,-1"), "missing": [-99.0]}, ["missing=-99", "no such rating"]),
+        ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,5"), "missing": [5.0]},
+         ["missing=5", "lies outside the scale from 0 to 100"]),
+        ({"missing": [math.nan]}, ["missing=nan"]),
+        ({"ratings": lines(f"{ROW},rated", "a Hindu,a Hindu,n1,-1,rated", header=f"{HEADER},status"),
+          "missing": [-1.0]}, ["line 3", "'rated'", "its rating -1 stands for none"]),
         ({"low": 1.0, "high": 7.0}, ["line 2 (and 3 more)", "80 is outside the scale from 1 to 7"]),
         # Statuses.
         ({"ratings": lines(f"{ROW},Refused", header=f"{HEADER},status")},

@@ -435,7 +435,7 @@ PAIRS = [("a Red", "a Red"), ("a Red", "a Blue"), ("a Blue", "a Red"), ("a Blue"
 def outside(audit, tmp_path):
     """Return a function that writes the squares to a table, but for what changes, and analyses it in the folder out."""
 
-    def analyse(*arguments, changed=None, status=False, run_dir="out"):
+    def analyse(*arguments, changed=None, status=False, run_dir="out", ends=("low=0", "high=100")):
         rows = [
             {"perceiver": p, "experiencer": e, "narrative_id": name, "rating": rating, "status": "rated"}
             for name, ratings in SQUARES.items()
@@ -445,7 +445,7 @@ def outside(audit, tmp_path):
             rows[place] |= change
         pd.DataFrame(rows).drop(columns=[] if status else "status").to_csv(tmp_path / "r.csv", index=False)
         (tmp_path / "g.csv").write_text("term,group\na Red,red\na Blue,blue\n")
-        return audit("report", "ratings=r.csv", "groups=g.csv", f"run_dir={run_dir}", *arguments)
+        return audit("report", "ratings=r.csv", "groups=g.csv", f"run_dir={run_dir}", *ends, *arguments)
 
     return analyse
 
@@ -454,7 +454,7 @@ REFUSED = {1: {"rating": None, "status": "refused"}}
 
 
 def test_outside_ratings_give_the_gap_worked_by_hand(outside, tmp_path, capsys):
-    assert outside("model=a-model", "low=0", "high=100") == 0
+    assert outside("model=a-model") == 0
     row = gap_of(tmp_path / "out", "contrast")
     assert row["headline"]
     assert (row["delta_points"], row["se"]) == pytest.approx((10, 28**0.5))
@@ -484,11 +484,39 @@ def test_other_outside_ratings_are_refused_in_the_same_folder(outside, finished,
     before = tables_of(tmp_path / "out"), manifest_of(tmp_path / "out")
     assert outside(changed={0: {"rating": 81}}) == 2
     assert "run_dir=out holds another run: outside.ratings is " in capsys.readouterr().err.splitlines()[-1]
-    assert outside("high=90") == 2
+    assert outside(ends=("low=0", "high=90")) == 2
     assert "scale.high is 100.0 there and 90.0 here" in capsys.readouterr().err.splitlines()[-1]
     assert outside(run_dir="run") == 2
     assert "run_dir=run holds another run: " in capsys.readouterr().err.splitlines()[-1]
     assert (tables_of(tmp_path / "out"), manifest_of(tmp_path / "out")) == before
+
+
+def test_ratings_that_do_not_reach_the_default_ends_are_asked_for_their_scale(outside, tmp_path, capsys):
+    assert outside(ends=()) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "the ratings go from 30 to 80" in line
+    assert "name its ends with low= and high=" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_code_for_a_refusal_is_named_and_becomes_missing(audit, outside, tmp_path, capsys):
+    refused = {1: {"rating": -1, "status": "refused"}}
+    assert outside(changed=refused, status=False) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "-1 is likely a code for a refusal or for no answer: if so, give missing=-1" in line
+    assert "low=" not in line
+    assert outside("missing=-1", changed=refused, status=True) == 0
+    assert "12 ratings on a scale from 0 to 100; 1 of them (-1) stand for none" in capsys.readouterr().err
+    coded = tables_of(tmp_path / "out")
+    assert manifest_of(tmp_path / "out")["outside"]["missing"] == [-1]
+    # The same with an empty cell: only the dictionary of what was read could differ, and it does not.
+    assert outside(changed=REFUSED, status=True, run_dir="empty") == 0
+    assert tables_of(tmp_path / "empty") == coded
+    # As a setting of the ratings it is part of what the run is.
+    assert outside("missing=[-1,-99]", changed=refused | {5: {"rating": -99, "status": "refused"}}, status=True) == 2
+    assert "run_dir=out holds another run" in capsys.readouterr().err.splitlines()[-1]
+    assert audit("report", "out") == 0
+    assert tables_of(tmp_path / "out") == coded
 
 
 def test_a_status_tells_refusals_and_gives_their_gap(outside, tmp_path, capsys):
@@ -686,6 +714,7 @@ def test_variants_of_one_table_are_compared_and_a_formula_is_shown(tmp_path):
     (tmp_path / "r.csv").write_text("\n".join(rows))
     (tmp_path / "g.csv").write_text("term,group\nA,a\nB,b\n")
     arguments = [f"ratings={tmp_path / 'r.csv'}", f"groups={tmp_path / 'g.csv'}", f"run_dir={tmp_path / 'out'}"]
+    arguments += ["low=0", "high=100"]
     assert main(["report", *arguments, "statistics.formula=intensity ~ in_group", "statistics.fit=ols"]) == 0
     change = pd.read_csv(tmp_path / "out" / "tables" / "comparisons.csv").iloc[0]
     # Gaps 10 + 0, 1, 2, 3 on average 11.5, and 7.5.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
 import sys
+import termios
 
 import pytest
 
@@ -145,6 +150,20 @@ def test_in_a_terminal_there_is_a_bar_that_is_drawn_again_while_nothing_ends(mon
             pass
     assert " 25%|" in terminal.getvalue()
     assert terminal.getvalue().endswith("\n")
+
+
+@pytest.mark.parametrize("columns", [0, 60, 200])
+def test_a_terminal_without_a_size_is_drawn_in_as_one_with_a_size(columns):
+    reading, writing = pty.openpty()
+    fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 0, columns, 0, 0))
+    with os.fdopen(writing, "w") as terminal, Progress(8, stream=terminal) as progress:
+        progress.done(2)
+        drawn = ""
+        while "2 of 8 prompts" not in drawn:
+            drawn += os.read(reading, 4096).decode()
+    os.close(reading)
+    assert " 25%|" in drawn
+    assert max(map(len, re.split(r"[\r\n]+", drawn))) <= (columns or 80)
 
 
 # --- Through the command ---------------------------------------------------------------------------------------------

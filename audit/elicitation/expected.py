@@ -16,9 +16,8 @@ reported, over all of these cases together, is the rating's ``pruned_points``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -77,15 +76,16 @@ class ExpectedElicitation:
             asked = walk.walk(reading, likely)
             # What most prompts needed is asked of the next ones at once: a pass over more tokens costs less than two.
             likely = asked.mean(axis=0) >= 0.5
-            distributions, bounds = walk.distributions(self.scale), walk.bounds()
-            for k, distribution, bound in zip(reading.places, distributions, bounds, strict=True):
-                outcome = summarise(distribution, low=self.scale.low)
-                outcomes[places[k]] = replace(
-                    outcome,
-                    pruned_points=float(bound) if outcome.status is Status.RATED else math.nan,
-                    n_prompt_tokens=len(fitting[places[k]]),
-                )
-            done(len(reading.places))
+            own = [places[k] for k in reading.places]
+            rated = summarise(
+                walk.distributions(self.scale),
+                low=self.scale.low,
+                pruned_points=walk.bounds,
+                n_prompt_tokens=[len(fitting[place]) for place in own],
+            )
+            for place, outcome in zip(own, rated, strict=True):
+                outcomes[place] = outcome
+            done(len(own))
         return outcomes
 
 
@@ -94,19 +94,27 @@ class _Walk:
 
     A node is *open* when its probability is known and what follows it is not. ``mass`` is the probability of a node's
     path, ``final`` that of its number where it is known: without the share that goes on with a digit.
+
+    Attributes
+    ----------
+    bounds
+        Shape (n,): how far the mean could be from the one reported, in points; inf where it could be any.
     """
 
     def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:
         shape = (n_prompts, len(tree.paths))
         self._tree = tree
         self._max_points = max_points
+        self._spells = ~np.isnan(tree.numbers)
+        self._ends = self._spells & ~np.isin(np.arange(shape[1]), tree.parents)
+        self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
         self._mass = np.zeros(shape)
+        self._mass[:, 0] = 1.0
         self._final = np.zeros(shape)
         self._open = np.zeros(shape, dtype=bool)
+        self._open[:, 0] = tree.asked[0]
         self._ended = np.full(shape, np.nan)  # of numbers that nothing goes on with: the share that ends there
-        self._ends = ~np.isnan(tree.numbers) & np.array([node not in tree.children for node in range(shape[1])])
-        self._reach(np.arange(n_prompts), np.array([0]), np.ones((n_prompts, 1)))
-        self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
+        self._take_stock()
 
     def walk(self, reading: Reading, likely: _Bools) -> _Bools:
         """Ask until what is open can move no mean by more than is allowed; return which nodes each prompt needed.
@@ -129,59 +137,46 @@ class _Walk:
                 tails = [[tree.paths[k] for k in np.flatnonzero(row).tolist()] for row in missing]
                 row_of[missing] = len(answers) + np.arange(missing.sum())
                 answers = np.concatenate([answers, *reading.probabilities(tails, tree.tokens)])
-            for k in np.flatnonzero(wanted.any(axis=0)).tolist():
-                prompts = np.flatnonzero(wanted[:, k])
-                self._follow(prompts, k, answers[row_of[prompts, k]])
+            self._follow(wanted, row_of, answers)
+            self._take_stock()
             needed |= wanted
         return needed
 
-    def _reach(self, prompts: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], mass: _Floats) -> None:
-        at = np.ix_(prompts, nodes)
-        self._mass[at] = mass
-        self._open[at] = self._tree.asked[nodes] & (mass > 0)
-        self._final[at] = np.where(self._ends[nodes] & ~self._tree.asked[nodes], mass, 0.0)
-
-    def _follow(self, prompts: npt.NDArray[np.int64], node: int, following: _Floats) -> None:
-        """Take in the probabilities of ``tree.tokens`` after a node, of shape (prompts, k)."""
+    def _follow(self, wanted: _Bools, row_of: npt.NDArray[np.int64], answers: _Floats) -> None:
+        """Take in the probabilities of ``tree.tokens`` after nodes; ``row_of`` says where those of a node stand."""
         tree = self._tree
-        mass = self._mass[prompts, node]
-        if not np.isnan(tree.numbers[node]):
-            final = mass * np.maximum(0.0, 1.0 - following[:, tree.digits].sum(axis=1))
-            self._final[prompts, node] = final
-            if self._ends[node]:
-                self._ended[prompts, node] = final / mass
-        self._open[prompts, node] = False
-        children = tree.children.get(node)
-        if children is not None:
-            self._reach(prompts, children, mass[:, None] * following[:, tree.columns[children]])
+        prompts, nodes = np.nonzero(wanted & self._spells)
+        goes_on = answers[row_of[prompts, nodes, None], tree.digits].sum(axis=1)
+        ended = np.maximum(0.0, 1.0 - goes_on)
+        self._final[prompts, nodes] = self._mass[prompts, nodes] * ended
+        self._ended[prompts, nodes] = np.where(self._ends[nodes], ended, np.nan)
+        self._open &= ~wanted
+        prompts, nodes = np.nonzero(wanted[:, tree.parents] & (tree.parents >= 0))
+        parents = tree.parents[nodes]
+        mass = self._mass[prompts, parents] * answers[row_of[prompts, parents], tree.columns[nodes]]
+        self._mass[prompts, nodes] = mass
+        self._open[prompts, nodes] = tree.asked[nodes] & (mass > 0)
+        self._final[prompts, nodes] = np.where(self._ends[nodes] & ~tree.asked[nodes], mass, 0.0)
 
-    def _likely(self) -> _Floats:
-        """Return shape (n, N): the probability of each node's number, where it is not known the likely one."""
-        share = np.ones(len(self._ended))
-        if (told := ~np.isnan(self._ended).all(axis=1)).any():
-            # The median: round numbers, which are asked first, are gone on with more often than the others.
-            share[told] = np.nanmedian(self._ended[told], axis=1)
-        return np.where(self._open & self._ends, self._mass * share[:, None], self._final)
+    def _take_stock(self) -> None:
+        """Work out what is known by now: the probability of each number, the mean, and its bounds."""
+        shares = _known_medians(self._ended)[:, None]
+        self._likely = np.where(self._open & self._ends, self._mass * shares, self._final)
+        self._total = self._likely.sum(axis=1)
+        points = self._likely @ np.nan_to_num(self._tree.numbers)
+        self._mean = np.divide(points, self._total, out=np.zeros_like(points), where=self._total > 0)
+        self.bounds = self._bounds()
 
     def distributions(self, scale: Scale) -> _Floats:
         """Return shape (n, numbers): the probability of each number of the scale, over its spellings."""
-        spelt = np.flatnonzero(~np.isnan(self._tree.numbers))
+        spelt = np.flatnonzero(self._spells)
         onto = np.zeros((len(spelt), scale.high - scale.low + 1))
         onto[np.arange(len(spelt)), (self._tree.numbers[spelt] - scale.low).astype(int)] = 1.0
-        distributions: _Floats = self._likely()[:, spelt] @ onto
+        distributions: _Floats = self._likely[:, spelt] @ onto
         return distributions
 
-    def _means(self) -> tuple[_Floats, _Floats]:
-        """Return the probability of any number, and the mean; 0 where there is none."""
-        likely = self._likely()
-        total = likely.sum(axis=1)
-        points = likely @ np.nan_to_num(self._tree.numbers)
-        return total, np.divide(points, total, out=np.zeros_like(total), where=total > 0)
-
-    def bounds(self) -> _Floats:
-        """Return shape (n,): how far the mean could be from the one reported, in points; inf where it could be any."""
-        tree = self._tree
-        total, mean = self._means()
+    def _bounds(self) -> _Floats:
+        tree, mean = self._tree, self._mean
         loose = np.where(self._open, self._mass, 0.0)
         sure = self._final
         mass, points = sure.sum(axis=1, keepdims=True), (sure @ np.nan_to_num(tree.numbers))[:, None]
@@ -196,47 +191,68 @@ class _Walk:
             means = np.divide(sums, masses, out=np.full_like(sums, -np.inf * sign), where=masses > 0)
             extreme = (means * sign).max(axis=1)
             farthest = np.maximum(farthest, np.where(np.isfinite(extreme), extreme - sign * mean, 0.0))
-        return np.where(self._open.any(axis=1), np.where(total > 0, farthest, np.inf), 0.0)
+        return np.where(self._open.any(axis=1), np.where(self._total > 0, farthest, np.inf), 0.0)
 
     def _wanted(self) -> _Bools:
         """Return shape (n, N): the open nodes to ask about now, those that can move the mean or the mode most."""
         tree = self._tree
-        total, mean = self._means()
+        unsure = self.bounds > self._max_points
+        at = np.flatnonzero(self._open[unsure].any(axis=0))
         loose = np.where(self._open, self._mass, 0.0)
-        at = np.flatnonzero(self._open.any(axis=0))
-        scale = np.where(total > 0, total, loose.sum(axis=1))[:, None]
-        reach = np.maximum(np.abs(tree.highs[at] - mean[:, None]), np.abs(tree.lows[at] - mean[:, None]))
-        influence = np.divide(loose[:, at] * reach, scale, out=np.zeros((len(mean), len(at))), where=scale > 0)
-        unsure = self.bounds() > self._max_points
+        mean, mass = self._mean[unsure, None], loose[np.ix_(unsure, at)]
+        reach = np.maximum(np.abs(tree.highs[at] - mean), np.abs(tree.lows[at] - mean))
+        total = self._total[unsure, None]
+        influence = mass * reach / np.where(total > 0, total, mass.sum(axis=1, keepdims=True))
         order = np.argsort(influence, axis=1, kind="stable")
         left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
-        asked = np.zeros_like(self._open)
-        asked[:, at] = np.take_along_axis(~left_out, np.argsort(order, axis=1), axis=1)
+        asked = np.zeros(order.shape, dtype=bool)
+        np.put_along_axis(asked, order, ~left_out, axis=1)
         # The most probable number is one whose end has been asked.
-        top = loose >= self._likely().max(axis=1, keepdims=True)
-        wanted: _Bools = self._open & ((asked & unsure[:, None]) | top)
+        wanted: _Bools = self._open & (loose >= self._likely.max(axis=1, keepdims=True))
+        wanted[np.ix_(unsure, at)] |= asked & self._open[np.ix_(unsure, at)]
         # Near the mean a node has little influence, as long as others keep it there: if it is their turn, the heaviest.
         stuck = unsure & ~wanted.any(axis=1)
         wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
         return wanted
 
 
-def summarise(distribution: _Floats, *, low: int) -> Elicited:
-    """Return mean, mode, spread and number mass of unnormalised probabilities over the numbers from ``low`` up.
+def _known_medians(shares: _Floats) -> _Floats:
+    """Return the median of each row's numbers, NaN being none of them; 1 where there is no number."""
+    known = np.sort(shares[:, ~np.isnan(shares).all(axis=0)], axis=1)  # NaN comes last
+    if not known.shape[1]:
+        return np.ones(len(shares))
+    n = (~np.isnan(known)).sum(axis=1, keepdims=True)
+    # Not the mean: round numbers, which are asked first, are gone on with more often than the others.
+    middle = np.take_along_axis(known, np.maximum(np.hstack([n - 1, n]) // 2, 0), axis=1).mean(axis=1)
+    return np.where(n[:, 0] > 0, middle, 1.0)
+
+
+def summarise(
+    distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int]
+) -> list[Elicited]:
+    """Return mean, mode, spread and number mass of each prompt's unnormalised probabilities.
 
     Without any mass on a number there is no rating: the response is unparseable, not an intensity of 0.
+
+    Parameters
+    ----------
+    distributions
+        Shape (n, k): of k numbers, from ``low`` up.
+    low
+        The scale's lowest number.
+    pruned_points, n_prompt_tokens
+        Of n prompts, as in the ratings.
     """
-    mass = float(distribution.sum())
-    if not mass > 0:
-        return Elicited(Status.UNPARSEABLE, number_mass=0.0)
-    numbers = low + np.arange(len(distribution), dtype=np.float64)
-    share = distribution / mass
+    numbers = low + np.arange(distributions.shape[1], dtype=np.float64)
+    mass = distributions.sum(axis=1)
+    share = distributions / np.where(mass > 0, mass, 1.0)[:, None]
     # Rounding may carry a mean past an end of the scale by its last bit.
-    mean = min(max(float(share @ numbers), float(numbers[0])), float(numbers[-1]))
-    return Elicited(
-        Status.RATED,
-        intensity=mean,
-        number_mass=min(mass, 1.0),
-        mode=float(numbers[distribution.argmax()]),
-        spread=math.sqrt(share @ (numbers - mean) ** 2),
-    )
+    mean = np.clip(share @ numbers, numbers[0], numbers[-1])
+    spread = np.sqrt((share * (numbers - mean[:, None]) ** 2).sum(axis=1))
+    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
+    return [
+        Elicited(Status.RATED, *own[:1], "", *own[1:], n_tokens)
+        if own[1] > 0
+        else Elicited(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
+        for *own, n_tokens in zip(*(column.tolist() for column in columns), n_prompt_tokens, strict=True)
+    ]

@@ -29,8 +29,8 @@ class NumberTree:
         Shape (n,), float64: the number that a node spells; NaN where it only begins others.
     lows, highs
         Shape (n,), float64: the smallest and largest number that a node spells or begins.
-    children
-        For each node that goes on, the nodes that follow it.
+    parents
+        Shape (n,): the node before each; -1 of the first one.
     tokens
         The k tokens that are asked about: all that go on with a number, and ``digits``.
     columns
@@ -47,7 +47,7 @@ class NumberTree:
     numbers: npt.NDArray[np.float64]
     lows: npt.NDArray[np.float64]
     highs: npt.NDArray[np.float64]
-    children: Mapping[int, npt.NDArray[np.int64]]
+    parents: npt.NDArray[np.int64]
     tokens: tuple[int, ...]
     columns: npt.NDArray[np.int64]
     digits: npt.NDArray[np.int64]
@@ -132,7 +132,7 @@ def _tree(
         numbers=np.array([number_at.get(path, np.nan) for path in paths], dtype=np.float64),
         lows=np.array([min(beneath[path]) for path in paths], dtype=np.float64),
         highs=np.array([max(beneath[path]) for path in paths], dtype=np.float64),
-        children={place[p]: np.array([place[*p, token] for token in sorted(after)]) for p, after in following.items()},
+        parents=np.array([place[path[:-1]] if path else -1 for path in paths]),
         tokens=tuple(tokens),
         columns=np.array([tokens.index(path[-1]) if path else -1 for path in paths]),
         digits=np.array(sorted(map(tokens.index, digits)), dtype=np.int64),

@@ -8,7 +8,8 @@ own tokens and no more. The output layer is applied only where a distribution is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,11 @@ from audit.engines.packing import Pack, n_shared, pack_prompts
 
 _Nodes = npt.NDArray[np.int64]
 """A node of a row, given by itself and its ancestors: their numbers in the row, from the row's first token on."""
+
+
+_ATTENTION: Final = "rows of a pack"
+_FEW: Final = 16
+"""Distributions that are normalised together: what is made of them on the way stays in a processor's cache."""
 
 
 class PackedReader:
@@ -36,6 +42,9 @@ class PackedReader:
     """
 
     def __init__(self, torch: Any, model: Any, *, device: str, max_nodes: int, row_nodes: int) -> None:
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(_ATTENTION, _attend)
         self.torch = torch
         self.device = device
         self.dtype = model.dtype
@@ -57,10 +66,10 @@ class PackedReader:
         known = n_shared(self._path, tokens)
         self._kept = [(keys[:, :, :known], values[:, :, :known]) for keys, values in self._kept] if known else []
         if fresh := list(tokens[known:]):
-            positions = np.arange(known, len(tokens))
+            positions = range(known, len(tokens))
             mask = np.tri(len(fresh), len(tokens), known, dtype=bool)
             cache = self.cache_of(self._kept)
-            self.forward(np.array([fresh]), positions[None], mask[None], cache, n_logits=1)
+            self.forward([fresh], [positions], mask[None], cache, asked=[(0, len(fresh) - 1)])
             self._kept = [(layer.keys, layer.values) for layer in cache.layers]
         self._path = list(tokens)
         return self._kept
@@ -77,49 +86,100 @@ class PackedReader:
 
     def forward(
         self,
-        ids: npt.NDArray[np.int64],
-        positions: npt.NDArray[np.int64],
+        ids: Sequence[Sequence[int]],
+        positions: Sequence[Sequence[int]],
         mask: npt.NDArray[np.bool_],
         cache: Any,
         *,
-        n_logits: int,
+        asked: Sequence[tuple[int, int]],
     ) -> Any:
-        """Return the logits of the last ``n_logits`` tokens of each row, and add all tokens to the cache.
+        """Return the logits after k tokens, of shape (k, vocabulary), and add all tokens to the cache.
 
         Parameters
         ----------
         ids, positions
-            Shape (rows, tokens).
+            For each row its new tokens, and where they stand.
         mask
-            Shape (rows, tokens, tokens of the cache and these): what each token attends to.
+            Shape (rows, most new tokens of a row, tokens of the cache and these): what each token attends to.
         cache
             Of the tokens before.
-        n_logits
-            At least 1.
+        asked
+            Row of each of the k tokens, and which of the row's new tokens it is.
         """
         torch = self.torch
+        starts = np.cumsum([0, *map(len, ids)])
+        cells = np.concatenate([row * mask.shape[1] + np.arange(len(own)) for row, own in enumerate(ids)])
+        kept = torch.from_numpy(np.array([starts[row] + place for row, place in asked], dtype=np.int64))
         where = torch.from_numpy(mask[:, None]).to(self.device)
         # Not every attention takes a mask of booleans.
-        added = torch.zeros(where.shape, dtype=self._model.dtype, device=self.device)
-        added.masked_fill_(~where, torch.finfo(self._model.dtype).min)
-        with torch.inference_mode():
-            return self._model(
-                input_ids=torch.from_numpy(ids).to(self.device),
-                position_ids=torch.from_numpy(positions).to(self.device),
-                attention_mask=added,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=n_logits,
-            ).logits
+        added = torch.zeros(where.shape, dtype=self.dtype, device=self.device)
+        added.masked_fill_(~where, torch.finfo(self.dtype).min)
+        config = self._model.config
+        usual, config._attn_implementation = config._attn_implementation, _ATTENTION
+        try:
+            with torch.inference_mode():
+                logits = self._model(
+                    input_ids=torch.tensor([[token for row in ids for token in row]], device=self.device),
+                    position_ids=torch.tensor([[place for row in positions for place in row]], device=self.device),
+                    attention_mask=added,
+                    use_cache=False,
+                    logits_to_keep=kept.to(self.device),
+                    rows=_Rows(torch, torch.from_numpy(cells).to(self.device), cache),
+                ).logits
+        finally:
+            config._attn_implementation = usual
+        return logits[0]
 
 
-class _Asked(NamedTuple):
-    """Where a distribution is to be read."""
+@dataclass(frozen=True)
+class _Rows:
+    """How the tokens of a forward pass, one after another, lie in the rows in which they attend to each other.
 
-    place: int
-    tail: tuple[int, ...]
-    row: int
-    node: int
+    Everything but attention is computed of the tokens as they come: a short row costs nothing beside a long one.
+
+    Attributes
+    ----------
+    cells
+        Shape (tokens,): row times width of a row, and the place in it.
+    """
+
+    torch: Any
+    cells: Any
+    cache: Any
+
+    def spread(self, tokens: Any, n_rows: int, width: int) -> Any:
+        """Return shape (rows, heads, width, size) of (1, heads, tokens, size)."""
+        own = tokens[0].transpose(0, 1)
+        laid = own.new_zeros(n_rows * width, *own.shape[1:]).index_copy_(0, self.cells, own)
+        return laid.view(n_rows, width, *own.shape[1:]).transpose(1, 2)
+
+
+def _attend(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    *,
+    rows: _Rows,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[Any, None]:
+    """Attend row by row; as transformers calls an attention."""
+    n_rows, _, width, _ = attention_mask.shape
+    keys, values = rows.cache.update(*(rows.spread(own, n_rows, width) for own in (key, value)), module.layer_idx)
+    asking = rows.spread(query, n_rows, width)
+    # Heads that share their keys ask one after another, so that the keys need no copies.
+    n_sharing = asking.shape[1] // keys.shape[1]
+    found = rows.torch.nn.functional.scaled_dot_product_attention(
+        asking.reshape(n_rows, keys.shape[1], n_sharing * width, -1),
+        keys,
+        values,
+        attn_mask=attention_mask.repeat(1, 1, n_sharing, 1),
+        scale=scaling,
+    )
+    found = found.reshape(n_rows, asking.shape[1], width, -1).transpose(1, 2)
+    return found.reshape(n_rows * width, *found.shape[2:])[rows.cells][None], None
 
 
 class PackedReading:
@@ -199,44 +259,21 @@ class PackedReading:
         """Compute the nodes that are new and return the probabilities after those that are asked about."""
         if not asked:
             return {}
-        n_rows = len(self._tokens)
-        asked_of: list[list[int]] = [[] for _ in range(n_rows)]
-        for row, node in asked:
-            asked_of[row].append(node)
-        n_logits = max(map(len, asked_of))
-        # Logits are taken of the last places, so the nodes that are asked about come last.
-        orders = [
-            [*sorted(set(range(n_known[r], len(self._tokens[r]))) - set(asked_of[r])), *asked_of[r]]
-            for r in range(n_rows)
-        ]
-        width = max(n_logits + len(order) - len(own) for order, own in zip(orders, asked_of, strict=True))
-        ids = np.zeros((n_rows, width), dtype=np.int64)
-        positions = np.zeros((n_rows, width), dtype=np.int64)
-        mask = np.zeros((n_rows, width, self._n_columns + width), dtype=bool)
-        place_of: dict[tuple[int, int], tuple[int, int]] = {}
-        for r, (order, own) in enumerate(zip(orders, asked_of, strict=True)):
-            n_others = len(order) - len(own)
-            at = np.concatenate([np.arange(n_others), np.arange(width - len(own), width)]).astype(np.int64)
-            new = np.array(order, dtype=np.int64)
-            ids[r, at] = np.array(self._tokens[r])[new]
-            positions[r, at] = np.array(self._depths[r])[new]
-            columns = np.empty(len(self._tokens[r]), dtype=np.int64)
-            columns[: n_known[r]] = self._columns[r]
-            columns[new] = self._n_columns + at
-            self._columns[r] = columns
-            mask[r, at, : self._n_prefix] = True
-            for parent, chain in chains[r]:
-                lines = columns[chain] - self._n_columns
-                mask[r, lines[:, None], columns[parent]] = True
-                mask[r, lines[:, None], columns[chain]] = np.tri(len(chain), dtype=bool)
-            padding = np.setdiff1d(np.arange(width), at, assume_unique=True)
-            mask[r, padding, self._n_columns + padding] = True  # nobody sees it; a line without any is no softmax
-            for k, node in enumerate(own):
-                place_of[r, node] = (r, n_logits - len(own) + k)
-        logits = self._reader.forward(ids, positions, mask, self._cache, n_logits=n_logits)
+        ids = [tokens[n:] for tokens, n in zip(self._tokens, n_known, strict=True)]
+        positions = [depths[n:] for depths, n in zip(self._depths, n_known, strict=True)]
+        width = max(map(len, ids))
+        mask = np.zeros((len(ids), width, self._n_columns + width), dtype=bool)
+        mask[:, :, : self._n_prefix] = True
+        for row, new in enumerate(ids):
+            columns = np.concatenate([self._columns[row], self._n_columns + np.arange(len(new))])
+            self._columns[row] = columns
+            for parent, chain in chains[row]:
+                lines = (chain - n_known[row])[:, None]
+                mask[row, lines, columns[parent]] = True
+                mask[row, lines, columns[chain]] = np.tri(len(chain), dtype=bool)
+        places = [(row, node - n_known[row]) for row, node in asked]
+        logits = self._reader.forward(ids, positions, mask, self._cache, asked=places)
         self._n_columns += width
-        torch = self._reader.torch
-        r, k = (torch.tensor(side, device=logits.device) for side in zip(*place_of.values(), strict=True))
-        chosen = logits[r, k].float()
-        own = chosen[:, list(token_ids)].double() - chosen.logsumexp(-1, keepdim=True).double()
-        return dict(zip(place_of, own.exp().cpu().numpy(), strict=True))
+        parts = (part.float() for part in logits.split(_FEW))
+        own = [part[:, list(token_ids)].double() - part.logsumexp(-1, keepdim=True).double() for part in parts]
+        return dict(zip(asked, self._reader.torch.cat(own).exp().cpu().numpy(), strict=True))

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from audit.engines.base import TokenIds
 
-WORTH_A_PACK: Final = 48
-"""Tokens that a longer prefix must save to be worth a pack of its own, which costs a pass over a few tokens."""
+WORTH_A_GROUP: Final = 48
+"""Tokens that a longer prefix must save to be worth a group of its own."""
+REPEATED: Final = 8
+"""One token of so many in a row may be one of its group's beginning, which each of the group's rows then repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +62,64 @@ def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int)
     row_nodes
         About how many of them in one row; a row takes more where a prompt does.
     """
-    group: list[int] = []
+    packed: list[_Group] = []
+    n_prefix = 0
+    for group in _groups(prompts, max_nodes):
+        if packed:
+            shared = n_shared(prompts[packed[-1].places[-1]], prompts[group.places[0]])
+            shared = min(n_prefix, group.n_prefix, shared)
+            both = [*packed, group]
+            n_nodes = sum(len(prompts[place]) - shared for own in both for place in own.places)
+            repeated = max(own.n_prefix for own in both) - shared
+            if n_nodes <= max_nodes and repeated * REPEATED <= row_nodes:
+                packed, n_prefix = both, shared
+                continue
+            yield _laid(packed, prompts, n_prefix, row_nodes)
+        packed, n_prefix = [group], group.n_prefix
+    if packed:
+        yield _laid(packed, prompts, n_prefix, row_nodes)
+
+
+class _Group(NamedTuple):
+    """Prompts that share more with each other than with others: those of a pair of identities."""
+
+    n_prefix: int
+    places: list[int]
+
+
+def _groups(prompts: Sequence[TokenIds], max_nodes: int) -> Iterator[_Group]:
+    """Yield groups of at most so many tokens that hold every prompt once, sorted."""
+    places: list[int] = []
     n_prefix = n_nodes = 0
     for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
         length = len(prompts[place])
-        if group:
-            shared = min(n_prefix, n_shared(prompts[group[-1]], prompts[place]), length - 1)
-            lost = (len(group) - 1) * (n_prefix - shared)
-            joined = n_nodes + len(group) * (n_prefix - shared) + length - shared
-            if lost < WORTH_A_PACK and joined <= max_nodes:
-                group.append(place)
+        if places:
+            shared = min(n_prefix, n_shared(prompts[places[-1]], prompts[place]), length - 1)
+            lost = (len(places) - 1) * (n_prefix - shared)
+            joined = n_nodes + len(places) * (n_prefix - shared) + length - shared
+            if lost < WORTH_A_GROUP and joined <= max_nodes:
+                places.append(place)
                 n_prefix, n_nodes = shared, joined
                 continue
-            yield _balanced(group, prompts, n_prefix, row_nodes)
-        group, n_prefix, n_nodes = [place], length - 1, 1
-    if group:
-        yield _balanced(group, prompts, n_prefix, row_nodes)
+            yield _Group(n_prefix, places)
+        places, n_prefix, n_nodes = [place], length - 1, 1
+    if places:
+        yield _Group(n_prefix, places)
 
 
-def _balanced(group: Sequence[int], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
+def _laid(groups: Sequence[_Group], prompts: Sequence[TokenIds], n_prefix: int, row_nodes: int) -> Pack:
+    """Return the pack of groups; no row has prompts of two."""
+    return Pack(n_prefix, tuple(row for group in groups for row in _balanced(group, prompts, row_nodes)))
+
+
+def _balanced(group: _Group, prompts: Sequence[TokenIds], row_nodes: int) -> list[tuple[int, ...]]:
     """Share out a group over rows of like length: the longest prompt first, each into the row that has least."""
-    lengths = {place: len(prompts[place]) - n_prefix for place in group}
-    loads = [0] * min(len(group), max(1, -(-sum(lengths.values()) // row_nodes)))
+    lengths = {place: len(prompts[place]) - group.n_prefix for place in group.places}
+    loads = [0] * min(len(lengths), max(1, -(-sum(lengths.values()) // row_nodes)))
     rows: list[list[int]] = [[] for _ in loads]
-    rank = {place: k for k, place in enumerate(group)}
-    for place in sorted(group, key=lambda place: (-lengths[place], rank[place])):
+    rank = {place: k for k, place in enumerate(group.places)}
+    for place in sorted(group.places, key=lambda place: (-lengths[place], rank[place])):
         row = loads.index(min(loads))
         loads[row] += lengths[place]
         rows[row].append(place)
-    return Pack(n_prefix, tuple(tuple(sorted(row, key=rank.__getitem__)) for row in rows))
+    return [tuple(sorted(row, key=rank.__getitem__)) for row in rows]

@@ -17,7 +17,7 @@ from audit.errors import ModelError
 
 LONGEST_TAIL: Final = 16
 """More tokens than are ever asked after."""
-PACK_TOKENS_CPU: Final = 1024
+PACK_TOKENS_CPU: Final = 1536
 """Tokens of a pack where none are asked for on a CPU: enough for its matrix products, few enough to show progress."""
 PACK_TOKENS: Final = 8192
 """The same elsewhere."""
@@ -43,7 +43,12 @@ class TransformersEngine:
         self._torch: Any = torch
         self._device = choose_device(config.device)
         where = model.tokenizer or str(files.folder)
-        self._tokenizer = ChatTokenizer.load(where, name=model.name, trust_remote_code=model.trust_remote_code)
+        self._tokenizer = ChatTokenizer.load(
+            where,
+            name=model.name,
+            trust_remote_code=model.trust_remote_code,
+            add_special_tokens=config.add_special_tokens,
+        )
         try:
             loaded, loading = transformers.AutoModelForCausalLM.from_pretrained(
                 str(files.folder),

@@ -21,6 +21,7 @@ from audit.figures.heatmaps import (
     published_reach,
     shared_limits,
 )
+from audit.figures.missing_grid import plot_missing_grid
 from audit.figures.texts import plot_texts
 
 Tables = Mapping[str, pd.DataFrame]
@@ -93,6 +94,8 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
         found["contrasts"] = partial(plot_contrasts, own["narratives"], confidence=confidence, headline=headline)
     if not own["distributions"].empty:
         found["ratings"] = partial(plot_ratings, own["distributions"], low=low, high=high)
+    if not own["missing_grid"].empty:
+        found["missing-grid"] = partial(plot_missing_grid, own["missing_grid"], confidence=confidence)
     if not own["stage_texts"].empty:
         found["texts"] = partial(plot_texts, own["stage_texts"], confidence=confidence)
     published = _first(gap.loc[gap["estimator"] == "published"])

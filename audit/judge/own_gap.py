@@ -116,7 +116,7 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
     -----
     Where each writer's reply to each narrative is there, a narrative's P × E scores cross writers and experiencers, and
     the contrast of δ is free of how good each reply is, since its weights sum to 0 over a reply's experiencers. Where
-    some are missing, the mixed model estimates it.
+    some are missing, it is least squares on each narrative's own scores.
     """
     writers = _check(judge, replies, dimension)
     experiencers = dimension.experiencers

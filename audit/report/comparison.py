@@ -7,7 +7,7 @@ place in ``tables/``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -105,6 +105,8 @@ def render_comparison(
     figures: Mapping[str, bytes],
     paper: PaperTable,
     worth: PaperTable | None = None,
+    published: PaperTable | None = None,
+    unmapped: Sequence[str] = (),
     remarks: Sequence[str],
     left_out: Sequence[str],
     confidence: float,
@@ -117,12 +119,17 @@ def render_comparison(
     tables
         The tables of ``schema.COMPARISON_TABLES`` by name.
     figures
-        SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent``, ``specification-<dimension>`` and
-        ``strategies-<dimension>``. An absent figure is left out.
+        SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent``, ``specification-<dimension>``,
+        ``strategies-<dimension>``, ``published-<dimension>`` and ``perceiver-map-<dimension>``. An absent figure is
+        left out.
     paper
         The table for a paper.
     worth
         What strategies change and cost, likewise; None where there is nothing to hold against each other.
+    published
+        The study's table, likewise; None leaves its section out.
+    unmapped
+        Where there is no map of perceivers, and why, in words.
     remarks
         What limits the comparison, in words.
     left_out
@@ -173,6 +180,10 @@ def render_comparison(
         markdown=paper.markdown(),
         latex=paper.latex(),
         strategies_paper=worth,
+        published=published,
+        heatmaps=list(_pictures(tables["published"], figures, "published-", _describe_heatmaps)),
+        maps=list(_pictures(tables["published"], figures, "perceiver-map-", _describe_map)),
+        unmapped=unmapped,
         shared=shared,
         different=different,
         hashes=hashes,
@@ -281,6 +292,32 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
         if row["unit"] == unit and math.isfinite(row["delta_change"])
     ]
     return f"Forest plot of paired differences of δ in {unit}, with a line at 0. {'; '.join(said)}."
+
+
+def _pictures(
+    published: pd.DataFrame, figures: Mapping[str, bytes], start: str, describe: Callable[[str, Sequence[Row]], str]
+) -> Iterator[tuple[str, Picture]]:
+    """Yield the study's figures of one kind, each with its dimension's title."""
+    for dimension, rows in published.groupby("dimension", sort=False):
+        title = dimension_title(str(dimension))
+        drawn = picture(figures.get(f"{start}{dimension}"), describe(title, rows_of(rows, "published")))
+        if drawn is not None:
+            yield title, drawn
+
+
+def _describe_heatmaps(title: str, rows: Sequence[Row]) -> str:
+    said = "; ".join(f"{row['run']}: δ_z {points(row.number('delta_z'))}" for row in rows)
+    return (
+        f"{title}: the published heatmap of {plural(len(rows), 'run')}, perceivers in rows, experiencers in columns, "
+        f"one scale of colours; every value is in tables/published_cells.csv. {said}."
+    )
+
+
+def _describe_map(title: str, rows: Sequence[Row]) -> str:
+    return (
+        f"{title}: perceivers as points in the plane by t-SNE, a panel a run; every place is in "
+        "tables/perceiver_map.csv."
+    )
 
 
 def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Worth]:

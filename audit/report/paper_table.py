@@ -16,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
-from audit.report.numbers import Row, rows_of, show
+from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.tables import Table
 from audit.wording import (
     CROSS,
@@ -73,7 +73,7 @@ class PaperTable:
         escaped = _tabulated([[_plain(cell) for cell in row] for row in (self.table.head, *self.table.rows)])
         for letter, command in _LATEX.items():
             escaped = escaped.replace(letter, command)
-        escaped = escaped.replace(r" d\_z ", " $d_z$ ")
+        escaped = escaped.replace(r" d\_z ", " $d_z$ ").replace(r"$\delta$\_z", r"$\delta_z$")
         return f"% \\usepackage{{booktabs}}\n{escaped}\n"
 
 
@@ -167,6 +167,59 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
         f"in {units}, each with its {level} interval over narratives, not corrected; p is two-sided, corrected by Holm "
         "over the dimension's strategies. Mean rating and its change are in points, of what was rated. Calls, tokens "
         "that stages wrote and seconds are per prompt.",
+    )
+
+
+def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: float) -> PaperTable:
+    """Lay out the study's table, δ_z by model and variant, with our δ in points beside it.
+
+    Parameters
+    ----------
+    published
+        Rows of ``schema.COMPARED_PUBLISHED``.
+    gap
+        Rows of ``schema.COMPARED_GAP`` of the same runs.
+    confidence
+        Coverage of the intervals of δ in points.
+    """
+    level = coverage(confidence)
+    ours = {
+        (str(row["run"]), str(row["dimension"])): row for row in rows_of(gap, "gap") if row["scope"] == "narratives"
+    }
+    rows = rows_of(published, "published")
+    named = len({(str(row["model"]), str(row["prompt"]), str(row["dimension"])) for row in rows}) == len(rows)
+    head = (
+        "dimension",
+        *(("model", "variant") if named else ("run",)),
+        Markup("δ<sub>z</sub>"),
+        "95% of the null",
+        "narratives left out",
+        "of the heatmap",
+        f"δ, points [{level} CI]",
+        "note",
+    )
+    lines = tuple(
+        (
+            dimension_title(str(row["dimension"])),
+            *((str(row["model"]), str(row["prompt"])) if named else (str(row["run"]),)),
+            show(row, "delta_z", points),
+            show_interval(row, "null_low", "null_high"),
+            Markup("{} of {}").format(show(row, "excluded_share", rate), show(row, "n_narratives_asked", count)),
+            show(row, "excluded_share_heatmap", rate),
+            with_interval(ours[key], "delta_points", "ci_low", "ci_high")
+            if (key := (str(row["run"]), str(row["dimension"]))) in ours
+            else MISSING,
+            str(row["note"]),
+        )
+        for row in rows
+    )
+    return PaperTable(
+        Table(head, lines, words=frozenset({1, 2, len(head) - 1} if named else {1, len(head) - 1})),
+        "δ_z is the published gap: in-group minus out-group, in standard deviations of the matrix's own cells, so that "
+        "it compares with no other row. The interval holds 95% of shuffled matrices: it is one of the null, and not a "
+        "confidence interval of δ_z. A narrative is left out of δ_z if a rating is missing between identities, and out "
+        f"of the heatmap if one is missing with the unspecified identity too. δ in points is ours, with its {level} "
+        "interval over narratives, for these identities, from all valid ratings.",
     )
 
 

@@ -57,6 +57,10 @@ _FIGURES: Final = {
     "contrasts": ("Each narrative's own gap; δ is their mean.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
+    "missing-grid": (
+        "δ if the missing ratings were higher or lower than the ratings that there are let one expect.",
+        "missing_grid",
+    ),
     "texts": (FIGURE_CAPTION, "stage_texts"),
     "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
     "cells": ("Mean intensity of each pair. Framed: in-group. Baselines stand apart, and are no part of δ.", "cells"),
@@ -65,7 +69,7 @@ _FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
-_APART: Final = ("texts",)
+_APART: Final = ("texts", "missing-grid")
 """Kinds that have a place of their own on the page."""
 _WORST: Final = ("worst_case_low", "worst_case_high")
 _HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
@@ -123,6 +127,7 @@ class Section:
     beneath: tuple[tuple[str, Table], ...]
     heterogeneity: Table | None
     sensitivity: Table | None
+    missing_grid: tuple[Picture, str] | None
     own_model: Table | None
     human: Table | None
     published: Row | None
@@ -287,7 +292,7 @@ def _section(
             own["marked_words"],
             title=title,
             confidence=view.confidence,
-            figure=next(iter(pictures(_APART)), None),
+            figure=next(iter(pictures(["texts"])), None),
         ),
         figures=pictures([kind for kind in _FIGURES if kind not in (*_HEATMAPS, *_APART)]),
         heatmaps=pictures(_HEATMAPS),
@@ -298,6 +303,7 @@ def _section(
         beneath=tuple(beneath_tables(own["families"], level=level)),
         heterogeneity=heterogeneity_table(own["heterogeneity"]),
         sensitivity=sensitivity_table(own["sensitivity"], level=level),
+        missing_grid=next(iter(pictures(["missing-grid"])), None),
         own_model=own_model_table(own["own_model"], level=level),
         human=human_table(own["human"], level=level),
         published=next((row for row in _of(own, "gap", estimator="published") if math.isfinite(row["delta_z"])), None),

@@ -45,8 +45,7 @@ LIMITS: Final = {
     "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
     "refusal_gap": (
         "Refusals that differ between in-group and out-group",
-        "whether a rating is missing depends on the pair; if it depends on what the rating would have been, too, δ is "
-        "off, and the refusals are a finding of their own",
+        "the refusals are a finding of their own; δ is of the ratings that there are",
     ),
     "texts_differ": (
         "Texts that differ between groups",
@@ -61,6 +60,10 @@ LIMITS: Final = {
     ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
+    "beyond_scale": (
+        "Ratings beyond the scale",
+        "the model did not keep to the scale that it was given, and one such rating can outweigh many others",
+    ),
     "few_narratives": (
         "Few narratives",
         "the interval leans on how these few differ",
@@ -211,12 +214,11 @@ def answer(
         written=written(known),
         opposed=raw if opposed else nothing,
         lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities),
-        evidence=Markup("δ = {} points on the {} scale ({}), from {}{}.").format(
+        evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show(gap, "delta_points", points),
             scale,
             Markup("; ").join(filter(None, (spread, facts))),
             counts,
-            ", by the mixed model" if gap["estimator"] == "mixed" else "",
         ),
         raw=raw,
         excluded=_join(excluded, _tipping(tipping)),
@@ -309,8 +311,18 @@ def _power(power: Row | None) -> Markup:
     """Say what size of gap the data could have shown."""
     if power is None or not math.isfinite(power.number("detectable_points")):
         return Markup("")
-    return Markup("As many such narratives find a gap of {} points with a probability of {}.").format(
+    found = Markup("As many such narratives find a gap of {} points with a probability of {}").format(
         show(power, "detectable_points", _size), show(power, "power", lambda share: f"{share:.0%}")
+    )
+    if not math.isfinite(power.number("detectable_low")):
+        return found + Markup(".")
+    return found + Markup(
+        ", if they differ as much as these do. How much such narratives differ is itself an estimate: that gap may lie "
+        "between {} and {} points ({} interval)."
+    ).format(
+        show(power, "detectable_low", _size),
+        show(power, "detectable_high", _size),
+        coverage(round(1 - power.number("alpha"), 12)),
     )
 
 

@@ -49,6 +49,7 @@ _CHECKS: Final = {
     "number_mass_above": "ratings of enough number mass alone",
     "ranks": "ranks within each narrative (percentile points)",
     "mode": "the most probable number in place of the mean",
+    "tobit": "a scale that goes on beyond its ends (tobit)",
 }
 _OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
 """Checks that are the headline again where no rating is missing."""
@@ -60,6 +61,7 @@ _SHARES: Final = {
     "tipping_point": _MISSING_SHARE,
     "number_mass_weighted": "of prompts below the minimum",
     "number_mass_above": "of ratings kept",
+    "tobit": "of ratings at an end",
 }
 
 
@@ -136,7 +138,15 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
     if outcomes.empty:
         return None
     with_mass = bool(outcomes["mean_number_mass"].notna().any())
-    head = ("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end")
+    beyond = tuple(
+        (name, label)
+        for name, label in (("n_below_scale", "below the scale"), ("n_above_scale", "above the scale"))
+        if outcomes[name].any()
+    )
+    head = (
+        *("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end"),
+        *(label for _, label in beyond),
+    )
     return Table(
         (*head, "mean number mass", "of low number mass") if with_mass else head,
         tuple(
@@ -149,6 +159,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
                 show(row, "n_failed", count),
                 show(row, "floor_share", rate),
                 show(row, "ceiling_share", rate),
+                *(show(row, name, count) for name, _ in beyond),
                 *(show(row, name, rate) for name in ("mean_number_mass", "low_mass_share") if with_mass),
             )
             for row in rows_of(outcomes, "outcomes")

@@ -18,11 +18,12 @@ from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Stat
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
-from audit.statistics.headline import Headline
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
+from audit.statistics.published_rows import compared_cell_rows, published_row
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
@@ -113,6 +114,8 @@ class Measured:
         What a reader must know before trusting the numbers.
     tallies
         By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
+    published, published_cells
+        Rows of ``schema.COMPARED_PUBLISHED`` and of ``schema.COMPARED_CELLS``, without what names the run.
     """
 
     variant: str
@@ -123,6 +126,8 @@ class Measured:
     emotions: Mapping[Any, str]
     remarks: tuple[Remark, ...]
     tallies: Mapping[str, Tally] = field(default_factory=dict)
+    published: tuple[dict[str, Any], ...] = ()
+    published_cells: tuple[dict[str, Any], ...] = ()
 
     @property
     def single_dimensions(self) -> frozenset[str]:
@@ -165,6 +170,7 @@ def measure_run(
                 found,
                 outcomes=outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass),
                 missing=list(missing_rows(cube, confidence=settings.confidence)),
+                sensitivity=(),
                 low=low,
                 high=high,
                 min_number_mass=settings.min_number_mass,
@@ -189,8 +195,8 @@ def _measured(
         n_missing = tally.n_asked - tally.n_rated
         made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
         rows += anchored_rows(made, cube, scale=scale)
-        if isinstance(found.headline, Headline):
-            estimates[cube.dimension] = Labelled(variant, found.headline.estimate, cube.narrative_ids, scale)
+        if isinstance(found.headline, GapEstimate):
+            estimates[cube.dimension] = Labelled(variant, found.headline, cube.narrative_ids, scale)
     means = list(overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence))
     overall = list(anchored_overall(means, rows, {variant: scale}))
     single = {name: each for name, each in estimates.items() if "+" not in name}
@@ -216,6 +222,8 @@ def _measured(
         },
         remarks=tuple(remarks),
         tallies=tallies,
+        published=tuple(published_row(cube, found.published) for cube, found, _ in parts),
+        published_cells=tuple(row for cube, *_ in parts for row in compared_cell_rows(cube)),
     )
 
 

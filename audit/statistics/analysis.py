@@ -15,10 +15,11 @@ from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjus
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
-from audit.statistics.headline import Headline
 from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.missing import missing_rows
+from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
@@ -133,14 +134,21 @@ def analyse(
             confidence=settings.confidence,
         )
         rows["modes"] += mode_rows(cube)
-        rows["sensitivity"] += sensitivity_rows(
-            cube,
-            headline=found.headline,
-            low=low,
-            high=high,
-            confidence=settings.confidence,
-            min_number_mass=settings.min_number_mass,
+        sensitivity = list(
+            sensitivity_rows(
+                cube,
+                headline=found.headline,
+                low=low,
+                high=high,
+                confidence=settings.confidence,
+                min_number_mass=settings.min_number_mass,
+            )
         )
+        rows["sensitivity"] += sensitivity
+        if isinstance(found.headline, GapEstimate):
+            rows["missing_grid"] += missing_grid_rows(
+                cube, found.headline, low=low, high=high, confidence=settings.confidence
+            )
         rows["cell_emotions"] += cell_emotion_rows(cube)
         rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
         rows["distributions"] += distribution_rows(cube, low=low, high=high)
@@ -154,13 +162,14 @@ def analyse(
             found,
             outcomes=outcomes,
             missing=missing,
+            sensitivity=sensitivity,
             low=low,
             high=high,
             min_number_mass=settings.min_number_mass,
         )
-        if isinstance(found.headline, Headline):
+        if isinstance(found.headline, GapEstimate):
             ids = cube.narrative_ids
-            labelled[dimension].append(Labelled(variant, found.headline.estimate, ids, (low, high)))
+            labelled[dimension].append(Labelled(variant, found.headline, ids, (low, high)))
     means = list(overall_rows(rows["gap"], labelled, confidence=settings.confidence))
     overall = list(anchored_overall(means, rows["gap"], scales))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
@@ -183,8 +192,8 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     """Each narrative's part in the headline; NaN where there is none."""
-    if isinstance(found.headline, Headline):
-        return found.headline.estimate.by_narrative
+    if isinstance(found.headline, GapEstimate):
+        return found.headline.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 

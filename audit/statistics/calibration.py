@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,13 @@ from scipy import optimize, special
 from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import effect_columns, gap_by_narrative, sign_flip_p
+from audit.statistics.contrasts import effect_columns, listwise_gap
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
+from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.planning import detectable_gap
 from audit.statistics.published import published_gap
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide, split_ratings
@@ -30,6 +32,7 @@ from audit.statistics.scopes import adjusted_gap, group_scope
 
 ESTIMATORS: Final = (
     ("contrast", "narratives"),
+    ("listwise", "narratives"),
     ("mixed", "narratives"),
     ("mixed_crossed", "narratives"),
     ("equal_narratives", "narratives"),
@@ -65,10 +68,15 @@ class Truth:
     missing_rates
         Shape (P, E), chance that a prompt of the pair gets no rating.
     selective
-        From 0 to 1: the correlation of an out-group prompt's inclination to be refused with its narrative's gap. The
+        From 0 to 1: the correlation of an out-group prompt's inclination to be refused with what it selects on. The
         inclination is normal, and prompts above its 1 − ``missing_rates`` quantile are refused: whatever
-        ``selective`` is, the rates stay. At 1 the narratives with the largest gaps lose all out-group ratings. In-group
-        prompts are refused independently, and so are all if the narratives' gaps are the same.
+        ``selective`` is, the rates stay. At 1 the narratives with the largest gaps, say, lose all out-group ratings.
+        In-group prompts are refused independently, and so are all if what is selected on does not vary.
+    selects_on
+        Its narrative's gap, its narrative's level, or the rating that the prompt would have got, beyond the pair's
+        mean: those that would have been high are refused. No estimator can know the last from what was rated.
+    perceiver_interaction_variance, experiencer_interaction_variance
+        Of what a narrative adds to all ratings by one perceiver, and to all of one experiencer, in squared points.
 
     Raises
     ------
@@ -88,18 +96,24 @@ class Truth:
     residual_variance: float
     missing_rates: FloatArray
     selective: float
+    selects_on: Literal["gap", "level", "rating"] = "gap"
+    perceiver_interaction_variance: float = 0.0
+    experiencer_interaction_variance: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("level", "perceiver_effects", "experiencer_effects", "covariance"):
             if not np.isfinite(getattr(self, name)).all():
                 raise ValueError(f"{name} of the truth is {getattr(self, name)}; it must be finite")
-        for name in ("pair_sd", "group_gap_sd", "intercept_variance", "slope_variance", "residual_variance"):
+        spreads = ("pair_sd", "group_gap_sd", "intercept_variance", "slope_variance", "residual_variance")
+        for name in (*spreads, "perceiver_interaction_variance", "experiencer_interaction_variance"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} of the truth is {getattr(self, name)}; it must be 0 or a positive number")
         rates = np.asarray(self.missing_rates)
         outside = rates[~((rates >= 0) & (rates <= 1))]
         if outside.size:
             raise ValueError(f"missing_rates of the truth hold {outside[0]}; rates are shares between 0 and 1")
+        if self.selects_on not in ("gap", "level", "rating"):
+            raise ValueError(f"selects_on of the truth is {self.selects_on!r}; it is gap, level or rating")
         if not 0 <= self.selective <= 1:
             raise ValueError(f"selective of the truth is {self.selective}; it must be between 0 and 1")
         largest = (self.intercept_variance * self.slope_variance) ** 0.5
@@ -117,15 +131,13 @@ class Truth:
         return l11, l21, max(0.0, self.slope_variance - l21**2) ** 0.5
 
 
-def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
+def truth_of(cube: NarrativeCube) -> Truth:
     """Estimate, from a run's own ratings, what data like them are drawn from.
 
     Parameters
     ----------
     cube
         Ratings of one dimension or intersection; baselines are left out.
-    headline
-        The estimate made of it: its mixed model is used if it has one, and else fitted.
 
     Raises
     ------
@@ -134,14 +146,18 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
 
     Notes
     -----
-    Variances of narratives and ratings are those of the mixed model. Its cell means are regressed on in-group (and
-    lesser degrees of sharing), perceiver and experiencer, which gives the identities' effects; the spreads of pairs and
-    of groups' gaps are fitted to the residuals r by two moments, Σr² and the squared sums of r over each group's
-    in-group pairs, less what noise σ²/n adds to each, and not below 0. Lesser degrees of sharing are then given no gap.
+    The residual variance and those of narrative × perceiver and narrative × experiencer are those of
+    :func:`~audit.statistics.interactions.interaction_variances`; that of the gap is the variance of the narratives' own
+    gaps less the mean of their noise. The level's is the mixed model's less what interactions add to a narrative's
+    mean. Where too few ratings tell of interactions, all are the mixed model's. Its cell means are regressed on
+    in-group (and lesser degrees of sharing), perceiver and experiencer, which gives the identities' effects; the
+    spreads of pairs and of groups' gaps are fitted to the residuals r by two moments, Σr² and the squared sums of r
+    over each group's in-group pairs, less what noise σ²/n adds to each, and not below 0. Lesser degrees of sharing are
+    then given no gap.
     Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings can not tell.
     """
     compared = cube.without_baselines()
-    fit = headline.fit if headline.fit is not None else fit_mixed(compared)
+    fit = fit_mixed(compared)
     asked, rated = compared.status >= 0, ~np.isnan(compared.y)
     n_rated = rated.sum(axis=0)
     means = fit.cell_means
@@ -157,19 +173,46 @@ def truth_of(cube: NarrativeCube, headline: Headline) -> Truth:
         noise=fit.residual_variance / n_rated[known],
         members=_members(compared)[known],
     )
+    spreads = _spreads_of_narratives(compared, fit)
     return Truth(
         level=float(by_perceiver.mean() + by_experiencer.mean()),
         perceiver_effects=by_perceiver - by_perceiver.mean(),
         experiencer_effects=by_experiencer - by_experiencer.mean(),
         pair_sd=pair_variance**0.5,
         group_gap_sd=group_gap_variance**0.5,
-        intercept_variance=fit.intercept_variance,
-        slope_variance=fit.slope_variance,
-        covariance=fit.covariance,
-        residual_variance=fit.residual_variance,
+        intercept_variance=spreads["intercept_variance"],
+        slope_variance=spreads["slope_variance"],
+        covariance=spreads["covariance"],
+        residual_variance=spreads["residual_variance"],
+        perceiver_interaction_variance=spreads["perceiver_interaction_variance"],
+        experiencer_interaction_variance=spreads["experiencer_interaction_variance"],
         missing_rates=np.nan_to_num(divide((asked & ~rated).sum(axis=0), asked.sum(axis=0))),
         selective=0.0,
     )
+
+
+def _spreads_of_narratives(compared: NarrativeCube, fit: MixedFit) -> dict[str, float]:
+    """Variances of narratives and ratings, in squared points, by their names in a truth."""
+    level, gap, residual = fit.intercept_variance, fit.slope_variance, fit.residual_variance
+    found = interaction_variances(compared)
+    by_perceiver, by_experiencer = (np.nan_to_num(found.perceiver), np.nan_to_num(found.experiencer))
+    fits = narrative_fits(compared)
+    told = fits.information > 0
+    if not np.isnan(found.residual) and np.count_nonzero(told) > 1:
+        residual = found.residual
+        gap = max(0.0, float(fits.gaps[told].var(ddof=1) - fits.noise[told].mean()))
+        n_perceivers, n_experiencers = compared.in_group.shape
+        of_means = by_perceiver / n_perceivers + by_experiencer / n_experiencers
+        level = max(0.0, level - of_means + (by_perceiver + by_experiencer) / compared.in_group.size)
+    most = (level * gap) ** 0.5
+    return {
+        "intercept_variance": level,
+        "slope_variance": gap,
+        "covariance": float(np.clip(fit.covariance, -most, most)),
+        "residual_variance": residual,
+        "perceiver_interaction_variance": float(by_perceiver),
+        "experiencer_interaction_variance": float(by_experiencer),
+    }
 
 
 def _members(compared: NarrativeCube) -> FloatArray:
@@ -250,20 +293,50 @@ def simulate(
     y *= truth.residual_variance**0.5
     y += truth.level + truth.perceiver_effects[:, None] + truth.experiencer_effects + beyond + delta * in_group
     y += intercepts[:, None, None] + slopes[:, None, None] * in_group
+    for variance, shape in (
+        (truth.perceiver_interaction_variance, (n, n_perceivers, 1)),
+        (truth.experiencer_interaction_variance, (n, 1, n_experiencers)),
+    ):
+        if variance > 0:
+            y += variance**0.5 * rng.standard_normal(shape)
     status = np.where(asked, 0, -1).astype(np.int8)
     if np.any(truth.missing_rates > 0):
-        status[asked & _refuse(truth, slopes, in_group, rng=rng)] = _REFUSED
+        status[asked & _refuse(truth, y, intercepts, slopes, in_group, rng=rng)] = _REFUSED
     y[status != 0] = np.nan
     unknown = np.broadcast_to(np.nan, y.shape)
     return replace(compared, y=y, status=status, number_mass=unknown, mode=unknown), target
 
 
-def _refuse(truth: Truth, slopes: FloatArray, in_group: BoolArray, *, rng: np.random.Generator) -> BoolArray:
+def _selected_on(truth: Truth, y: FloatArray, intercepts: FloatArray, slopes: FloatArray) -> FloatArray | None:
+    """Lay out what out-group refusals select on, with a variance of 1; it broadcasts to y. None if it does not vary."""
+    match truth.selects_on:
+        case "gap":
+            values, variance = slopes[:, None, None], truth.slope_variance
+        case "level":
+            values, variance = intercepts[:, None, None], truth.intercept_variance
+        case "rating":
+            variance = truth.intercept_variance + truth.residual_variance
+            variance += truth.perceiver_interaction_variance + truth.experiencer_interaction_variance
+            values = y - y.mean(axis=0)
+    return values / variance**0.5 if variance > 0 else None
+
+
+def _refuse(
+    truth: Truth,
+    y: FloatArray,
+    intercepts: FloatArray,
+    slopes: FloatArray,
+    in_group: BoolArray,
+    *,
+    rng: np.random.Generator,
+) -> BoolArray:
     """Say, shape (N, P, E), which prompts would be refused."""
-    inclination = rng.standard_normal((len(slopes), *in_group.shape))
-    if truth.selective > 0 and truth.slope_variance > 0:
-        inclination[:, ~in_group] *= (1 - truth.selective**2) ** 0.5
-        inclination[:, ~in_group] += truth.selective * slopes[:, None] / truth.slope_variance**0.5
+    inclination = rng.standard_normal(y.shape)
+    on = _selected_on(truth, y, intercepts, slopes)
+    if truth.selective > 0 and on is not None:
+        outside = ~in_group
+        inclination[:, outside] *= (1 - truth.selective**2) ** 0.5
+        inclination[:, outside] += truth.selective * np.broadcast_to(on, y.shape)[:, outside]
     return np.asarray(inclination > -special.ndtri(truth.missing_rates))
 
 
@@ -276,6 +349,7 @@ def calibrate(
     rng: np.random.Generator,
     confidence: float = 0.95,
     n_permutations: int = 1_000,
+    estimators: Sequence[tuple[str, str]] = ESTIMATORS,
     say: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Count how often each estimator of the report errs on data sets drawn from a truth.
@@ -295,7 +369,9 @@ def calibrate(
     confidence
         Coverage of the intervals, and 1 less the level of the tests; the published null interval is one of 95% always.
     n_permutations
-        Sign flips, and shuffles of the published null where all that can differ are more.
+        Shuffles of the published null, where all that can differ are more.
+    estimators
+        Those of ``ESTIMATORS`` to judge, if not all.
     say
         Told after each data set how many are done, and of how many.
 
@@ -314,8 +390,8 @@ def calibrate(
     Notes
     -----
     All deltas share the data sets. A gap that is added to every in-group rating adds itself to every estimate in
-    points and changes no standard error, so one fit serves all deltas; sign flips and the published δ_z, which it does
-    change, are done for each. A fit that was not confirmed counts like the others, since the report shows it too.
+    points and changes no standard error, so one fit serves all deltas; the published δ_z, which it does change, is
+    computed for each. A fit that was not confirmed counts like the others, since the report shows it too.
     """
     if not (len(deltas) and np.isfinite(deltas).all()):
         raise ValueError(f"deltas are {list(deltas)}; give one or more gaps in points, such as 0 and 1")
@@ -323,6 +399,9 @@ def calibrate(
         raise ValueError(f"n_datasets is {n_datasets}; it must be at least 1")
     if n_permutations < 1:
         raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")
+    unknown = [pair for pair in estimators if pair not in ESTIMATORS]
+    if unknown:
+        raise ValueError(f"estimators hold {unknown[0]}; there are: {', '.join(map(str, ESTIMATORS))}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
     judged = []
@@ -330,7 +409,7 @@ def calibrate(
         for child in rng.spawn(n_datasets):
             drawn, target = simulate(truth, cube, delta=0.0, rng=child)
             judge = _Judge(drawn, target, tuple(deltas), confidence, n_permutations, child)
-            judged.append(judge.verdicts())
+            judged.append(judge.verdicts([estimator for estimator, _ in estimators]))
             if say is not None:
                 say(len(judged), n_datasets)
     except KeyboardInterrupt:
@@ -340,7 +419,7 @@ def calibrate(
         {"dimension": cube.dimension, "variant": cube.variant}
         | _summary(delta, place, [verdicts[row] for verdicts in judged], estimator, scope, alpha=1 - confidence)
         for place, delta in enumerate(deltas)
-        for row, (estimator, scope) in enumerate(ESTIMATORS)
+        for row, (estimator, scope) in enumerate(estimators)
     ]
     return pd.DataFrame(rows, columns=list(CALIBRATION))
 
@@ -390,12 +469,12 @@ def calibrate_ratings(
 
         try:
             headline = headline_gap(cube, confidence=confidence)
-            truth = truth_of(cube, headline)
+            truth = truth_of(cube)
             gap = delta
             if gap is None:
-                se, n = headline.estimate.se, headline.n_informative
+                se, n = headline.se, headline.n_narratives
                 if np.isnan(se):
-                    raise NotEstimableError(headline.estimate.not_estimable)
+                    raise NotEstimableError(headline.not_estimable)
                 gap = detectable_gap(se * n**0.5, n, power=power, alpha=1 - confidence)
             made = calibrate(
                 cube, truth, deltas=(0.0, gap), n_datasets=n_datasets, rng=rng, confidence=confidence, say=tell
@@ -438,18 +517,18 @@ class _Judge:
     n_permutations: int
     rng: np.random.Generator
 
-    def verdicts(self) -> list[_Verdict]:
-        """Verdicts in the order of ``ESTIMATORS``."""
-        fixed = self._fit(crossed=False)
-        crossed = self._fit(crossed=True)
-        return [
-            self._try(self._contrast),
-            self._by_fit(fixed),
-            self._by_fit(crossed),
-            self._try(self._equal_narratives),
-            self._try(lambda: self._headline(fixed)),
-            self._try(self._published),
-        ]
+    def verdicts(self, estimators: Sequence[str]) -> list[_Verdict]:
+        """Verdicts of these estimators, in their order."""
+        makers: dict[str, Callable[[], _Verdict]] = {
+            "contrast": lambda: self._by_t(headline_gap(self.cube, confidence=self.confidence), self.target),
+            "listwise": lambda: self._by_t(listwise_gap(self.cube, confidence=self.confidence), self.target),
+            "mixed": lambda: self._by_fit(fit_mixed(self.cube)),
+            "mixed_crossed": lambda: self._by_fit(fit_mixed(self.cube, crossed=True)),
+            "equal_narratives": self._equal_narratives,
+            "headline": self._headline,
+            "published": self._published,
+        }
+        return [self._try(makers[estimator]) for estimator in estimators]
 
     @staticmethod
     def _try(judge: Callable[[], _Verdict]) -> _Verdict:
@@ -458,51 +537,15 @@ class _Judge:
         except NotEstimableError as error:
             return _Verdict(note=str(error))
 
-    def _fit(self, *, crossed: bool) -> MixedFit | NotEstimableError:
-        try:
-            return fit_mixed(self.cube, crossed=crossed)
-        except NotEstimableError as error:
-            return error
-
-    def _contrast(self) -> _Verdict:
-        estimate = gap_by_narrative(
-            self.cube, rng=self.rng, n_permutations=self.n_permutations, confidence=self.confidence
-        )
-        if estimate.not_estimable:
-            return _Verdict(note=estimate.not_estimable)
-        contrasts = estimate.by_narrative[~np.isnan(estimate.by_narrative)]
-        level = 1 - self.confidence
-
-        def rejects(gap: float) -> float:
-            if gap == 0:  # tested already: flipping again would only add chance
-                return float(estimate.p < level)
-            return float(sign_flip_p(contrasts - gap, rng=self.rng, n_permutations=self.n_permutations) < level)
-
-        return replace(
-            self._by_t(estimate, self.target),
-            wrong=(rejects(self.target),) * len(self.deltas),
-            wrong_of_others=(rejects(0.0),) * len(self.deltas),
-            found=tuple(rejects(-delta) if delta else _NAN for delta in self.deltas),
-        )
-
-    def _by_fit(self, fit: MixedFit | NotEstimableError) -> _Verdict:
-        if isinstance(fit, NotEstimableError):
-            return _Verdict(note=str(fit))
+    def _by_fit(self, fit: MixedFit) -> _Verdict:
         return replace(self._by_t(fit.estimate(confidence=self.confidence), self.target), converged=fit.converged)
 
     def _equal_narratives(self) -> _Verdict:
         return self._by_t(equal_weight_gap(self.cube, confidence=self.confidence), self.target)
 
-    def _headline(self, fit: MixedFit | NotEstimableError) -> _Verdict:
-        if not np.isnan(self.cube.y).any():
-            headline = headline_gap(self.cube, confidence=self.confidence)
-        elif isinstance(fit, NotEstimableError):
-            return _Verdict(note=str(fit))
-        else:  # what headline_gap gives, without fitting again
-            headline = Headline.of_fit(fit, confidence=self.confidence)
-        scope = group_scope(self.cube, headline, confidence=self.confidence)
-        verdict = self._by_t(scope.estimate, 0.0)
-        return replace(verdict, converged=headline.converged)
+    def _headline(self) -> _Verdict:
+        headline = headline_gap(self.cube, confidence=self.confidence)
+        return self._by_t(group_scope(self.cube, headline, confidence=self.confidence).estimate, 0.0)
 
     def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
         """Judge an estimate by its own t interval."""

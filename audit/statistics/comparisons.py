@@ -35,7 +35,7 @@ class Labelled:
     label
         What sets it apart: the name of a variant, a strategy or a model.
     estimate
-        With a contrast, or pseudo-value, for each narrative. NaN throughout leaves every comparison without a number.
+        With a gap, and its noise, for each narrative. NaN throughout leaves every comparison without a number.
     narrative_ids
         Length N, unique, in the order of ``estimate.by_narrative``.
     scale
@@ -79,27 +79,22 @@ def overall_row(
 
     Notes
     -----
-    A narrative's contrasts are averaged over dimensions, and the averages are summarised by mean and t interval with
-    N − 1 degrees of freedom, so that what the dimensions share within a narrative is in the standard error.
-
-    The mixed model has no contrasts but pseudo-values, δ + N · (the narrative's part in it). It is a generalised
-    least-squares estimator, those parts are its influence function, and they add up to 0: the mean is its δ, and their
-    spread over √N is its cluster-robust standard error [1]_ times √(N/(N − 1)). It holds whatever the covariance within
-    a narrative truly is, and is not the model's own standard error.
-
-    References
-    ----------
-    .. [1] Liang and Zeger (1986), Biometrika 73(1), 13–22.
+    A narrative's gaps are averaged over dimensions, and the averages are pooled as
+    :func:`~audit.statistics.estimates.summarise_contrasts` does, so that what the dimensions share within a narrative
+    is in the standard error. The noise of an average is Σ v_d/D², the sum of the dimensions': ratings of two dimensions
+    are different ratings, and their noise is taken to be independent given the narrative. That bears on what narratives
+    with missing ratings count for, and not on the standard error, which goes by how the averages differ.
     """
     if not estimates:
         raise ValueError("there is no dimension to take the mean of")
-    by_dimension = _by_dimension(estimates, narrative_ids)
+    by_dimension, noise = _by_dimension(estimates, narrative_ids)
     contrasts: FloatArray = by_dimension.mean(axis=0)
     used = ~np.isnan(contrasts)
     if not used.any():
         raise NotEstimableError(f"no narrative is used by all of the dimensions {', '.join(estimates)}")
     return summarise_contrasts(
         contrasts,
+        noise=noise.mean(axis=0) / len(noise),
         rounding=_rounding(by_dimension[:, used]),
         confidence=confidence,
         n_ratings=sum(estimate.n_ratings for estimate in estimates.values()),
@@ -140,10 +135,10 @@ def overall_scope(
 
         V = Σ V_jack,d/D² + [Σ τ̂²_d + Σ_{d≠d'} cov_dd'] / (D²N) = Σ V_d/D² + Σ_{d≠d'} cov_dd' / (D²N)
 
-    V_d is the dimension's own V, and cov the covariance over narratives of the contrasts (or pseudo-values) of two
-    dimensions. Ratings of two dimensions have no noise in common, so that it is the covariance of the narratives' gaps.
-    A negative sum of covariances is not subtracted, and V is never less than the variance over narratives alone. With
-    one dimension it is that dimension's.
+    V_d is the dimension's own V, and cov the covariance over narratives of their gaps in two dimensions, each narrative
+    counting for what it does in ``overall``. Ratings of two dimensions have no noise in common, so that it is the
+    covariance of the narratives' gaps. A negative sum of covariances is not subtracted, and V is never less than the
+    variance over narratives alone. With one dimension it is that dimension's.
 
     Degrees of freedom are the fewest of any dimension: a cautious choice, whatever the dimensions' shares in V. The
     chance 2Φ(−c√v) that an estimate errs by c√v is convex in v, so that by Jensen's inequality it is for the estimated
@@ -157,9 +152,11 @@ def overall_scope(
     reason = "; ".join(f"{', '.join(names)}: {note}" for note, names in without.items()) or overall.not_estimable
     se = df = float("nan")
     if not reason:
-        by_dimension = _by_dimension(estimates, narrative_ids)
-        used = by_dimension[:, ~np.isnan(by_dimension).any(axis=0)]
-        own = float(used.var(axis=1, ddof=1).sum()) / (len(used) ** 2 * used.shape[1])
+        by_dimension, _ = _by_dimension(estimates, narrative_ids)
+        there = ~np.isnan(by_dimension).any(axis=0)
+        used, shares = by_dimension[:, there], overall.weights[there]
+        deviations = used - (used @ shares)[:, None]
+        own = float((deviations**2 @ shares).sum()) / (len(used) ** 2 * (used.shape[1] - 1))
         shared = max(0.0, overall.se**2 - own)
         variance = sum(float(row["se"]) ** 2 for row in wider.values()) / len(wider) ** 2 + shared
         se, df = max(variance**0.5, overall.se), min(float(row["df"]) for row in wider.values())
@@ -167,12 +164,15 @@ def overall_scope(
     return replace(overall, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), not_estimable=reason)
 
 
-def _by_dimension(estimates: Mapping[str, GapEstimate], narrative_ids: Mapping[str, tuple[Any, ...]]) -> FloatArray:
-    """Contrasts, shape (D, N), of the narratives that any dimension asked, in order of first appearance."""
+def _by_dimension(
+    estimates: Mapping[str, GapEstimate], narrative_ids: Mapping[str, tuple[Any, ...]]
+) -> tuple[FloatArray, FloatArray]:
+    """Gaps and their noise, shapes (D, N), of the narratives that any dimension asked, in order of first appearance."""
     of_dimension = [_by_id(name, estimate, narrative_ids[name]) for name, estimate in estimates.items()]
     asked = dict.fromkeys(chain.from_iterable(narrative_ids[name] for name in estimates))
     nan = float("nan")
-    return np.array([[contrasts.get(key, nan) for key in asked] for contrasts in of_dimension])
+    gaps, noise = np.array([[own.get(key, (nan, nan)) for key in asked] for own in of_dimension]).transpose(2, 0, 1)
+    return gaps, noise
 
 
 def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float) -> Iterator[dict[str, Any]]:
@@ -200,23 +200,25 @@ def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float)
 
     Notes
     -----
-    D = d_first − d_second on the narratives that both have, t with N − 1 degrees of freedom, Holm [1]_ over the pairs.
-    Pseudo-values stand for the contrasts of the mixed model, see :func:`overall_row`.
+    D = d_first − d_second on the narratives that both have, of noise v_first + v_second, pooled as
+    :func:`~audit.statistics.estimates.summarise_contrasts` does: t with N − 1 degrees of freedom, Holm [1]_ over the
+    pairs. ``delta_first`` and ``delta_second`` are the gaps by the same weights, so that they differ by
+    ``delta_change``; where ratings are missing they need not be the gaps that each has on its own.
 
     References
     ----------
     .. [1] Holm (1979), Scandinavian Journal of Statistics 6(2), 65–70.
     """
-    contrasts: dict[str, dict[Any, float]] = {}
+    labels: set[str] = set()
     for each in estimates:
-        if each.label in contrasts:
+        if each.label in labels:
             raise ValueError(f"two estimates of dimension {dimension!r} have the label {each.label!r}: rename one")
         if not each.scale[0] < each.scale[1]:
             raise ValueError(f"the scale of {each.label!r} is {each.scale}; give its lower end, then its upper end")
-        contrasts[each.label] = _by_id(each.label, each.estimate, each.narrative_ids)
+        labels.add(each.label)
+        _by_id(each.label, each.estimate, each.narrative_ids)
     rows = [
-        {"first": first.label, "second": second.label}
-        | _paired(first, second, contrasts[first.label], contrasts[second.label], confidence=confidence)
+        {"first": first.label, "second": second.label} | _paired(first, second, confidence=confidence)
         for first, second in combinations(estimates, 2)
     ]
     adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
@@ -225,24 +227,50 @@ def compare(estimates: Sequence[Labelled], *, dimension: str, confidence: float)
         yield {column: row[column] for column in COMPARISONS}
 
 
-def _paired(
-    first: Labelled, second: Labelled, of_first: dict[Any, float], of_second: dict[Any, float], *, confidence: float
-) -> dict[str, Any]:
+def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple[GapEstimate, tuple[Any, ...]]:
+    """Estimate how much larger the first's gap is, in points, narrative by narrative, as :func:`compare` does.
+
+    Returns
+    -------
+    tuple
+        The difference, and the narratives that both have, in the order of its ``by_narrative``.
+
+    Raises
+    ------
+    NotEstimableError
+        If they have none in common.
+    """
+    common, a, b, noise = _side_by_side(first, second)
+    if not common:
+        raise NotEstimableError("there is no narrative that both have")
+    pooled = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    return pooled, common
+
+
+def _side_by_side(first: Labelled, second: Labelled) -> tuple[tuple[Any, ...], FloatArray, FloatArray, FloatArray]:
+    """Narratives that both have, the two gaps of each and the noise of their difference; in % where scales differ."""
+    of_first, of_second = (_by_id(each.label, each.estimate, each.narrative_ids) for each in (first, second))
+    common = tuple(key for key in of_first if key in of_second)
+    units = [1.0 if first.scale == second.scale else 100 / (each.scale[1] - each.scale[0]) for each in (first, second)]
+    sides = [
+        np.array([own[key] for key in common]).reshape(-1, 2) * (unit, unit**2)
+        for own, unit in zip((of_first, of_second), units, strict=True)
+    ]
+    return common, sides[0][:, 0], sides[1][:, 0], sides[0][:, 1] + sides[1][:, 1]
+
+
+def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str, Any]:
     """All of a row that does not depend on the other pairs."""
-    same_scale = first.scale == second.scale
     row: dict[str, Any] = dict.fromkeys(_NUMBERS, float("nan"))
-    common = [key for key in of_first if key in of_second]
-    row |= {"unit": "points" if same_scale else "% of the scale", "n_narratives": len(common), "note": ""}
+    common, a, b, noise = _side_by_side(first, second)
+    unit = "points" if first.scale == second.scale else "% of the scale"
+    row |= {"unit": unit, "n_narratives": len(common), "note": ""}
     if len(common) < 2:
         row["note"] = f"a difference needs two narratives that both have, and there {_count(len(common))}"
         return row
-    a, b = (
-        np.array([contrasts[key] for key in common]) * (1.0 if same_scale else 100 / (high - low))
-        for contrasts, (low, high) in ((of_first, first.scale), (of_second, second.scale))
-    )
-    change = summarise_contrasts(a - b, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
-    row |= {"delta_first": float(a.mean()), "delta_second": float(b.mean()), "delta_change": change.delta_points}
-    row |= {name: getattr(change, name) for name in _INTERVAL}
+    change = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_ratings=0)
+    row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
+    row |= {"delta_change": change.delta_points} | {name: getattr(change, name) for name in _INTERVAL}
     if change.not_estimable:
         row["note"] = f"the difference is the same in all {len(common)} narratives, so its spread is 0"
     if len(common) > 2 and all(np.ptp(each) > 2 * _rounding(each) for each in (a, b)):
@@ -250,15 +278,17 @@ def _paired(
     return row
 
 
-def _by_id(name: str, estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> dict[Any, float]:
-    """Contrasts of the narratives that an estimate uses, by their id."""
-    contrasts = dict(zip(narrative_ids, estimate.by_narrative.tolist(), strict=False))
-    if not len(contrasts) == len(narrative_ids) == estimate.by_narrative.size:
+def _by_id(name: str, estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> dict[Any, tuple[float, float]]:
+    """Gaps of the narratives that an estimate uses and the noise of each, by their id."""
+    gaps = estimate.by_narrative
+    noise = estimate.noise if estimate.noise.size else np.full(gaps.size, np.nan)
+    known = dict(zip(narrative_ids, zip(gaps.tolist(), noise.tolist(), strict=True), strict=False))
+    if not len(known) == len(narrative_ids) == gaps.size:
         raise ValueError(
             f"{name!r} has {len(narrative_ids)} narratives, {len(set(narrative_ids))} of them different, and "
-            f"{estimate.by_narrative.size} contrasts: give one narrative for each contrast"
+            f"{gaps.size} contrasts: give one narrative for each contrast"
         )
-    return {key: contrast for key, contrast in contrasts.items() if not np.isnan(contrast)}
+    return {key: own for key, own in known.items() if not np.isnan(own[0])}
 
 
 def _rounding(*contrasts: FloatArray) -> float:

@@ -1,12 +1,13 @@
 """δ in points: one contrast a narrative, free of perceiver and experiencer main effects, and a t interval over them.
 
-The estimator is that of complete narratives: on complete data it equals the in-group fixed effect of the mixed model
-with a random intercept and in-group slope for each narrative. Its interval speaks about *these identities, any such
-narratives*; it says nothing about identities that were not asked.
+The estimator is that of complete narratives alone: on complete data it is the headline, and equals the in-group fixed
+effect of the mixed model with a random intercept and in-group slope for each narrative. Its interval speaks about
+*these identities, any such narratives*; it says nothing about identities that were not asked.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -177,13 +178,14 @@ def degree_gaps(
         if np.isnan(w).any():
             continue
         contrasts, rounding = contrast_by_narrative(compared.y, w, used=complete)
-        gaps[degree] = summarise_contrasts(
+        estimate = summarise_contrasts(
             contrasts,
             rounding=rounding,
-            p=sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations),
             confidence=confidence,
             n_ratings=int(np.count_nonzero(complete)) * n_cells,
         )
+        flipped = sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations)
+        gaps[degree] = replace(estimate, p_sign_flip=flipped)
     return gaps
 
 
@@ -214,6 +216,32 @@ def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray
     contrasts = np.full(len(y), np.nan)
     contrasts[used] = sums
     return contrasts, rounding
+
+
+def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
+    """Estimate δ from the complete narratives alone.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; baselines must be left out.
+    confidence
+        Coverage of the t interval, between 0 and 1; p is the t-test's.
+
+    Raises
+    ------
+    NotEstimableError
+        If no narrative is complete, or as :func:`in_group_weights`.
+    """
+    if not cube.in_group.size:
+        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
+    complete = complete_narratives(cube)
+    if not complete.any():
+        shape = " × ".join(map(str, cube.in_group.shape))
+        raise NotEstimableError(f"none of {complete.size} narratives has a rating in all {shape} pairs of identities")
+    contrasts, rounding = contrast_by_narrative(cube.y, in_group_weights(cube), used=complete)
+    n_ratings = int(np.count_nonzero(complete)) * cube.in_group.size
+    return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
 
 
 def gap_by_narrative(

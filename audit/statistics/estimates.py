@@ -1,4 +1,4 @@
-"""What an estimate of δ is, whatever estimator made it."""
+"""What an estimate of δ is, and how gaps of narratives are pooled into one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
-from audit.statistics.ratings import FloatArray
+from audit.statistics.ratings import BoolArray, FloatArray
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 SAME: Final = "give the same contrast, so their spread is 0"
+_GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
+"""Variances between narratives at which the likelihood is looked at first, in units of gaps' variance and noise."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class GapEstimate:
     ci_low, ci_high
         Ends of the t interval, in points.
     p
-        Two-sided p against a gap of 0.
+        Two-sided p against a gap of 0, of the same t distribution as the interval: it is below 1 less the interval's
+        confidence just when the interval leaves out 0.
     d_z
-        ``delta_points`` over the standard deviation of the narratives' contrasts; no unit.
+        ``delta_points`` over the root of N times ``se``: of gaps that count alike, over their standard deviation.
     n_narratives
         Narratives that the estimate uses.
     n_narratives_asked
@@ -40,9 +43,19 @@ class GapEstimate:
         Ratings used.
     not_estimable
         Why there is no interval, in words; empty if there is one.
+    p_sign_flip
+        Two-sided p of flipping the narratives' signs, NaN where that was not done.
     by_narrative
-        Shape (N,), each asked narrative's contrast in points, NaN where it is not used; their mean is
-        ``delta_points``. Of an incomplete design they are pseudo-values: δ plus N times the narrative's part in it.
+        Shape (N,), each asked narrative's gap in points, NaN where it is not used. Of the mixed model they are
+        pseudo-values: δ plus N times the narrative's part in it.
+    noise
+        Shape (N,), variance of each about the narrative's true gap, in squared points; NaN where it is unknown.
+    weights
+        Shape (N,), what each counts for: their sum is 1, and 0 where one is not used.
+    slope_variance
+        Variance of the narratives' true gaps, in squared points; NaN where the noise is unknown.
+    rounding
+        What floating-point arithmetic leaves of a narrative's gap of 0, in points.
     """
 
     delta_points: float
@@ -56,26 +69,27 @@ class GapEstimate:
     n_narratives_asked: int
     n_ratings: int
     not_estimable: str = ""
+    p_sign_flip: float = float("nan")
     by_narrative: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    noise: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    weights: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    slope_variance: float = field(default=float("nan"), compare=False)
+    rounding: float = field(default=0.0, compare=False)
 
-    def with_informative(self, n_informative: int, *, confidence: float) -> GapEstimate:
-        """Return the estimate with the degrees of freedom of the narratives that tell of it, where not all do."""
-        se, df, reason = self.se, float(n_informative - 1), ""
-        if n_informative < 2:
-            se, df = float("nan"), float("nan")
-            reason = "one narrative says nothing about how narratives differ"
-        elif self.not_estimable:
-            reason = f"all {self.n_narratives} narratives {SAME}"
-        low, high, p = t_interval(self.delta_points, se, df, confidence=confidence)
+    def among(self, chosen: BoolArray) -> GapEstimate:
+        """Return the estimate of some narratives as one among others: ``chosen``, shape (M,), says which it is of."""
+
+        def laid(own: FloatArray, empty: float) -> FloatArray:
+            values = np.full(chosen.size, empty)
+            values[chosen] = own
+            return values
+
+        nan = float("nan")
         return replace(
             self,
-            se=se,
-            df=df,
-            ci_low=low,
-            ci_high=high,
-            p=p,
-            d_z=self.delta_points / (se * n_informative**0.5) if n_informative > 0 else float("nan"),
-            not_estimable=reason,
+            by_narrative=laid(self.by_narrative, nan),
+            noise=laid(self.noise, nan),
+            weights=laid(self.weights, 0.0),
         )
 
 
@@ -94,10 +108,30 @@ def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tupl
     return delta - half, delta + half, p
 
 
+def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: int, confidence: float) -> GapEstimate:
+    """Return an estimate with the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
+    reason = estimate.not_estimable
+    if n_informative < 2:
+        reason = "one narrative says nothing about how narratives differ"
+    elif not reason and not (se > 0 and df > 0):
+        reason = "the ratings do not show how narratives differ in it"
+    if reason:
+        se = float("nan")
+        df = df if n_informative > 1 else float("nan")
+    low, high, p = t_interval(estimate.delta_points, se, df, confidence=confidence)
+    d_z = estimate.delta_points / (se * n_informative**0.5) if n_informative > 0 else float("nan")
+    return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=d_z, not_estimable=reason)
+
+
 def summarise_contrasts(
-    contrasts: FloatArray, *, rounding: float, confidence: float, n_ratings: int, p: float | None = None
+    contrasts: FloatArray,
+    *,
+    rounding: float,
+    confidence: float,
+    n_ratings: int,
+    noise: FloatArray | None = None,
 ) -> GapEstimate:
-    """Summarise one contrast a narrative: mean, t interval with N − 1 degrees of freedom, t-test's p.
+    """Pool one gap a narrative: their weighted mean, its t interval with N − 1 degrees of freedom, and its p.
 
     Parameters
     ----------
@@ -109,34 +143,113 @@ def summarise_contrasts(
         Coverage of the interval, between 0 and 1.
     n_ratings
         Ratings that the contrasts are made of.
-    p
-        In place of the t-test's.
+    noise
+        Shape (N,), variance of each about the narrative's true gap, in squared points. If it is None, or unknown for a
+        narrative that is used, all count alike.
+
+    Notes
+    -----
+    The model is d_i ~ N(δ, τ² + v_i), v_i the noise: the random-effects model of a meta-analysis, of narratives in
+    place of studies. τ² is the REML estimate, not below 0, w_i = 1/(τ² + v_i), δ = Σ w_i d_i / Σ w_i, and
+
+        se² = Σ w_i (d_i − δ)² / ((N − 1) Σ w_i)
+
+    of Hartung and Knapp [1]_ and of Sidik and Jonkman [2]_, with N − 1 degrees of freedom. Where all v_i are equal
+    these are the mean and sd/√N, exactly, whatever they are.
+
+    References
+    ----------
+    .. [1] Hartung and Knapp (2001), Statistics in Medicine 20(12), 1771–1782.
+    .. [2] Sidik and Jonkman (2002), Statistics in Medicine 21(21), 3153–3159.
     """
-    used = contrasts[~np.isnan(contrasts)]
-    n, delta = used.size, float(used.mean())
+    there = ~np.isnan(contrasts)
+    used = contrasts[there]
+    n = used.size
+    own_noise = np.full(n, np.nan) if noise is None else noise[there]
+    shares, slope_variance = _shares(used, own_noise)
+    delta = float(used.mean() if shares is None else shares @ used)
     se = d_z = df = float("nan")
     not_estimable = ""
     if n < 2:
-        not_estimable = "one complete narrative says nothing about how narratives differ"
+        not_estimable = "one narrative says nothing about how narratives differ"
     else:
         df = float(n - 1)
         if np.ptp(used) <= 2 * rounding:
-            not_estimable = f"all {n} complete narratives {SAME}"
-        else:
+            not_estimable = f"all {n} narratives {SAME}"
+        elif shares is None:
             sd = float(used.std(ddof=1))
             se, d_z = sd / n**0.5, delta / sd
-    low, high, p_t = t_interval(delta, se, df, confidence=confidence)
-    return GapEstimate(
+        else:
+            se = float(shares @ (used - delta) ** 2 / (n - 1)) ** 0.5
+            d_z = delta / (se * n**0.5)
+    low, high, p = t_interval(delta, se, df, confidence=confidence)
+    pooled = GapEstimate(
         delta_points=delta,
         se=se,
         df=df,
         ci_low=low,
         ci_high=high,
-        p=p_t if p is None else p,
+        p=p,
         d_z=d_z,
         n_narratives=n,
-        n_narratives_asked=contrasts.size,
+        n_narratives_asked=n,
         n_ratings=n_ratings,
         not_estimable=not_estimable,
-        by_narrative=contrasts,
+        by_narrative=used,
+        noise=own_noise,
+        weights=np.full(n, 1 / n) if shares is None else shares,
+        slope_variance=slope_variance,
+        rounding=rounding,
     )
+    return replace(pooled.among(there), n_narratives_asked=contrasts.size)
+
+
+def _shares(gaps: FloatArray, noise: FloatArray) -> tuple[FloatArray | None, float]:
+    """Return what each gap counts for, None if all count alike, and the variance of the true gaps by REML.
+
+    Of equal noise v the estimate is max(0, s² − v), s² the variance of the gaps.
+    """
+    if np.isnan(noise).any():
+        return None, float("nan")
+    if gaps.size < 2:
+        return None, float("nan")
+    if np.ptp(noise) <= 8 * EPSILON * float(noise.max()):
+        return None, max(0.0, float(gaps.var(ddof=1)) - float(noise.mean()))
+    variance = _reml(gaps, noise)
+    weights = 1 / (variance + noise)
+    return weights / weights.sum(), variance
+
+
+def _reml(gaps: FloatArray, noise: FloatArray) -> float:
+    """Variance between narratives that maximises the restricted likelihood.
+
+    −2 log REML is Σ log(τ² + v_i) + log Σ w_i + Σ w_i (d_i − δ)². It may have two optima: the grid finds the lower, and
+    the root of its derivative Σ w_i − Σ w_i²/Σ w_i − Σ w_i² (d_i − δ)² makes it exact.
+    """
+
+    def parts(variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        weights = 1 / (variance[:, None] + noise)
+        total = weights.sum(axis=1)
+        squares = (gaps - (weights @ gaps / total)[:, None]) ** 2
+        return weights, total, squares
+
+    def slope(variance: float) -> float:
+        weights, total, squares = parts(np.array([variance]))
+        own = weights**2
+        return float((total - own.sum(axis=1) / total - (own * squares).sum(axis=1))[0])
+
+    positive = float(noise[noise > 0].min())
+    grid = _GRID * (float(gaps.var(ddof=1)) + float(noise.mean()))
+    grid[0] = 0.0 if noise.min() > 0 else 1e-12 * positive
+    criterion = []
+    for chunk in np.array_split(grid, max(1, grid.size * gaps.size // 200_000)):
+        weights, total, squares = parts(chunk)
+        criterion.append(-np.log(weights).sum(axis=1) + np.log(total) + (weights * squares).sum(axis=1))
+    best = int(np.argmin(np.concatenate(criterion)))
+    below, above = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
+    if slope(below) >= 0:
+        return below
+    if slope(above) <= 0:
+        return above
+    found: float = optimize.brentq(slope, below, above, xtol=1e-14 * above, rtol=1e-13)
+    return found

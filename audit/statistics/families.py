@@ -105,8 +105,9 @@ def family_rows(
     left out where perceivers and experiencers have different groups, or ``in_group`` is another relation. Groups of an
     intersection are the crossed ones ("Black Muslim"); pairs that share a part of it count as pairs of two groups.
 
-    Where a rating is missing that a contrast needs, it is estimated from all valid ratings: by the mixed model for
-    ``emotion`` and ``valence``, otherwise as :func:`~audit.statistics.incomplete.cell_contrasts` describes.
+    Where a rating is missing that a contrast needs, it is estimated from all valid ratings: by
+    :func:`~audit.statistics.headline.headline_gap` for ``emotion`` and ``valence``, otherwise as
+    :func:`~audit.statistics.incomplete.cell_contrasts` describes.
 
     How a member differs from the mean of the others stands beside it in ``pair``, ``group`` and ``emotion``. Pairs and
     groups are asked about the same narratives: the difference is a contrast of its own, by the same estimator. Emotions
@@ -408,16 +409,10 @@ def _of_narratives(
         try:
             headline = headline_gap(part, confidence=confidence)
         except NotEstimableError as error:
-            members[name, ""] = _Member(note=str(error), estimator="mixed" if np.isnan(part.y).any() else "contrast")
+            members[name, ""] = _Member(note=str(error))
             continue
-        note = headline.estimate.not_estimable
-        if not headline.converged:
-            note = "the mixed model's optimum could not be confirmed"
         n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
-        by_narrative = np.full(len(labels), np.nan)
-        by_narrative[chosen] = headline.estimate.by_narrative
-        estimate = replace(headline.estimate, by_narrative=by_narrative)
-        members[name, ""] = _Member(estimate, n_pairs, headline.estimator, note)
+        members[name, ""] = _Member(headline.among(chosen), n_pairs, note=headline.not_estimable)
     return members
 
 
@@ -435,26 +430,28 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
     largest = max(float(filled.max(initial=0.0)), -float(filled.min(initial=0.0)))
     rounding = needed.sum(axis=1) * EPSILON * np.abs(w).sum(axis=1) * largest
     contrasts[np.abs(contrasts) <= rounding[:, None]] = 0.0
-    n_informative = np.full(len(w), len(y))
-    if incomplete.any():
-        of_cells = cell_contrasts(ratings, w[incomplete])
-        contrasts[incomplete], n_informative[incomplete] = of_cells.by_narrative, of_cells.n_informative
-        rounding[incomplete] *= ratings.size**0.5
+    of_cells = cell_contrasts(ratings, w[incomplete]) if incomplete.any() else None
+    rows = np.cumsum(incomplete) - 1
     n_ratings = needed @ np.count_nonzero(~missing, axis=0)
     members = []
     for m, n_pairs in enumerate(needed.sum(axis=1).tolist()):
-        estimator = "pairs" if incomplete[m] else "contrast"
+        estimator = "contrast" if of_cells is None or not incomplete[m] else "pairs"
         if not determined[m]:
             members.append(_Member(note=_UNDETERMINED))
-        elif np.isnan(contrasts[m]).all():
-            reason = f"the ratings of the {n_pairs} pairs of identities that it needs do not determine it"
-            members.append(_Member(n_pairs=n_pairs, estimator=estimator, note=reason))
-        else:
+        elif of_cells is None or not incomplete[m]:
             estimate = summarise_contrasts(
                 contrasts[m], rounding=float(rounding[m]), confidence=confidence, n_ratings=int(n_ratings[m])
             )
-            if incomplete[m]:
-                n = int(n_informative[m])
-                estimate = replace(estimate.with_informative(n, confidence=confidence), n_narratives=n)
+            members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
+        elif np.isnan(of_cells.delta_points[rows[m]]):
+            reason = f"the ratings of the {n_pairs} pairs of identities that it needs do not determine it"
+            members.append(_Member(n_pairs=n_pairs, estimator=estimator, note=reason))
+        else:
+            estimate = of_cells.estimate(
+                rows[m],
+                rounding=float(rounding[m]) * ratings.size**0.5,
+                confidence=confidence,
+                n_ratings=int(n_ratings[m]),
+            )
             members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
     return members

@@ -1,47 +1,23 @@
-"""Which estimate of δ stands first: complete narratives' contrast, or the mixed model where ratings are missing."""
+"""The estimate of δ that stands first: each narrative's own gap, pooled over narratives, whatever is missing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import replace
 
 import numpy as np
 
+from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
+from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
-from audit.statistics.mixed import MixedFit, fit_mixed
+from audit.statistics.narrative_fits import narrative_fits
 
 
-@dataclass(frozen=True)
-class Headline:
-    """The estimate that stands first, and what it was made by."""
+def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
+    """Estimate δ from all narratives whose own valid ratings tell of it.
 
-    estimator: Literal["contrast", "mixed"]
-    estimate: GapEstimate
-    fit: MixedFit | None
-
-    @classmethod
-    def of_fit(cls, fit: MixedFit, *, confidence: float) -> Self:
-        """Make a headline of a mixed model."""
-        return cls("mixed", fit.estimate(confidence=confidence), fit)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the fit was confirmed to be the optimum; so is a contrast, which needs none."""
-        return self.fit is None or self.fit.converged
-
-    @property
-    def n_informative(self) -> int:
-        """Narratives that tell of the gap: those with in-group and out-group ratings."""
-        return self.estimate.n_narratives if self.fit is None else self.fit.n_informative
-
-
-def headline_gap(cube: NarrativeCube, *, confidence: float) -> Headline:
-    """Estimate δ from all valid ratings: by the contrast if none is missing, else by the mixed model.
-
-    On complete data the two give the same δ. The contrast's standard error is then the safer one: it holds whatever
-    the narratives' covariance, and at the boundary too.
+    One missing rating alters the estimate by what that rating says, and by no more: the estimator is the same with and
+    without it, and free of what a narrative adds to single perceivers or experiencers.
 
     Parameters
     ----------
@@ -50,16 +26,56 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> Headline:
     confidence
         Coverage of the t interval, between 0 and 1; p is the t-test's.
 
+    Returns
+    -------
+    GapEstimate
+        ``by_narrative`` is each narrative's own gap d_i, by least squares on in-group, perceiver and experiencer within
+        it, NaN where its ratings do not determine that; ``noise`` is σ²/s_i of
+        :func:`~audit.statistics.narrative_fits.narrative_fits`. ``n_ratings`` are those of the narratives that are
+        used. On complete ratings δ is the mean of the contrasts and its standard error sd/√N.
+
     Raises
     ------
     NotEstimableError
-        As :func:`~audit.statistics.contrasts.in_group_weights` and :func:`~audit.statistics.mixed.fit_mixed`.
+        If no narrative's ratings tell in-group from perceiver and experiencer, or as
+        :func:`~audit.statistics.contrasts.in_group_weights`.
     """
     compared = cube.without_baselines()
-    if np.isnan(compared.y).any():
-        return Headline.of_fit(fit_mixed(compared), confidence=confidence)
-    weights = in_group_weights(compared)
-    used = np.ones(len(compared.y), dtype=np.bool_)
-    contrasts, rounding = contrast_by_narrative(compared.y, weights, used=used)
-    estimate = summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=compared.y.size)
-    return Headline("contrast", estimate, None)
+    valid = ~np.isnan(compared.y)
+    if valid.size and not valid.any():
+        raise NotEstimableError("no pair of identities has a rating")
+    fits = narrative_fits(compared)
+    used = ~np.isnan(fits.gaps)
+    if not used.any() or not compared.in_group.any():
+        raise NotEstimableError(_why_none(compared))
+    return summarise_contrasts(
+        fits.gaps,
+        noise=fits.noise,
+        rounding=fits.rounding,
+        confidence=confidence,
+        n_ratings=int(np.count_nonzero(valid[used])),
+    )
+
+
+def with_sign_flips(estimate: GapEstimate, *, rng: np.random.Generator, n_permutations: int) -> GapEstimate:
+    """Return the estimate with the p of flipping the signs of its narratives' gaps, each times what it counts for.
+
+    Notes
+    -----
+    The statistic is |Σ w_i d_i|, the weights held: the same test whatever is missing, and of equal weights that of the
+    plain contrasts.
+    """
+    used = ~np.isnan(estimate.by_narrative)
+    weighted = estimate.by_narrative[used] * estimate.weights[used]
+    return replace(estimate, p_sign_flip=sign_flip_p(weighted, rng=rng, n_permutations=n_permutations))
+
+
+def _why_none(compared: NarrativeCube) -> str:
+    rated = (~np.isnan(compared.y)).any(axis=0)
+    for kind, pairs in (("in-group", compared.in_group), ("out-group", ~compared.in_group)):
+        if not (rated & pairs).any():
+            return f"no rated pair of identities is {kind}"
+    return (
+        f"none of {len(compared.y)} narratives has ratings that tell in-group from the effects of its perceivers and "
+        "experiencers"
+    )

@@ -1,19 +1,25 @@
-"""Estimates where ratings are missing that make no model of how narratives differ.
+"""Estimates from incomplete narratives: contrasts of pairs that few narratives have whole, and the plain mean of gaps.
 
 A contrast that needs many pairs finds hardly a narrative complete in all of them: of 441 pairs with 5% missing, none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import effect_columns
-from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
-from audit.statistics.ratings import FloatArray, IntArray
+from audit.statistics.clustered import Clustered, clustered, summed_up
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_spread
+from audit.statistics.headline import headline_gap
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+
+_EXACT: Final = 1.5e9
+"""Narratives times cubed pairs up to which CR2 is computed in full: some seconds."""
+_EXACT_NARRATIVES: Final = 500
+"""Narratives up to which it is: their matrix G grows with the square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +28,10 @@ class CellContrasts:
 
     Attributes
     ----------
+    delta_points
+        Shape (M,), in points; NaN where the ratings do not determine the contrast.
+    se, df
+        Shape (M,), standard errors clustered by narrative, in points, and their degrees of freedom.
     by_narrative
         Shape (M, N), in points: each contrast plus N times the narrative's part in it, so that their mean is the
         contrast; NaN where a narrative has no two ratings, and throughout where the ratings do not determine the
@@ -30,8 +40,26 @@ class CellContrasts:
         Shape (M,), narratives with a rating in a pair that has a weight.
     """
 
+    delta_points: FloatArray
+    se: FloatArray
+    df: FloatArray
     by_narrative: FloatArray
     n_informative: IntArray
+
+    def estimate(self, place: int, *, rounding: float, confidence: float, n_ratings: int) -> GapEstimate:
+        """Return one contrast as an estimate; ``rounding`` as of :func:`summarise_contrasts`."""
+        pooled = summarise_contrasts(
+            self.by_narrative[place], rounding=rounding, confidence=confidence, n_ratings=n_ratings
+        )
+        delta = float(self.delta_points[place])
+        n = int(self.n_informative[place])
+        return with_spread(
+            replace(pooled, delta_points=0.0 if abs(delta) <= rounding else delta, n_narratives=n),
+            se=float(self.se[place]),
+            df=float(self.df[place]),
+            n_informative=n,
+            confidence=confidence,
+        )
 
 
 def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
@@ -47,101 +75,130 @@ def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
     Notes
     -----
     The model is y_ic = α_i + μ_c + ε_ic, the contrast ⟨w, μ̂⟩. With o_i the 0/1 vector of narrative i's ratings and n_i
-    their number, μ̂ solves (Σ_i diag(o_i) − o_i o_i'/n_i) μ = Σ_i o_i (y_i − ȳ_i). Narrative i's part in it is
-    ψ_i = w' M⁺ o_i (e_i − ē_i), e the residuals; the variance of N ψ_i is the cluster-robust one [1]_, whatever the
-    covariance within narratives. On complete ratings N ψ_i plus the contrast is ⟨w, y_i⟩, the plain contrast. The level
-    of a narrative is taken out; should ratings be missing more often where its *gap* is large, the estimate is biased
+    their number, μ̂ solves M μ = Σ_i o_i (y_i − ȳ_i), M = Σ_i L_i, L_i = diag(o_i) − o_i o_i'/n_i. Narrative i's part in
+    it is ψ_i = w' M⁺ o_i (e_i − ē_i), e the residuals. On complete ratings N ψ_i plus the contrast is ⟨w, y_i⟩, the
+    plain contrast, and the standard error and its N − 1 degrees of freedom are those of the plain t-test. The level of
+    a narrative is taken out; should ratings be missing more often where its *gap* is large, the estimate is biased
     towards the gap of the others.
 
-    References
-    ----------
-    .. [1] Liang and Zeger (1986), Biometrika 73(1), 13–22.
+    Standard errors are CR2 with Satterthwaite's degrees of freedom, see
+    :func:`~audit.statistics.clustered.clustered`. Of more than 500 narratives, or of so many pairs that N·C³ exceeds
+    1.5·10⁹, the same with the leverage 1/n_c of a pair's n_c ratings in place of the exact one: with h = w'M⁺ and
+    β_c = h_c √(n_c/(n_c − 1)), the sum is of (Σ_c β_c e_ic)², g_ij = δ_ij [Σ_c β_c² o_ic − (Σ_c β_c o_ic)²/n_i] − Σ_c
+    β_c² o_ic o_jc / n_c. On complete ratings both are the plain t-test.
     """
+    inverse, effects, residuals = _two_way(y)
     valid = ~np.isnan(y)
-    o, n = valid.astype(np.float64), valid.sum(axis=1)
-    informative = n > 1
-    inverse = np.where(informative, 1 / np.maximum(n, 1), 0.0)
+    n_each = valid.sum(axis=1)
+    o = np.where(n_each[:, None] > 1, valid, False).astype(np.float64)
+    used = o.any(axis=1)
+    solved = weights @ inverse  # h = w' M⁺
+    contrasts = weights @ effects
+    system = np.diag(o.sum(axis=0)) - (o / np.maximum(n_each, 1)[:, None]).T @ o
+    reach = np.abs(weights).sum(axis=1, keepdims=True)
+    estimable = np.asarray((np.abs(solved @ system - weights) <= 1e-7 * reach).all(axis=1))
+    by_narrative = np.where(used, contrasts[:, None] + np.count_nonzero(used) * (solved @ residuals.T), np.nan)
+    n_informative = ((weights != 0).astype(np.float32) @ o.T.astype(np.float32) > 0).sum(axis=1)
+    n, n_cells = int(np.count_nonzero(used)), y.shape[1]
+    if n <= _EXACT_NARRATIVES and n * n_cells**3 <= _EXACT:
+        grams = -o[used][:, :, None] * (o[used] / n_each[used][:, None])[:, None]
+        grams[:, np.arange(n_cells), np.arange(n_cells)] += o[used]
+        spread = clustered(grams, residuals[used], inverse, weights)
+    else:
+        spread = _by_pairs(o, residuals, solved, truth=(solved * weights).sum(axis=1))
+    for values in (contrasts, by_narrative, *spread):
+        values[~estimable] = np.nan
+    return CellContrasts(contrasts, spread.se, spread.df, by_narrative, n_informative)
+
+
+def _by_pairs(o: FloatArray, residuals: FloatArray, solved: FloatArray, *, truth: FloatArray) -> Clustered:
+    """CR2 with the leverage of a rating among those of its pair."""
+    n_each = o.sum(axis=0)
+    several = n_each > 1
+    beta = solved * np.sqrt(np.where(several, n_each / np.where(several, n_each - 1, 1.0), 0.0))
+    squares = ((residuals @ beta.T) ** 2).sum(axis=0)
+    own = beta**2
+    shared = own / np.maximum(n_each, 1)
+    of_narrative = o @ own.T - (o @ beta.T) ** 2 / np.maximum(o.sum(axis=1), 1)[:, None]
+    lost = o @ shared.T
+    together = (o.T @ o) ** 2
+    spread = (of_narrative**2 - 2 * of_narrative * lost).sum(axis=0) + ((shared @ together) * shared).sum(axis=1)
+    return summed_up(squares, expected=(of_narrative - lost).sum(axis=0), spread=spread, truth=truth)
+
+
+class _TwoWay(NamedTuple):
+    """Least squares on effects of narratives and of cells: M⁺, the cells' effects, and residuals, 0 where missing."""
+
+    inverse: FloatArray
+    effects: FloatArray
+    residuals: FloatArray
+
+
+def _two_way(y: FloatArray) -> _TwoWay:
+    """Fit ratings, shape (N, C), NaN where missing; narratives with one rating say nothing and have residuals of 0."""
+    valid = ~np.isnan(y)
+    n = valid.sum(axis=1)
+    informative: BoolArray = n > 1
+    share = np.where(informative, 1 / np.maximum(n, 1), 0.0)
     centre = float(y[valid].mean()) if valid.any() else 0.0
-    filled = np.where(valid, y - centre, 0.0)
-    o[~informative] = filled[~informative] = 0.0
-    system = np.diag(o.sum(axis=0)) - (o * inverse[:, None]).T @ o
+    o = (valid & informative[:, None]).astype(np.float64)
+    filled = np.where(o > 0, y - centre, 0.0)
+    system = np.diag(o.sum(axis=0)) - (o * share[:, None]).T @ o
     values, vectors = np.linalg.eigh(system)
     kept = values > 1e-9 * max(float(values[-1]), 1e-300)
     basis = vectors[:, kept]
-    solved = (weights @ basis) / values[kept] @ basis.T  # w' M⁺
-    effects = basis @ ((basis.T @ (filled - o * (filled.sum(axis=1) * inverse)[:, None]).sum(axis=0)) / values[kept])
+    inverse: FloatArray = (basis / values[kept]) @ basis.T
+    effects = inverse @ (filled - o * (filled.sum(axis=1) * share)[:, None]).sum(axis=0)
     residuals = np.where(o > 0, filled - effects, 0.0)
-    residuals -= o * (residuals.sum(axis=1) * inverse)[:, None]
-    contrasts = weights @ effects
-    reach = np.abs(weights).sum(axis=1, keepdims=True)
-    estimable = np.asarray((np.abs(solved @ system - weights) <= 1e-7 * reach).all(axis=1))
-    used = o.any(axis=1)
-    by_narrative = np.where(used, contrasts[:, None] + np.count_nonzero(used) * (solved @ residuals.T), np.nan)
-    by_narrative[~estimable] = np.nan
-    n_informative = ((weights != 0).astype(np.float32) @ o.T.astype(np.float32) > 0).sum(axis=1)
-    return CellContrasts(by_narrative, n_informative)
+    residuals -= o * (residuals.sum(axis=1) * share)[:, None]
+    return _TwoWay(inverse, effects, residuals)
+
+
+def cell_means(y: FloatArray) -> FloatArray:
+    """Return the means of cells, free of what narratives owe to being there.
+
+    Parameters
+    ----------
+    y
+        Shape (N, C), in points; NaN where missing.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (C,), the effects of cells beside those of narratives, by least squares, about the mean of all ratings;
+        NaN where a cell has none. On complete ratings the plain means.
+    """
+    valid = ~np.isnan(y)
+    known = valid.any(axis=0)
+    means = np.full(y.shape[1], np.nan)
+    if valid.all():
+        return np.asarray(y.mean(axis=0), dtype=np.float64)
+    _, effects, _ = _two_way(y)
+    n_each = valid.sum(axis=0)
+    means[known] = effects[known] + float(y[valid].mean() - n_each @ effects / n_each.sum())
+    return means
 
 
 def equal_weight_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     """Estimate δ as the plain mean of the narratives' own gaps, whatever number of ratings each has.
 
-    The mixed model gives narratives with many missing ratings less weight. Where ratings are missing because of a
-    narrative's gap, that biases it towards the gap of the others; this estimate it does not, as long as narratives
-    keep a rating of either kind. It pays with a larger standard error. On complete ratings it is the contrast.
+    The headline gives narratives with many missing ratings less weight. Where ratings are missing because of a
+    narrative's gap, that biases it towards the gap of the others; this estimate it does not, as long as every narrative
+    keeps the ratings that tell its gap. It pays with a larger standard error. On complete ratings the two are one.
 
     Parameters
     ----------
     cube
-        Ratings of one dimension or intersection; baselines are left out, and so are narratives without an in-group or
-        without an out-group rating.
+        Ratings of one dimension or intersection; baselines are left out.
     confidence
         Coverage of the t interval, between 0 and 1.
 
     Raises
     ------
     NotEstimableError
-        If no pair is in-group or out-group, no narrative has both, or δ can not be told from the identities' effects.
-
-    Notes
-    -----
-    y_ipe = α_i + d_i g_pe + x_pe'β + ε, all fixed, by least squares, x the effects of identities (and lesser degrees of
-    sharing); δ = mean(d_i). With z̄_i the difference of a narrative's in-group and out-group means of z, it gives
-    d_i = ȳ_i − x̄_i'β̂. A narrative's part in δ is (d_i − δ)/N − x̄'ψ_i, x̄ = mean(x̄_i) and ψ_i its part in β̂.
+        As :func:`~audit.statistics.headline.headline_gap`, whose gaps of narratives these are.
     """
-    compared = cube.without_baselines()
-    in_group = compared.in_group.ravel()
-    if in_group.all() or not in_group.any():
-        raise NotEstimableError(f"{'every' if in_group.any() else 'no'} pair of identities is in-group")
-    ratings = compared.y.reshape(len(compared.y), -1)
-    valid = ~np.isnan(ratings)
-    kinds = valid[:, in_group].sum(axis=1), valid[:, ~in_group].sum(axis=1)
-    used = np.flatnonzero((kinds[0] > 0) & (kinds[1] > 0))
-    if used.size == 0:
-        raise NotEstimableError(f"none of {len(ratings)} narratives has both an in-group and an out-group rating")
-    valid = valid[used]
-    centre = float(ratings[used][valid].mean())
-    y, n = np.where(valid, ratings[used] - centre, 0.0), used.size
-    x = np.hstack(effect_columns(compared.n_shared))
-    # Means over the ratings of a kind, in-group then out-group: of x, shape (N, p), and of y.
-    parts = [(valid * kind).astype(np.float64) for kind in (in_group, ~in_group)]
-    sizes = [part.sum(axis=1) for part in parts]
-    x_means = [part @ x / size[:, None] for part, size in zip(parts, sizes, strict=True)]
-    y_means = [(part * y).sum(axis=1) / size for part, size in zip(parts, sizes, strict=True)]
-    system = (x * valid.sum(axis=0)[:, None]).T @ x
-    right = x.T @ y.sum(axis=0)
-    for size, of_x, of_y in zip(sizes, x_means, y_means, strict=True):
-        system -= (of_x * size[:, None]).T @ of_x
-        right -= of_x.T @ (size * of_y)
-    inverse = np.linalg.pinv(system, rcond=1e-10, hermitian=True)
-    leaning = (x_means[0] - x_means[1]).mean(axis=0)
-    if np.abs(leaning - leaning @ inverse @ system).max(initial=0.0) > 1e-7:
-        raise NotEstimableError("the gaps of narratives can not be told from the effects of identities")
-    beta = inverse @ right
-    gaps = (y_means[0] - y_means[1]) - (x_means[0] - x_means[1]) @ beta
-    residuals = np.where(valid, y - x @ beta, 0.0)
-    for part, size in zip(parts, sizes, strict=True):
-        residuals -= part * ((part * residuals).sum(axis=1) / size)[:, None]
-    by_narrative = np.full(len(ratings), np.nan)
-    by_narrative[used] = gaps - n * (residuals @ (x @ (inverse @ leaning)))
-    rounding = EPSILON * ratings.shape[1] * (float(np.abs(y).max()) + abs(centre)) * n**0.5
-    return summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_ratings=int(valid.sum()))
+    headline = headline_gap(cube, confidence=confidence)
+    return summarise_contrasts(
+        headline.by_narrative, rounding=headline.rounding, confidence=confidence, n_ratings=headline.n_ratings
+    )

@@ -25,7 +25,6 @@ from audit.statistics.conversations import (
 )
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import Over, adjust_p, family_rows
-from audit.statistics.headline import Headline
 from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
@@ -39,8 +38,8 @@ _JACKKNIFE: Final = "jackknife"
 _PEOPLE: Final = "people_"
 """What the names of people's questions begin with."""
 _NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
-_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p")
 _RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
+_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
 _ROUNDING: Final = 1e-12
 """Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
@@ -90,11 +89,10 @@ def measure_tables(
 
     Notes
     -----
-    A reply without a number is a prompt without a rating: refused, failed or unparseable to the estimators, which then
-    fit the mixed model to the others. δ of a measure that is 1 or 0 is a difference of shares, by the same linear
-    estimators: complete narratives' contrasts need no model of 0 and 1, and p is from flipping their signs; the mixed
-    model's residuals are not normal then, but a variance that differs in-group goes into that of the narratives' gaps.
-    Where few narratives hold both a 0 and a 1, neither knows much, and the note says so.
+    A reply without a number is a prompt without a rating: refused, failed or unparseable to the estimators. δ of a
+    measure that is 1 or 0 is a difference of shares, by the same linear estimators: narratives' own gaps need no model
+    of 0 and 1; the mixed model's residuals are not normal then, but a variance that differs in-group goes into that of
+    the narratives' gaps. Where few narratives hold both a 0 and a 1, neither knows much, and the note says so.
 
     The number of a corpus, such as the share of distinct words, falls with the size of the corpus: pairs are compared
     on the narratives that all of them have a reply to. Its gap is the contrast δ of the pairs' numbers. With δ₋ₙ the
@@ -133,7 +131,7 @@ def measure_tables(
             else:
                 found = Estimates.of(cube, seed=seed, settings=settings, published=False)
                 gap += _reply_rows(cube, found, _n_numberless(replies, part), confidence=settings.confidence)
-                estimate = found.headline.estimate if isinstance(found.headline, Headline) else None
+                estimate = found.headline if isinstance(found.headline, GapEstimate) else None
                 found_of.append((cube, found))
                 cells = cell_table(part).rename(columns={"n_rated": "n_scored"})
                 rows["measure_families"] += (
@@ -271,7 +269,7 @@ def _reply_rows(
         if row["estimator"] not in _ESTIMATORS:
             continue
         # Signs of 0 flipped are 0 again: a p of 1 that tested nothing, and would count as one test more.
-        untested = {"p": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
+        untested = {"p_sign_flip": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
         yield row | untested | {"note": remark if constant else "; ".join(filter(None, (row["note"], remark)))}
 
 

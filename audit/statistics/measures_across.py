@@ -21,7 +21,7 @@ from audit.reply_schema import MEASURE_CHANGES, SCORED
 from audit.schema import OVERALL, Status
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.comparisons import Labelled, compare, difference, overall_row
 from audit.statistics.contrasts import complete_narratives, in_group_weights
 from audit.statistics.conversations import conversations_of, noted_over_conversations
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
@@ -169,9 +169,8 @@ def change_rows(
 
     Notes
     -----
-    The change is that of :func:`audit.statistics.comparisons.compare`, of complete narratives' contrasts, or of the
-    mixed model's pseudo-values where replies have no number. p is corrected by Holm over all changes of a dimension:
-    of every measure, and of every run against its reference.
+    The change is that of :func:`audit.statistics.comparisons.compare`, of each narrative's own gaps. p is corrected by
+    Holm over all changes of a dimension: of every measure, and of every run against its reference.
 
     The number of a corpus depends on which narratives it holds. So both runs' corpora are taken over the narratives
     that are complete in both, and the difference of the two jackknifed gaps is that of their pseudo-values, see
@@ -255,7 +254,7 @@ def _gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     if not known.size:
         raise NotEstimableError("no reply between identities has a number")
     if np.ptp(known) > _ROUNDING * np.abs(known).max():
-        return headline_gap(cube, confidence=confidence).estimate
+        return headline_gap(cube, confidence=confidence)
     in_group_weights(compared)  # or says why nothing can be compared
     none = np.where(np.isnan(compared.y).all(axis=(1, 2)), np.nan, 0.0)
     return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=known.size)
@@ -431,16 +430,15 @@ def _subtracted(
 ) -> dict[str, Any]:
     """Compare two estimates narrative by narrative; of utterances, with the uncertainty of their conversations."""
     [found] = compare(pair, dimension=dimension, confidence=confidence)
-    first, second = (dict(zip(each.narrative_ids, each.estimate.by_narrative.tolist(), strict=True)) for each in pair)
-    shared = [name for name in first if name in second and np.isfinite(first[name] - second[name])]
+    try:
+        change, shared = difference(*pair, confidence=confidence)
+    except NotEstimableError:
+        return found
     units = conversations_of(shared, conversation_of)
     if not units or not np.isfinite(found["se"]):
         return found
     if of_corpora:
         return found | dict.fromkeys(_INTERVAL, float("nan")) | {"note": _NO_INTERVAL}
-    change = summarise_contrasts(
-        np.array([first[name] - second[name] for name in shared]), rounding=0.0, confidence=confidence, n_ratings=0
-    )
     over, note = noted_over_conversations(change, units, confidence=confidence)
     return found | {name: getattr(over, name) for name in _INTERVAL} | {"note": note}
 

@@ -143,7 +143,8 @@ def power_row(
     Returns
     -------
     dict
-        A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN.
+        A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN. ``detectable_low`` and
+        ``detectable_high`` are the ends of the detectable gap's interval, of confidence 1 − alpha.
 
     Raises
     ------
@@ -161,6 +162,7 @@ def power_row(
     if np.isnan(sd) and not note:
         note = "there is no standard error: the contrasts of narratives, if there are two or more, have no spread"
     known, chance = not np.isnan(sd), {"power": power, "alpha": alpha}
+    sd_low, sd_high = spread_interval(sd, n_narratives, alpha=alpha) if known else (_NAN, _NAN)
     return {
         "dimension": dimension,
         "variant": variant,
@@ -171,6 +173,8 @@ def power_row(
         "n_narratives": n_narratives,
         **chance,
         "detectable_points": detectable_gap(sd, n_narratives, **chance) if known else _NAN,
+        "detectable_low": detectable_gap(sd_low, n_narratives, **chance) if known else _NAN,
+        "detectable_high": detectable_gap(sd_high, n_narratives, **chance) if known else _NAN,
         "wanted_points": _NAN if wanted is None else wanted,
         "n_for_wanted": narratives_to_find(wanted, sd, **chance) if known and wanted is not None else _NAN,
         "margin_points": _NAN if margin is None else margin,
@@ -207,6 +211,29 @@ def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: f
         upper *= 2
     noncentrality: float = optimize.brentq(excess, 0.0, upper, xtol=1e-12)
     return sd * noncentrality / float(np.sqrt(n_narratives))
+
+
+def spread_interval(sd: float, n_narratives: int, *, alpha: float = 0.05) -> tuple[float, float]:
+    """Return the interval of the standard deviation that an estimated one is of: of few narratives it is wide.
+
+    Parameters
+    ----------
+    sd
+        Standard deviation of the contrasts, as estimated, in points; positive.
+    n_narratives
+        That it was estimated from; at least 2.
+    alpha
+        1 less the interval's confidence, between 0 and 0.5.
+
+    Notes
+    -----
+    (N − 1)·sd²/SD² is χ² with N − 1 degrees of freedom where contrasts are normal: sd·√((N − 1)/χ²) at the 1 − alpha/2
+    and the alpha/2 quantile. Contrasts with heavier tails than normal ones need a wider interval.
+    """
+    _check_alpha(alpha)
+    df = n_narratives - 1
+    upper, lower = special.chdtri(df, alpha / 2), special.chdtri(df, 1 - alpha / 2)
+    return sd * float(np.sqrt(df / upper)), sd * float(np.sqrt(df / lower))
 
 
 def narratives_to_find(delta: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> float:

@@ -54,8 +54,7 @@ def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     which does not depend on which replies are better, since each pair is asked in both orders.
 
     The gap takes the preference as the rating of its pair of identities, and is δ of that: free of what single
-    perceivers and experiencers bring throughout, by complete narratives' contrasts, or by the mixed model where pairs
-    are missing.
+    perceivers and experiencers bring throughout, by each narrative's own gap, whatever pairs are missing.
     """
     rows: list[dict[str, Any]] = []
     for _, own in pairs.groupby("dimension", observed=True, sort=False):
@@ -210,12 +209,11 @@ def _gap(between: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     )
     try:
         cube = NarrativeCube.from_ratings(taken, dimension=str(between["dimension"].iloc[0]), variant=GAP)
-        headline = headline_gap(cube, confidence=confidence)
+        made = headline_gap(cube, confidence=confidence)
     except NotEstimableError as error:
         return {"note": str(error)}
-    made = headline.estimate
     n_missing = int((~read).sum())
-    notes = [made.not_estimable, f"by the mixed model, missing: {plural(n_missing, 'pair')}" if n_missing else ""]
+    notes = [made.not_estimable, f"missing: {plural(n_missing, 'pair')}" if n_missing else ""]
     return {
         "preference": made.delta_points,
         **{name: getattr(made, name) for name in _INTERVAL},

@@ -7,6 +7,7 @@ narratives as no source of chance. :mod:`audit.statistics.contrasts` holds the b
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import factorial
@@ -41,7 +42,7 @@ class PublishedGap:
     null
         Which shuffles those are, in words.
     n_narratives
-        Narratives left after listwise deletion.
+        Narratives left after listwise deletion: those with a rating in every cell between identities.
     n_narratives_asked
         Narratives before it.
     n_ratings
@@ -66,8 +67,8 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     Parameters
     ----------
     cube
-        Ratings of one dimension or intersection *with* baselines: a narrative with a missing rating in any cell is left
-        out of all, and the released matrix has the unspecified perceiver and experiencer in it.
+        Ratings of one dimension or intersection. Baselines may be in it and are not looked at: a narrative is left out
+        if a rating is missing between identities, not if one is missing by or about the unspecified person.
     rng
         Draws the shuffles; the caller owns the seed.
     n_permutations
@@ -80,10 +81,9 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
 
     Notes
     -----
-    Following the code of [1]_: cell means are rounded to 2 decimals by ``numpy.round``; z = (M − mean) / population SD
-    over the P × E cells between identities (unspecified left out); δ_z = mean(z[in-group]) − mean(z[out-group]). Two
-    cases that the study does not have are settled here: a perceiver given no persona is no part of the released
-    matrix, so it deletes no narrative; nor does a baseline pair that was never asked.
+    Following the code of [1]_: cell means are rounded to 2 decimals, see :func:`rounded_means`; z = (M − mean) /
+    population SD over the P × E cells between identities (unspecified left out); δ_z = mean(z[in-group]) −
+    mean(z[out-group]). The heatmap has narratives and a z of its own, see :func:`published_cells`.
 
     References
     ----------
@@ -93,12 +93,12 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     in_group = compared.in_group
     if in_group.size == 0:
         raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
-    kept = _listwise(cube)
+    kept = ~np.asarray(np.isnan(compared.y).any(axis=(1, 2)))
     if not kept.any():
         raise NotEstimableError(
             f"listwise deletion leaves none of {kept.size} narratives: each lacks a rating in some cell"
         )
-    z = standardise_cells(_published_means(compared, kept))
+    z = standardise_cells(rounded_means(compared.y[kept]))
     delta_z = _in_minus_out(z, in_group)
     null = exact_null(z, in_group, at_most=n_permutations)
     if null is not None:
@@ -122,39 +122,75 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     )
 
 
-def _listwise(cube: NarrativeCube) -> BoolArray:
-    """Narratives, shape (N,), that have a rating in every cell of the released matrix."""
-    persona = np.array([group != NO_PERSONA for group in cube.perceiver_groups], dtype=np.bool_)
-    matrix = cube.select(persona, np.ones(len(cube.experiencers), dtype=np.bool_))
-    identities = ~matrix.baseline_perceiver[:, None] & ~matrix.baseline_experiencer
-    missing = np.isnan(matrix.y) & (matrix.asked | identities)
-    return ~np.asarray(missing.any(axis=(1, 2)))
+def rounded_means(y: FloatArray) -> FloatArray:
+    """Return the mean of each cell in points as the released study has it: rounded to 2 decimals by Python's ``round``.
+
+    Parameters
+    ----------
+    y
+        Shape (N, P, E), intensities of the narratives that are kept; a cell that holds NaN has none.
+
+    Notes
+    -----
+    ``round`` goes by the number that the floating point holds, ``numpy.round`` by 100 times it: of 2.675, which is held
+    as a little less, the first makes 2.67 and the second 2.68. Sums of whole numbers are exact; of others, the sum is
+    rounded once, so that the order of the narratives does not matter.
+    """
+    n_narratives, *shape = y.shape
+    columns = y.reshape(n_narratives, -1).T.tolist()
+    return np.array([round(math.fsum(column) / n_narratives, 2) for column in columns], dtype=np.float64).reshape(shape)
 
 
-def published_cells(cube: NarrativeCube) -> FloatArray:
-    """Return the standardised cells of the published heatmap, shape (P, E), baselines by the same mean and spread.
+def released_matrix(cube: NarrativeCube) -> tuple[BoolArray, BoolArray]:
+    """Say which narratives, shape (N,), and which cells, shape (P, E), the published heatmap and its mask are made of.
 
     Parameters
     ----------
     cube
-        Ratings of one dimension with baselines, as for :func:`published_gap`; NaN where it has no δ_z, and for a pair
-        without a rating in the narratives that listwise deletion leaves.
+        Ratings of one dimension with baselines.
+
+    Notes
+    -----
+    A narrative needs a rating in each of the cells: those of all identities and of the unspecified one. A perceiver
+    given no persona is no part of the released matrix, so it drops no narrative; nor does a baseline pair that was
+    never asked. The study has neither.
     """
-    kept = _listwise(cube)
+    persona = np.array([group != NO_PERSONA for group in cube.perceiver_groups], dtype=np.bool_)
     identities = ~cube.baseline_perceiver[:, None] & ~cube.baseline_experiencer
-    if not kept.any() or not identities.any():
+    cells = persona[:, None] & (cube.asked | identities)
+    return ~np.asarray((np.isnan(cube.y) & cells).any(axis=(1, 2))), cells
+
+
+def published_cells(cube: NarrativeCube) -> FloatArray:
+    """Return the standardised cells of the published heatmap, shape (P, E).
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension *with* baselines: the released matrix has the unspecified perceiver and experiencer in
+        it, and a narrative without a rating in any of its cells is left out of all. So these may be other narratives
+        than those of :func:`published_gap`.
+
+    Returns
+    -------
+    array
+        (M − mean) / population SD, both over all (K + 1)² cells, as in the code of [1]_; M is :func:`rounded_means`. A
+        perceiver given no persona, whom the study does not have, is put in the same unit. All are NaN where listwise
+        deletion leaves no narrative, or all cells are equal; so is a pair without a rating.
+
+    References
+    ----------
+    .. [1] Hou, Daumé III and Rudinger (2025), arXiv:2503.01030.
+    """
+    kept, cells = released_matrix(cube)
+    if not kept.any() or not cells.any():
         return np.full(cube.in_group.shape, np.nan)
-    means = _published_means(cube, kept)
-    inside = means[identities]
-    if np.ptp(inside) == 0:
+    means = rounded_means(cube.y[kept])
+    released = means[cells]
+    if np.ptp(released) == 0:
         return np.full(cube.in_group.shape, np.nan)
-    standardised: FloatArray = (means - inside.mean()) / inside.std()
+    standardised: FloatArray = (means - released.mean()) / released.std()
     return standardised
-
-
-def _published_means(cube: NarrativeCube, kept: BoolArray) -> FloatArray:
-    means: FloatArray = np.round(cube.y[kept].mean(axis=0), 2)
-    return means
 
 
 def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -163,14 +199,15 @@ def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArr
     Parameters
     ----------
     cube
-        Ratings of one dimension with baselines, as for :func:`published_gap`.
+        Ratings of one dimension with baselines, as for :func:`published_cells`, of whose narratives the tests are.
 
     Returns
     -------
     tuple
         Three of shape (P, E): p of the paired t-test against the perceiver's own cell (the perceiver about its own
         wording), p against the experiencer's own cell, and whether the cell is shown. p is NaN where there is no own
-        cell, a test has no spread, or fewer than two narratives are left.
+        cell, no narrative has a difference, or fewer than two narratives are left; where the difference is the same in
+        every narrative, and not 0, t is infinite and p is 0, as scipy has it.
 
     Notes
     -----
@@ -182,7 +219,8 @@ def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArr
     ----------
     .. [1] Hou, Daumé III and Rudinger (2025), arXiv:2503.01030.
     """
-    y = cube.y[_listwise(cube)]
+    kept, _ = released_matrix(cube)
+    y = cube.y[kept]
     own_of = {term: place for place, term in enumerate(cube.experiencers)}
     perceiver_at = {term: place for place, term in enumerate(cube.perceivers)}
     shape = cube.in_group.shape
@@ -202,14 +240,17 @@ def published_mask(cube: NarrativeCube) -> tuple[FloatArray, FloatArray, BoolArr
 
 
 def _paired_p(cells: FloatArray, own: FloatArray) -> FloatArray:
-    """Two-sided p of paired t-tests of cells, shape (N, M), against one, shape (N, 1); NaN without a spread."""
+    """Two-sided p of paired t-tests of cells, shape (N, M), against one, shape (N, 1); NaN without any difference."""
     n, n_cells = cells.shape
     if n < 2:
         return np.full(n_cells, np.nan)
     differences = cells - own
-    spread = differences.std(axis=0, ddof=1)
-    spread[np.ptp(differences, axis=0) <= 4 * EPSILON * np.abs(cells).max()] = 0.0
-    p: FloatArray = 2 * special.stdtr(n - 1, -np.abs(divide(differences.mean(axis=0) * n**0.5, spread)))
+    mean, spread = differences.mean(axis=0), differences.std(axis=0, ddof=1)
+    rounding = 4 * EPSILON * np.abs(cells).max()
+    same = np.ptp(differences, axis=0) <= rounding
+    spread[same] = 0.0
+    p: FloatArray = 2 * special.stdtr(n - 1, -np.abs(divide(mean * n**0.5, spread)))
+    p[same & (np.abs(mean) > rounding)] = 0.0
     return p
 
 

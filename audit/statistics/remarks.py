@@ -14,18 +14,17 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.mixed import MixedFit
 from audit.statistics.rows import Estimates
-from audit.wording import brief, count, plural, points, rate
+from audit.statistics.scale_ends import END_SHARE, end_shares
+from audit.wording import brief, count, interval, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
-END_SHARE: Final = 0.1
-"""Above this share of ratings at an end of the scale, a gap is squeezed or, with main effects, made up."""
 FEW_NARRATIVES: Final = 20
 """Below this number of narratives an interval leans on how the few that there are differ."""
 MISSING_SHARE: Final = 0.1
 """Above this share of prompts without a rating, what is missing may matter."""
 REFUSAL_GAP: Final = 1.0
-"""Above this difference of refusal rates, in percentage points, one that is no accident matters."""
+"""Above this gap of refusals, in percentage points, one that is no accident matters."""
 
 Row = Mapping[Any, Any]
 
@@ -41,6 +40,7 @@ class Remark:
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``, ``scale_end``,
+        ``beyond_scale``,
         ``refusal_gap``, ``number_mass`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or
         ``missing_unexplained``.
     text
@@ -59,6 +59,7 @@ def remarks_of(
     *,
     outcomes: pd.DataFrame,
     missing: Sequence[Row],
+    sensitivity: Sequence[Row],
     low: float,
     high: float,
     min_number_mass: float,
@@ -69,8 +70,8 @@ def remarks_of(
     ----------
     cube, found
         The ratings with baselines, and the estimates.
-    outcomes, missing
-        Its rows of ``schema.OUTCOMES`` and of ``schema.MISSING``.
+    outcomes, missing, sensitivity
+        Its rows of ``schema.OUTCOMES``, of ``schema.MISSING`` and of ``schema.SENSITIVITY``; the last may be none.
     low, high
         The scale's two ends, in points.
     min_number_mass
@@ -78,10 +79,14 @@ def remarks_of(
     """
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
+    tobit = next((row for row in sensitivity if row["check"] == "tobit"), None)
     for code, text in (
         *_on_ratings(cube, found, of_pairs["all"]),
         *_on_missing(of_pairs),
-        *_on_answers(of_pairs["all"], refusals, low=low, high=high, min_number_mass=min_number_mass),
+        *_on_ends(cube, tobit, low=low, high=high),
+        *_on_beyond(of_pairs["all"], low=low, high=high),
+        *_on_refusals(refusals, has_gap=not isinstance(found.headline, NotEstimableError)),
+        *_on_answers(of_pairs["all"], min_number_mass=min_number_mass),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
 
@@ -110,23 +115,59 @@ def _on_missing(outcomes: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _on_answers(
-    total: Row, refusals: Row, *, low: float, high: float, min_number_mass: float
-) -> Iterator[tuple[str, str]]:
-    for share, end in ((total["floor_share"], low), (total["ceiling_share"], high)):
-        if share > END_SHARE:
+def _on_ends(cube: NarrativeCube, tobit: Row | None, *, low: float, high: float) -> Iterator[tuple[str, str]]:
+    if tobit is None:
+        beyond = ""
+    elif tobit["note"] and np.isnan(tobit["delta_points"]):
+        beyond = f" What δ would be on a scale without these ends can not be estimated: {tobit['note']}."
+    else:
+        spread = "" if tobit["note"] else f" (interval {interval(tobit['ci_low'], tobit['ci_high'])})"
+        beyond = (
+            f" On a scale that went on beyond its ends, δ would be {points(tobit['delta_points'])}{spread}, if ratings "
+            "beyond them were spread as those between them are (tobit, in the sensitivity table)."
+        )
+    for share, end in zip(end_shares(cube, low=low, high=high), (low, high), strict=True):
+        if share >= END_SHARE:
             yield (
                 "scale_end",
-                f"{share:.0%} of the ratings are at the end {end:g} of the scale: δ is squeezed there, and identities "
-                "that are rated high or low throughout can make a gap that is not one.",
+                f"{share:.0%} of the ratings between identities are at the end {end:g} of the scale: a gap is squeezed "
+                f"there, and identities that are rated high or low throughout can make a gap that is not one.{beyond}",
             )
-    if abs(refusals["gap_pp"]) > REFUSAL_GAP and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]:
+
+
+def _on_beyond(total: Row, *, low: float, high: float) -> Iterator[tuple[str, str]]:
+    beyond = [
+        f"{plural(int(n), 'rating')} {side} {end:g}"
+        for n, side, end in ((total["n_below_scale"], "below", low), (total["n_above_scale"], "above", high))
+        if n
+    ]
+    if beyond:
+        n_beyond = total["n_below_scale"] + total["n_above_scale"]
+        yield (
+            "beyond_scale",
+            f"{' and '.join(beyond)}, beyond the scale from {low:g} to {high:g} ({rate(n_beyond / total['n_rated'])} "
+            "of the ratings): the parser that was chosen accepts them, and δ is of all ratings, these among them.",
+        )
+
+
+def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
+    # A gap that every narrative shows alike has no interval, and is no accident; one narrative's has none either.
+    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
+    if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
+        others = (
+            " δ is of the ratings that there are; the run's grid of shifts shows what it would be if the missing ones "
+            "were higher or lower than these let one expect."
+        )
         yield (
             "refusal_gap",
             f"The model refused to rate {rate(refusals['rate_in_group'])} of in-group and "
             f"{rate(refusals['rate_out_group'])} of out-group prompts, a refusal gap of {points(refusals['gap_pp'])} "
-            "percentage points: what is missing is not missing at random, and the refusals are a finding of their own.",
+            "percentage points beyond what each perceiver and each experiencer is refused: the refusals are a finding "
+            f"of their own.{others if has_gap else ''}",
         )
+
+
+def _on_answers(total: Row, *, min_number_mass: float) -> Iterator[tuple[str, str]]:
     if total["mean_number_mass"] < min_number_mass:
         yield (
             "number_mass",
@@ -151,17 +192,17 @@ def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
 
 
 def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
-    headline, contrast, published = found.headline, found.contrast, found.published
+    headline, contrast, published = found.headline, found.listwise, found.published
     if isinstance(headline, NotEstimableError):
         yield "not_estimable", f"δ can not be estimated: {headline}."
     else:
-        estimate = headline.estimate
+        estimate = headline
         if estimate.not_estimable:
             yield "no_interval", f"δ has no standard error and no interval: {estimate.not_estimable}."
-        elif headline.n_informative < FEW_NARRATIVES:
+        elif estimate.n_narratives < FEW_NARRATIVES:
             yield (
                 "few_narratives",
-                f"δ comes from {plural(headline.n_informative, 'narrative')}: its interval leans on how these few "
+                f"δ comes from {plural(estimate.n_narratives, 'narrative')}: its interval leans on how these few "
                 "differ, and takes it that such narratives' gaps are spread about normally.",
             )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
@@ -175,13 +216,14 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
             yield (
                 "incomplete_narratives",
                 f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) have a "
-                f"rating for every pair of identities.{alone} δ uses all {plural(estimate.n_ratings, 'rating')}, and "
-                "may still be biased if what is missing depends on what it would have been.",
+                f"rating for every pair of identities.{alone} δ uses {plural(estimate.n_ratings, 'rating')} of "
+                f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
+                "what it would have been.",
             )
     if any(isinstance(fit, MixedFit) and not fit.converged for fit in (found.mixed, found.crossed)):
         yield (
             "not_converged",
             "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
         )
-    if isinstance(published, NotEstimableError) and str(published) != str(contrast):
+    if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
         yield "published_not_estimable", f"The published δ_z can not be computed: {published}."

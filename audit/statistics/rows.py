@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -14,13 +14,13 @@ from audit.errors import NotEstimableError
 from audit.schema import GAP, OVERALL, VARIANCES
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row, overall_scope
-from audit.statistics.contrasts import complete_narratives, gap_by_narrative, in_group_weights
+from audit.statistics.contrasts import in_group_weights, listwise_gap
 from audit.statistics.estimates import GapEstimate
-from audit.statistics.headline import Headline
+from audit.statistics.headline import headline_gap, with_sign_flips
+from audit.statistics.interactions import InteractionVariances, interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
-from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask
-from audit.statistics.ratings import BoolArray
+from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.scopes import GroupScope, group_scope
 
 Rows = Iterator[dict[str, Any]]
@@ -81,14 +81,30 @@ def _attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimates of one dimension and variant, or in their place the reason why there is none."""
+    """The estimates of one dimension and variant, or in their place the reason why there is none.
 
-    estimator: str
-    contrast: GapEstimate | NotEstimableError
+    Attributes
+    ----------
+    headline
+        The estimate that stands first, ``contrast`` in the tables.
+    listwise
+        The same of the complete narratives alone.
+    mixed, crossed
+        The mixed models.
+    published
+        The study's own arithmetic.
+    interactions
+        Variances of narrative × identity.
+    scopes
+        By estimator, ``contrast`` and ``mixed``, what it says of any such identities.
+    """
+
+    headline: GapEstimate | NotEstimableError
+    listwise: GapEstimate | NotEstimableError
     mixed: MixedFit | NotEstimableError
     crossed: MixedFit | NotEstimableError
     published: PublishedGap | NotEstimableError
-    headline: Headline | NotEstimableError
+    interactions: InteractionVariances | NotEstimableError
     scopes: dict[str, GroupScope | NotEstimableError]
 
     @classmethod
@@ -98,62 +114,45 @@ class Estimates:
         Without ``published`` the study's own arithmetic, which is one of ratings, is left out.
         """
         compared = cube.without_baselines()
-        names, n_permutations = (cube.dimension, cube.variant), settings.n_permutations
-        contrast = _attempt(
-            lambda: gap_by_narrative(
-                compared,
-                rng=child_rng(seed, *names, "contrast"),
-                n_permutations=n_permutations,
-                confidence=settings.confidence,
+        names, n_permutations, confidence = (cube.dimension, cube.variant), settings.n_permutations, settings.confidence
+
+        def headline() -> GapEstimate:
+            rng = child_rng(seed, *names, "contrast")
+            return with_sign_flips(
+                headline_gap(compared, confidence=confidence), rng=rng, n_permutations=n_permutations
             )
-        )
+
+        first = _attempt(headline)
+        listwise = _attempt(lambda: listwise_gap(compared, confidence=confidence))
         mixed = _attempt(lambda: fit_mixed(compared))
+        crossed = _attempt(lambda: fit_mixed(compared, crossed=True))
         in_z: PublishedGap | NotEstimableError = NotEstimableError("not asked for")
         if published:
             in_z = _attempt(
                 lambda: published_gap(cube, rng=child_rng(seed, *names, "published"), n_permutations=n_permutations)
             )
-        whole = _of_contrast(contrast)
-        filled = mixed if isinstance(mixed, Exception) else Headline.of_fit(mixed, confidence=settings.confidence)
-        estimator, headline = ("mixed", filled) if np.isnan(compared.y).any() else ("contrast", whole)
-        complete = complete_narratives(compared)
-        scopes = {
-            "contrast": _scope(compared.of_narratives(complete), _on(whole, complete), settings.confidence),
-            "mixed": _scope(compared, filled, settings.confidence),
+        scopes: dict[str, GroupScope | NotEstimableError] = {
+            "contrast": first
+            if isinstance(first, NotEstimableError)
+            else group_scope(compared, first, confidence=confidence),
+            "mixed": mixed
+            if isinstance(mixed, NotEstimableError)
+            else group_scope(compared, mixed.estimate(confidence=confidence), confidence=confidence, fit=mixed),
         }
-        crossed = _attempt(lambda: fit_mixed(compared, crossed=True))
-        return cls(estimator, contrast, mixed, crossed, in_z, headline, scopes)
+        interactions = _attempt(lambda: interaction_variances(compared))
+        return cls(first, listwise, mixed, crossed, in_z, interactions, scopes)
 
 
-def _of_contrast(contrast: GapEstimate | NotEstimableError) -> Headline | NotEstimableError:
-    return contrast if isinstance(contrast, NotEstimableError) else Headline("contrast", contrast, None)
-
-
-def _on(headline: Headline | NotEstimableError, narratives: BoolArray) -> Headline | NotEstimableError:
-    """Take an estimate as one of its complete narratives alone."""
-    if isinstance(headline, NotEstimableError):
-        return headline
-    return replace(
-        headline, estimate=replace(headline.estimate, by_narrative=headline.estimate.by_narrative[narratives])
-    )
-
-
-def _scope(
-    compared: NarrativeCube, headline: Headline | NotEstimableError, confidence: float
-) -> GroupScope | NotEstimableError:
-    if isinstance(headline, NotEstimableError):
-        return headline
-    return group_scope(compared, headline, confidence=confidence)
-
-
-_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "delta_z", "null_low", "null_high")
+_NUMBERS: Final = (
+    "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_sign_flip", "d_z", "delta_z", "null_low", "null_high",
+)  # fmt: skip
 _COUNTS: Final = ("n_narratives", "n_ratings")
 
 
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
     """Yield rows of ``schema.GAP``: each estimator in each scope."""
     for estimator, scope, made in (
-        ("contrast", "narratives", found.contrast),
+        ("contrast", "narratives", found.headline),
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
         ("mixed", "narratives", found.mixed),
         ("mixed", "narratives_and_terms", found.scopes["mixed"]),
@@ -166,7 +165,7 @@ def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_miss
                 "variant": cube.variant,
                 "estimator": estimator,
                 "scope": scope,
-                "headline": estimator == found.estimator,
+                "headline": estimator == "contrast",
                 "n_narratives_asked": len(cube.narrative_ids),
                 "n_missing": n_missing,
             },
@@ -216,7 +215,7 @@ def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled
         known = {
             "dimension": OVERALL,
             "variant": variant,
-            "estimator": "mixed" if any(row["estimator"] == "mixed" for row in own) else "contrast",
+            "estimator": "contrast",
             "scope": "narratives",
             "headline": True,
             "n_narratives_asked": len({name for each in parts.values() for name in each.narrative_ids}),
@@ -266,11 +265,29 @@ def _wider_row(
 
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield rows of ``schema.VARIANCES``: the fits of the two mixed models."""
+    """Yield rows of ``schema.VARIANCES``: what narratives' own fits tell, and the fits of the two mixed models."""
+    nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
+    known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
+    own, headline = found.interactions, found.headline
+    row = nothing | known | {"estimator": "contrast"}
+    if isinstance(own, NotEstimableError):
+        row |= {"note": str(own)}
+    else:
+        row |= {
+            "residual_variance": own.residual,
+            "narrative_perceiver_variance": own.perceiver,
+            "narrative_experiencer_variance": own.experiencer,
+            "n_narratives": own.n_narratives,
+            "n_ratings": own.n_ratings,
+            "note": own.note,
+        }
+    if isinstance(headline, GapEstimate):
+        row |= {"slope_variance": headline.slope_variance, "n_informative": headline.n_narratives}
+    yield row
     for estimator, fit in (("mixed", found.mixed), ("mixed_crossed", found.crossed)):
-        row = {"dimension": cube.dimension, "variant": cube.variant, "estimator": estimator}
+        row = nothing | known | {"estimator": estimator}
         if isinstance(fit, NotEstimableError):
-            yield dict.fromkeys(VARIANCES, float("nan")) | {"note": str(fit)} | row
+            yield row | {"note": str(fit)}
         else:
             fitted = {name: getattr(fit, name) for name in VARIANCES if hasattr(fit, name)}
             yield row | fitted | {"note": "" if fit.converged else _NOT_CONVERGED}
@@ -278,13 +295,10 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
     """Yield rows of ``schema.LEAVE_ONE_OUT`` for the headline's estimator."""
-    if isinstance(found.headline, NotEstimableError):
-        return
-    estimator = found.headline.estimator
-    scope = found.scopes[estimator]
+    scope = found.scopes["contrast"]
     if isinstance(scope, NotEstimableError):
         return
-    known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": estimator}
+    known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": "contrast"}
     for group, delta in scope.leave_one_out.items():
         yield known | {"group": group, "delta_points": delta}
 
@@ -301,14 +315,14 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
     """Yield the row of ``schema.POWER``, if there is a headline."""
     if isinstance(found.headline, NotEstimableError):
         return
-    estimate, fit = found.headline.estimate, found.mixed
-    variances = (None, None) if isinstance(fit, NotEstimableError) else (fit.slope_variance, fit.residual_variance)
-    slope_sd, residual_sd = (None if variance is None else variance**0.5 for variance in variances)
+    estimate, own = found.headline, found.interactions
+    variances = estimate.slope_variance, float("nan") if isinstance(own, NotEstimableError) else own.residual
+    slope_sd, residual_sd = (None if np.isnan(variance) else variance**0.5 for variance in variances)
     yield power_row(
         dimension=cube.dimension,
         variant=cube.variant,
         se=estimate.se,
-        n_narratives=found.headline.n_informative,
+        n_narratives=estimate.n_narratives,
         weights=in_group_weights(cube.without_baselines()),
         slope_sd=slope_sd,
         residual_sd=residual_sd,
@@ -324,6 +338,7 @@ def published_cell_rows(cube: NarrativeCube) -> Rows:
     """Yield rows of ``schema.PUBLISHED_CELLS``, one a pair that was asked."""
     of_perceiver, of_experiencer, shown = published_mask(cube)
     z = published_cells(cube)
+    n_narratives = int(np.count_nonzero(released_matrix(cube)[0]))
     for p, e in np.argwhere(cube.asked):
         yield {
             "dimension": cube.dimension,
@@ -334,4 +349,5 @@ def published_cell_rows(cube: NarrativeCube) -> Rows:
             "p_perceiver": of_perceiver[p, e],
             "p_experiencer": of_experiencer[p, e],
             "shown": bool(shown[p, e]),
+            "n_narratives": n_narratives,
         }

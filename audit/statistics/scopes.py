@@ -16,7 +16,8 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_weights, effect_columns
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import Headline
+from audit.statistics.incomplete import cell_means
+from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 MIN_GROUPS: Final = 5
@@ -56,44 +57,52 @@ class GroupScope:
         return f"{n} of {n + len(self.uncounted)} groups count: {_why_uncounted(self.uncounted)}"
 
 
-def group_scope(cube: NarrativeCube, headline: Headline, *, confidence: float) -> GroupScope:
+def group_scope(
+    cube: NarrativeCube, narrow: GapEstimate, *, confidence: float, fit: MixedFit | None = None
+) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
     Parameters
     ----------
     cube
-        The ratings that the headline was made of; baselines are left out.
-    headline
+        The ratings that the estimate was made of; baselines are left out.
+    narrow
         The estimate, which stays as it is: only its uncertainty changes.
     confidence
         Coverage of the interval, between 0 and 1.
+    fit
+        The mixed model, if the estimate is its own: its cell means and slope variance are taken.
 
     Notes
     -----
-    V = V_jack + τ̂²/N, with V_jack = (G − 1)/G · Σ(θ₋k − θ̄)², θ₋k the adjusted gap of the cell means without the
-    perceivers and experiencers of group k, and τ̂² the variance of the narratives' gaps: on complete data
-    max(0, sd_d² − σ̂²/s), σ̂² the mean square of the double-centred residuals with (N − 1)((P − 1)(E − 1) − 1) degrees of
-    freedom and s the sum of squares of the double-centred mask; else the mixed model's. The narratives' noise is
-    within V_jack already. The interval is a t interval with G − 1 degrees of freedom, and the standard error is never
-    less than the narratives' own. Groups, not terms, are left out: terms of a group share what makes it one.
+    V = V_jack + τ̂² Σ ω_i², with V_jack = (G − 1)/G · Σ(θ₋k − θ̄)², θ₋k the adjusted gap of the cell means without the
+    perceivers and experiencers of group k, τ̂² the variance of the narratives' true gaps and ω_i what each counts for,
+    1/N on complete ratings. There the cell means are plain means and τ̂² is max(0, sd_d² − σ̂²/s), σ̂² the mean square of
+    the double-centred residuals with (N − 1)((P − 1)(E − 1) − 1) degrees of freedom and s the sum of squares of the
+    double-centred mask; else the cell means are :func:`~audit.statistics.incomplete.cell_means`, free of narratives'
+    levels, and τ̂² is the headline's by REML. The narratives' noise is within V_jack already. The interval is a t
+    interval with G − 1 degrees of freedom, and the standard error is never less than the narratives' own. Groups, not
+    terms, are left out: terms of a group share what makes it one.
 
     G counts the groups of whose own gap δ is made. Let g_k be 1 in the rated cells between identities of group k and 0
     in the other rated cells, so that in-group is Σ g_k. If effects of perceivers and experiencers can make up g_k, they
     take up whatever gap the group has: δ weighs rated cells by a w that is orthogonal to these effects, in the
-    contrast, in least squares and in the mixed model alike, so that the group's gap has the weight ⟨w, g_k⟩ = 0. That
+    contrast and in least squares alike, so that the group's gap has the weight ⟨w, g_k⟩ = 0. That
     is so of a group without a rating, of one whose own identities have no rating of each other, as perceivers or as
     experiencers or at all, and of one that rates, or is rated by, its own identities alone. How gaps differ between
     groups does not show in such a group: it is not left out, and counts neither in the sum nor in G nor towards
     ``MIN_GROUPS``. Its ratings of others still inform the others' effects and stay in every θ₋k, where those with group
-    k leave with it. A contrast is of narratives with a rating in every cell: there, all groups count.
+    k leave with it. Where every cell has a rating, all groups count.
     """
     compared = cube.without_baselines()
-    means = _cell_means(compared, headline)
+    if fit is None:
+        means = cell_means(compared.y.reshape(len(compared.y), -1)).reshape(compared.in_group.shape)
+    else:
+        means = fit.cell_means
     left_out, uncounted, reason = _leave_one_out(compared, means)
     n_groups = len(left_out)
     gaps = np.array(list(left_out.values()))
     jackknife = float((n_groups - 1) / n_groups * ((gaps - gaps.mean()) ** 2).sum()) if n_groups > 1 else float("nan")
-    narrow = headline.estimate
     if not reason and n_groups < MIN_GROUPS:
         reason = f"{n_groups} groups are too few to speak about others"
         if uncounted:
@@ -103,7 +112,7 @@ def group_scope(cube: NarrativeCube, headline: Headline, *, confidence: float) -
         reason = narrow.not_estimable or "the narratives' own uncertainty can not be estimated"
     se = df = float("nan")
     if not reason:
-        slopes = _slope_variance(compared, headline) / narrow.n_narratives
+        slopes = _slope_variance(narrow) if fit is None else fit.slope_variance / narrow.n_narratives
         se, df = max((jackknife + slopes) ** 0.5, narrow.se), float(n_groups - 1)
     low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
     estimate = GapEstimate(
@@ -125,14 +134,6 @@ def group_scope(cube: NarrativeCube, headline: Headline, *, confidence: float) -
 def _why_uncounted(groups: tuple[str, ...]) -> str:
     named, rest = ", ".join(groups[:3]), len(groups) - 3
     return f"the ratings tell nothing of the gap of {named}{f' and {rest} more' if rest > 0 else ''}"
-
-
-def _cell_means(compared: NarrativeCube, headline: Headline) -> FloatArray:
-    """Means of the cells, shape (P, E), free of what narratives owe to being there; NaN where there is no rating."""
-    if headline.fit is None:
-        means: FloatArray = compared.y.mean(axis=0)
-        return means
-    return headline.fit.cell_means
 
 
 def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str, float], tuple[str, ...], str]:
@@ -201,20 +202,9 @@ def adjusted_gap(means: FloatArray, n_shared: IntArray) -> float:
     return float(rest[:, 0] @ rest[:, 1]) / squares
 
 
-def _slope_variance(compared: NarrativeCube, headline: Headline) -> float:
-    """Variance between the narratives' gaps, in squared points."""
-    if headline.fit is not None:
-        return headline.fit.slope_variance
-    n, n_perceivers, n_experiencers = compared.y.shape
-    df = (n - 1) * ((n_perceivers - 1) * (n_experiencers - 1) - 1)
-    contrasts = headline.estimate.by_narrative
-    if df < 1:
-        return float(np.var(contrasts, ddof=1))
-    weights = contrast_weights(compared.n_shared)[-1]
-    squares = float((weights**2).sum())  # 1/s
-    deviations = compared.y - compared.y.mean(axis=0)
-    deviations -= deviations.mean(axis=2, keepdims=True)
-    deviations -= deviations.mean(axis=1, keepdims=True)
-    total = float(np.vdot(deviations, deviations))
-    residual = total - float(((contrasts - contrasts.mean()) ** 2).sum()) / squares
-    return float(max(0.0, np.var(contrasts, ddof=1) - max(0.0, residual) / df * squares))
+def _slope_variance(narrow: GapEstimate) -> float:
+    """Variance of the weighted mean of narratives' true gaps, in squared points; of their gaps if noise is unknown."""
+    variance = narrow.slope_variance
+    if np.isnan(variance):
+        variance = float(np.nanvar(narrow.by_narrative, ddof=1))
+    return variance * float((narrow.weights**2).sum())

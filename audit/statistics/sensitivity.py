@@ -15,20 +15,28 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, effect_columns, in_group_weights
-from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
-from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.clustered import clustered
+from audit.statistics.contrasts import complete_narratives, effect_columns, in_group_weights, listwise_gap
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, with_spread
+from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.missing_grid import MissingShifts
+from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
+from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
+_OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
+"""Checks that ask where the scale ends."""
+_EXACT_NARRATIVES: Final = 500
+"""Narratives up to which the correction for few of them is computed: with more it is next to nothing."""
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
 
 
 def sensitivity_rows(
     cube: NarrativeCube,
     *,
-    headline: Headline | NotEstimableError,
+    headline: GapEstimate | NotEstimableError,
     low: float,
     high: float,
     confidence: float,
@@ -54,7 +62,8 @@ def sensitivity_rows(
     ------
     dict
         Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value can not be estimated. The rows of number
-        mass and mode are there only if the ratings have them (``expected``).
+        mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings
+        lie at an end of the scale.
 
     Raises
     ------
@@ -64,11 +73,13 @@ def sensitivity_rows(
     Notes
     -----
     *Worst case.* δ is the mean over narratives of Σ w_pe y_pe, so no ratings on the scale in place of the missing ones
-    give a lower δ than the lower end where w_pe > 0 and the upper end elsewhere [1]_. The intervals are those of the
-    filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
+    give a lower δ than the lower end where w_pe > 0 and the upper end elsewhere [1]_. Where ratings lie beyond the
+    scale, missing ones could have, too: the least and the greatest rating are then the ends. The intervals are those of
+    the filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
 
-    *Tipping point.* The headline from incomplete ratings is the contrast of the narratives completed by what the model
-    expects of the missing ratings. Let all of these be s points higher, and m_ipe = 1 where a rating is missing:
+    *Tipping point.* The headline is the mean over all narratives of their contrasts with the missing ratings filled by
+    what is expected of them (:class:`~audit.statistics.missing_grid.MissingShifts`). Let all of these be s points
+    higher, and m_ipe = 1 where a rating is missing:
 
         δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
 
@@ -81,6 +92,7 @@ def sensitivity_rows(
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
     compared = cube.without_baselines()
+    low, high, beyond = _ends(compared, low=low, high=high)
     checks = _checks(
         compared, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
     )
@@ -102,7 +114,22 @@ def sensitivity_rows(
             row |= columns_of()
         except NotEstimableError as error:
             row["note"] = str(error)
+        if beyond and check in _OF_THE_ENDS:
+            row["note"] = "; ".join(filter(None, [row["note"], beyond]))
         yield row
+
+
+def _ends(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float, str]:
+    """Return the ends between which missing ratings could lie, and, where ratings lie beyond the scale, which."""
+    least, greatest = float(np.nanmin(cube.y, initial=low)), float(np.nanmax(cube.y, initial=high))
+    tolerance = END_TOLERANCE * (high - low)
+    if low - least <= tolerance and greatest - high <= tolerance:
+        return low, high, ""
+    return (
+        least,
+        greatest,
+        f"ratings lie beyond the scale: missing ones are taken to lie from {least:g} to {greatest:g}",
+    )
 
 
 def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float) -> GapEstimate:
@@ -120,9 +147,11 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     Returns
     -------
     GapEstimate
-        The standard error is clustered by narrative, which allows for any covariance of a narrative's ratings, with
-        the factor N/(N − 1), N the narratives with a rating that is used; df is the number of them that have both
-        an in-group and an out-group one, less one. On complete ratings of equal weights it is the contrast's estimate.
+        The standard error is clustered by narrative, which allows for any covariance of a narrative's ratings: CR2 with
+        Satterthwaite's df, see :func:`~audit.statistics.clustered.clustered`. Of more than 500 narratives, where that
+        alters next to nothing, the factor N/(N − 1) stands for it, N the narratives with a rating that is used, and df
+        is the number of them that have both an in-group and an out-group one, less one. On complete ratings of equal
+        weights it is the contrast's estimate.
 
     Raises
     ------
@@ -137,7 +166,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     With X the (C, p) design of a narrative's cells, w the weights as (N, C) and A = wX, absorbing the narratives'
     effects leaves X' diag(Σ_i w_i) X − A' diag(1 / Σ_c w_ic) A: no design of all ratings is ever built. With h the row
     of in_group of its inverse and e the residuals, ψ_i = h' Σ_c w_ic x_c e_ic is narrative i's part in δ; these sum to
-    0, and se² = N/(N − 1) Σ ψ_i² [1]_. ``by_narrative`` is δ + N ψ_i.
+    0, and without CR2 se² = N/(N − 1) Σ ψ_i² [1]_. ``by_narrative`` is δ + N ψ_i.
 
     References
     ----------
@@ -192,7 +221,19 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     by_narrative = np.where(kept, scale[0] * delta + n_used * parts, np.nan)
     by_narrative[np.abs(by_narrative) <= rounding] = 0.0
     estimate = summarise_contrasts(by_narrative, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
-    return estimate.with_informative(n_informative, confidence=confidence)
+    se, df = float((n_used / max(n_used - 1, 1) * np.vdot(parts, parts)) ** 0.5), float(n_informative - 1)
+    if n_used <= _EXACT_NARRATIVES:
+        grams = np.stack([(x * own[:, None]).T @ x for own in w[kept]])
+        grams -= inverse[kept][:, None, None] * a[kept][:, :, None] * a[kept][:, None, :]
+        scores = rest[kept] @ x - (inverse * rest.sum(axis=1))[kept][:, None] * a[kept]
+        bread = np.zeros_like(system)
+        bread[1:, 1:] = nuisance
+        bread += np.outer(direction, direction) * alone
+        spread = clustered(
+            scale[:, None] * grams * scale, scores * scale, bread, scale[:1, None] * np.eye(1, scale.size)
+        )
+        se, df = float(spread.se[0]), float(spread.df[0])
+    return with_spread(estimate, se=se, df=df, n_informative=n_informative, confidence=confidence)
 
 
 def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
@@ -210,7 +251,7 @@ def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
 def _checks(
     cube: NarrativeCube,
     *,
-    headline: Headline | NotEstimableError,
+    headline: GapEstimate | NotEstimableError,
     low: float,
     high: float,
     confidence: float,
@@ -221,7 +262,7 @@ def _checks(
     weighted = partial(_weighted, cube, confidence=confidence)
     unrated = np.isnan(y)
     complete = complete_narratives(cube)
-    yield "listwise", _share(complete), partial(_listwise, cube, complete, confidence=confidence)
+    yield "listwise", _share(complete), lambda: _columns_of(listwise_gap(cube, confidence=confidence))
     yield "equal_narratives", float("nan"), lambda: _columns_of(equal_weight_gap(cube, confidence=confidence))
     yield "within_narratives", float("nan"), partial(weighted, lambda: np.ones((1, 1, 1)))
     share = _share(unrated[cube.status >= 0])
@@ -236,6 +277,9 @@ def _checks(
     yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
     if not np.isnan(cube.mode).all():
         yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
+    at_ends = end_shares(cube, low=low, high=high)
+    if max(at_ends) >= END_SHARE:
+        yield "tobit", sum(at_ends), lambda: _columns_of(tobit_gap(cube, low=low, high=high, confidence=confidence))
 
 
 def _share(chosen: BoolArray) -> float:
@@ -244,19 +288,6 @@ def _share(chosen: BoolArray) -> float:
 
 def _columns_of(estimate: GapEstimate) -> dict[str, Any]:
     return {name: getattr(estimate, name) for name in _ESTIMATE} | {"note": estimate.not_estimable}
-
-
-def _contrast(cube: NarrativeCube, y: FloatArray, used: BoolArray, *, confidence: float) -> dict[str, Any]:
-    contrasts, rounding = contrast_by_narrative(y, in_group_weights(cube), used=used)
-    n_ratings = int(np.count_nonzero(used)) * cube.in_group.size
-    return _columns_of(summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings))
-
-
-def _listwise(cube: NarrativeCube, complete: BoolArray, *, confidence: float) -> dict[str, Any]:
-    if not complete.any():
-        shape = " × ".join(map(str, cube.in_group.shape))
-        raise NotEstimableError(f"none of {complete.size} narratives has a rating in all {shape} pairs of identities")
-    return _contrast(cube, cube.y, complete, confidence=confidence)
 
 
 def _weighted(cube: NarrativeCube, weights_of: Callable[[], FloatArray], *, confidence: float) -> dict[str, Any]:
@@ -269,11 +300,11 @@ def _filled(
     """Contrast of the cube with missing ratings put at one end by the sign of their weight."""
     _check_asked(cube)
     y = np.where(unrated, np.where(in_group_weights(cube) > 0, positive, negative), cube.y)
-    return _contrast(cube, y, np.ones(len(y), dtype=np.bool_), confidence=confidence)
+    return _columns_of(listwise_gap(replace(cube, y=y), confidence=confidence))
 
 
 def _tipping_point(
-    cube: NarrativeCube, unrated: BoolArray, headline: Headline | NotEstimableError, *, length: float
+    cube: NarrativeCube, unrated: BoolArray, headline: GapEstimate | NotEstimableError, *, length: float
 ) -> dict[str, Any]:
     if isinstance(headline, NotEstimableError):
         raise headline
@@ -281,16 +312,16 @@ def _tipping_point(
     if not unrated.any():
         raise NotEstimableError("no rating is missing")
     weights = in_group_weights(cube)
-    gap = float((weights * unrated.mean(axis=0)).sum())
+    gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
         raise NotEstimableError(
             "ratings are missing alike in-group and out-group, so that shifting all of them does not alter δ"
         )
-    shift = 0.0 - headline.estimate.delta_points / gap
+    shift = 0.0 - headline.delta_points / gap
     return {
         "shift_points": shift,
-        "n_narratives": headline.estimate.n_narratives,
-        "n_ratings": headline.estimate.n_ratings,
+        "n_narratives": headline.n_narratives,
+        "n_ratings": headline.n_ratings,
         "note": "no shift on the scale explains δ away" if abs(shift) > length else "",
     }
 
@@ -306,11 +337,7 @@ def _check_asked(cube: NarrativeCube) -> None:
 def _headline(cube: NarrativeCube, y_of: Callable[[], FloatArray], *, confidence: float) -> dict[str, Any]:
     """Headline of the cube with other values in place of the ratings."""
     in_group_weights(cube)
-    headline = headline_gap(replace(cube, y=y_of()), confidence=confidence)
-    columns = _columns_of(headline.estimate)
-    if not headline.converged:
-        columns["note"] = "the search for the mixed model's optimum did not converge"
-    return columns
+    return _columns_of(headline_gap(replace(cube, y=y_of()), confidence=confidence))
 
 
 def _percentiles(y: FloatArray) -> FloatArray:

@@ -23,6 +23,10 @@ from audit.engines.open import open_model
 from stimuli.prompts import Prompt, Scale
 
 asked = json.load(sys.stdin)
+if asked["engine"]["name"] == "vllm":  # what it reads in one step, so that few tokens need several
+    import vllm
+    whole_step = vllm.LLM
+    vllm.LLM = lambda **options: whole_step(**(options | {{"max_num_batched_tokens": asked["model"]["max_model_len"]}}))
 opened = open_model(ModelConfig(**asked["model"]), EngineConfig(**asked["engine"]), seed=0)
 prompts = [Prompt(**prompt) for prompt in asked["prompts"]]
 answers = {{"facts": asdict(opened.engine.facts)}}
@@ -78,11 +82,11 @@ def prompts():
 
 @pytest.fixture(scope="module")
 def stories():
-    """Six conversations that have no beginning in common: together more than vLLM reads in one step on a CPU."""
+    """Six conversations that have no beginning in common: together more than vLLM reads in one step here."""
     turns = (("user", "Who are you?"), ("assistant", "Somebody who was there."))
     names = ["Ada", "Bo", "Cem", "Dora", "Eli", "Fay"]
     return [
-        {"system": f"{name} speaks. " + f"{name} saw it all. " * 72, "user": "What happened?", "turns": turns}
+        {"system": f"{name} speaks. " + f"{name} saw it all. " * 12, "user": "What happened?", "turns": turns}
         for name in names
     ]
 
@@ -103,7 +107,7 @@ def answers(prompts, stories, child_environment):
         "tokenizer": None,
         "dtype": "float32",
         "quantization": None,
-        "max_model_len": 512,
+        "max_model_len": 256,
         "trust_remote_code": False,
         "elicitation": "expected",
     }

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from runs import svg_alone
 
 from audit.engines import formats
 from audit.engines.formats import choose_format, native_bfloat16
@@ -95,7 +96,8 @@ def test_a_run_says_engine_format_and_why(tiny_model, audit, capsys):
         "stimuli.emotions=sad",
         "stimuli.situations_per_emotion=1",
     ]
-    assert audit("run", f"model.path={tiny_model}", *arguments, "elicitation=expected", "run_dir=run") == 0
+    with svg_alone():
+        assert audit("run", f"model.path={tiny_model}", *arguments, "elicitation=expected", "run_dir=run") == 0
     said = capsys.readouterr().err
     assert "why: transformers: asked for; float32: the files' own" in said
     manifest = json.loads(Path("run/manifest.json").read_text())

@@ -36,6 +36,19 @@ def test_prompts_of_a_pair_share_a_pack_and_their_beginning_is_its_prefix():
     assert {sum(len(prompts[place]) - 80 for place in row) for row in packs[0].rows} == {25}
 
 
+def test_pairs_that_share_almost_all_share_a_pack_and_none_of_them_a_row():
+    # Each row repeats its pair's own beginning of 10 tokens: worth it in rows of 80.
+    system = [1] * 60
+    pairs = [[*system, *[2 + pair] * 10] for pair in range(3)]
+    prompts = [[*pair, 50 + k, *[40 + j for j in range(9 + k)]] for k in range(6) for pair in pairs]
+    lengths = sorted(len(prompt) - 60 for prompt in prompts)
+    [pack] = pack_prompts(prompts, max_nodes=sum(lengths), row_nodes=80)
+    assert pack.n_prefix == 60
+    assert [sorted(row) for row in pack.rows] == [list(range(pair, 18, 3)) for pair in range(3)]
+    assert len(list(pack_prompts(prompts, max_nodes=sum(lengths) - 1, row_nodes=80))) == 2
+    assert len(list(pack_prompts(prompts, max_nodes=sum(lengths), row_nodes=79))) == 3
+
+
 def test_tokens_shared_from_the_beginning_are_counted():
     assert [n_shared(*pair) for pair in (([1, 2], [1, 3]), ([], [1]), ([1, 2], [1, 2, 3]), ([2], [3]))] == [1, 0, 2, 0]
 
@@ -89,9 +102,9 @@ def test_each_distinct_token_is_computed_once(readers, monkeypatch):
     computed = []
     forward = PackedReader.forward
 
-    def counting(self, ids, positions, mask, cache, *, n_logits):
-        computed.append(int(mask.any(axis=2).sum()))
-        return forward(self, ids, positions, mask, cache, n_logits=n_logits)
+    def counting(self, ids, *rest, **options):
+        computed.append(sum(map(len, ids)))
+        return forward(self, ids, *rest, **options)
 
     monkeypatch.setattr(PackedReader, "forward", counting)
     prompts = [[5, 6, 7, 8], [5, 6, 7, 9], [5, 6, 8, 8, 9]]
@@ -109,12 +122,11 @@ def test_the_next_pack_s_prefix_begins_where_it_leaves_the_last_one(readers, mon
     forward = PackedReader.forward
     monkeypatch.setattr(
         PackedReader, "forward", lambda self, ids, *rest, **options: (
-            computed.append(ids.shape), forward(self, ids, *rest, **options))[1],
+            computed.append(sum(map(len, ids))), forward(self, ids, *rest, **options))[1],
     )  # fmt: skip
     for reading in packed.read(prompts):
         reading.probabilities([[()]] * len(reading.places), [1])
-    prefixes = [shape[1] for shape in computed if shape[1] > 4]
-    assert prefixes == [31]  # the second pair's prefix adds its one token to the 30 that are there
+    assert computed == [31, 4, 1, 4]  # the second pair's prefix adds its one token to the 30 that are there
 
 
 def tiny(config):

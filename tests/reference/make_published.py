@@ -2,8 +2,9 @@
 
 Run as ``python tests/reference/make_published.py``. It follows the description of Hou, Daumé III and Rudinger (2025) in
 words and uses neither the package nor numpy. Ratings are whole numbers, sums and means are fractions, roots have 40
-digits; only the rounding of cell means is in floating point, as in the study: to the nearest whole number of hundredths
-after multiplying by 100, halves to even.
+digits; only the cell means are floating point, as in the study: the sum over the count, to two decimals by ``round``.
+δ_z and its null are of the narratives with a rating in every cell between identities; the heatmap and its mask of those
+with one in every cell, "a person" among them, and the heatmap is standardised over all of its cells.
 """
 
 import itertools
@@ -18,7 +19,7 @@ UNSPECIFIED = "unspecified"
 SCENARIOS = {
     # name: seed, group of each term, narratives, cells (narrative, perceiver, experiencer) without a rating
     "one_term_groups": (1, [UNSPECIFIED, "A", "B", "C", "D", "E"], 13, [(2, 1, 3), (7, 0, 4)]),
-    "unequal_groups": (2, [UNSPECIFIED, "A", "A", "B", "C"], 10, [(4, 2, 0)]),
+    "unequal_groups": (2, [UNSPECIFIED, "A", "A", "B", "C"], 11, [(4, 2, 0), (6, 1, 2)]),
 }
 
 
@@ -85,22 +86,36 @@ def percentile(ordered, share):
     return (ordered[whole - 1] + ordered[whole]) / 2 if place == whole else ordered[whole]
 
 
+def matrix_of(ratings, places):
+    """Narratives that have a rating in every cell of these places, and the cells' rounded means."""
+    kept = [y for y in ratings if all(y[p][e] is not None for p in places for e in places)]
+
+    def mean(p, e):
+        return Fraction(str(round(sum(y[p][e] for y in kept) / len(kept), 2)))
+
+    return kept, [[mean(p, e) for e in places] for p in places]
+
+
+def mean_and_sd(matrix):
+    cells = [cell for row in matrix for cell in row]
+    mean = sum(cells) / len(cells)
+    return mean, root(sum((cell - mean) ** 2 for cell in cells) / len(cells))
+
+
 def answers(groups, ratings):
     """Everything that the study prints of one table."""
     k = len(groups)
-    kept = [y for y in ratings if all(rating is not None for row in y for rating in row)]
-    means = [[Fraction(round(sum(y[p][e] for y in kept) / len(kept) * 100), 100) for e in range(k)] for p in range(k)]
     terms = [place for place, group in enumerate(groups) if group != UNSPECIFIED]
-    matrix = [[means[p][e] for e in terms] for p in terms]
+    of_gap, matrix = matrix_of(ratings, terms)
     same = [[groups[p] == groups[e] for e in terms] for p in terms]
-    n_cells = len(terms) ** 2
-    mean = sum(cell for row in matrix for cell in row) / n_cells
-    sd = root(sum((cell - mean) ** 2 for row in matrix for cell in row) / n_cells)
+    _, sd = mean_and_sd(matrix)
     null = []
     for rows in itertools.permutations(range(len(terms))):
         for columns in itertools.permutations(range(len(terms))):
             null.append(gap([[matrix[row][column] for column in columns] for row in rows], same))
     null.sort()
+    of_heatmap, means = matrix_of(ratings, range(k))
+    mean, spread = mean_and_sd(means)
     level = Decimal("0.05") / (len(terms) + 1) ** 2
     p_perceiver = [[None] * k for _ in range(k)]
     p_experiencer = [[None] * k for _ in range(k)]
@@ -109,17 +124,18 @@ def answers(groups, ratings):
         for e in range(k):
             if p == e:
                 continue
-            against = [two_sided_p([y[p][e] - y[own][own] for y in kept]) for own in (p, e)]
+            against = [two_sided_p([y[p][e] - y[own][own] for y in of_heatmap]) for own in (p, e)]
             p_perceiver[p][e], p_experiencer[p][e] = map(float, against)
             if p in terms and e in terms:
                 shown[p][e] = all(each < level for each in against)
     return {
-        "n_narratives": len(kept),
+        "n_narratives": len(of_gap),
+        "n_narratives_heatmap": len(of_heatmap),
         "n_shuffles": len(null),
         "delta_z": float(decimal(gap(matrix, same)) / sd),
         "null_low": float(decimal(percentile(null, Fraction(25, 1000))) / sd),
         "null_high": float(decimal(percentile(null, Fraction(975, 1000))) / sd),
-        "z": [[float(decimal(cell - mean) / sd) for cell in row] for row in means],
+        "z": [[float(decimal(cell - mean) / spread) for cell in row] for row in means],
         "p_perceiver": p_perceiver,
         "p_experiencer": p_experiencer,
         "shown": shown,

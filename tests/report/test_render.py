@@ -228,6 +228,15 @@ def test_one_interval_decides_whatever_the_table_of_equivalence_says(level: floa
     assert "0.24 points" not in page
 
 
+def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
+    """Planted: of two narratives the sign-flip p is never below .5, whatever the interval says."""
+    row = gap_row(p=0.0118, p_sign_flip=0.5)
+    text = text_of(tables=tables(gap=[row], equivalence=[equivalence_row(verdict="gap")]))
+    assert "An average gap towards the in-group" in text
+    assert "Undecided: interval and test" not in text
+    assert "does not tell it from chance" not in text
+
+
 def test_negative_gap_is_rated_lower_with_a_true_minus() -> None:
     text = text_of(tables=tables(gap=[gap_row(delta_points=-0.5, ci_low=-0.9, ci_high=-0.1)]))
     assert "in-group experiencers were on average rated 0.50 points lower than out-group experiencers." in text
@@ -390,14 +399,14 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     assert wider[3:7] == ["–"] * 4
 
 
-def test_a_headline_of_the_mixed_model_is_named_so() -> None:
-    assert "by the mixed model" not in text_of()
-    mixed = [gap_row(headline=False), gap_row(estimator="mixed", delta_points=0.51, n_missing=41, n_ratings=1591)]
-    given = tables(gap=mixed)
+def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
+    holed = [gap_row(delta_points=0.51, n_missing=41, n_ratings=1591), gap_row(headline=False, estimator="mixed")]
+    given = tables(gap=holed)
     assert "δ = +0.51 points" in text_of(tables=given)
-    assert "from 408 narratives and 1,591 ratings, by the mixed model." in text_of(tables=given)
+    assert "from 408 narratives and 1,591 ratings." in text_of(tables=given)
+    assert "by the mixed model" not in text_of(tables=given)
     [row] = table_of("In-group minus out-group", tables=given)[1:]
-    assert (row[0], row[2], row[-1]) == ("religion", "+0.51", "mixed")
+    assert (row[0], row[2]) == ("religion", "+0.51")
 
 
 def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
@@ -432,6 +441,10 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     assert "Average gaps larger than 0.86 points, in either direction, are ruled out (95% interval)." in text
     assert "0.80" not in text
     assert "As many such narratives find a gap of 0.53 points with a probability of 80%." in text
+    known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
+    text_too = text_of(tables=tables(equivalence=[equivalence_row()], power=[known]))
+    assert "that gap may lie between 0.40 and 0.81 points (95% interval)." in text_too
+    assert "Against the margin" not in text
     assert "No margin was set" in text
     assert "9.00" not in text
 
@@ -741,6 +754,16 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     assert (worst[1], worst[2], worst[6]) == ("−4.60", "−6.00 to −3.20", "11.4% of prompts without a rating")
     assert mass[6] == "20.0% of ratings kept"
     assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
+
+
+def test_the_grid_of_shifts_stands_beside_the_sensitivity_table_and_nowhere_without_it() -> None:
+    rows = [check_row("listwise", share=0.75)]
+    figures = {"missing-grid-religion-origin": SVG, "groups-religion-origin": SVG}
+    text = text_of(tables=tables(sensitivity=rows), figures=figures)
+    said = "Each cell is an assumption about the ratings that are missing"
+    assert text.index("none of them replaces the headline") < text.index(said)
+    assert text.count("δ if the missing ratings were higher or lower") == 1
+    assert said not in text_of(tables=tables(sensitivity=rows), figures={"groups-religion-origin": SVG})
 
 
 @pytest.mark.parametrize(

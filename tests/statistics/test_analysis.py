@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from conftest import build_ratings
+from cubes import cube_of, mask_of
 from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
@@ -16,8 +17,9 @@ from audit.schema import CALIBRATION, GIVEN, RATINGS, STAGES, TABLES, data_dicti
 from audit.statistics import rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import gap_by_narrative
-from audit.statistics.headline import headline_gap
+from audit.statistics.comparisons import overall_row
+from audit.statistics.headline import headline_gap, with_sign_flips
+from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.published import published_gap
 from audit.statistics.rows import Settings, child_rng
@@ -96,7 +98,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS)
+        assert table.empty == (name in OF_OTHERS or name == "missing_grid")  # no rating is missing
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -117,50 +119,53 @@ def test_gap_rows_are_the_estimates_unrounded():
     analysis, cube = analysis_of(ratings), cube_from(ratings)
     compared = cube.without_baselines()
     rngs = {name: child_rng(1, "religion", "origin", name) for name in ("contrast", "published")}
-    contrast = gap_by_narrative(cube, rng=rngs["contrast"], n_permutations=200)
-    mixed = headline_gap(compared, confidence=0.95)
+    headline = headline_gap(compared, confidence=0.95)
+    mixed = fit_mixed(compared)
     released = published_gap(cube, rng=rngs["published"], n_permutations=200)
-    same_numbers(row_of(analysis), contrast)
-    same_numbers(row_of(analysis, "mixed"), mixed.estimate)
+    same_numbers(row_of(analysis), headline)
+    flipped = with_sign_flips(headline, rng=rngs["contrast"], n_permutations=200).p_sign_flip
+    assert row_of(analysis)["p_sign_flip"] == flipped
+    same_numbers(row_of(analysis, "mixed"), mixed.estimate(confidence=0.95))
     same_numbers(row_of(analysis, "mixed_crossed"), fit_mixed(compared, crossed=True).estimate(confidence=0.95))
-    wider = row_of(analysis, "mixed", scope="narratives_and_terms")
-    same_numbers(wider, group_scope(compared, mixed, confidence=0.95).estimate)
-    assert wider["se"] >= row_of(analysis, "mixed")["se"]
+    wider = row_of(analysis, scope="narratives_and_terms")
+    same_numbers(wider, group_scope(compared, headline, confidence=0.95).estimate)
+    assert wider["se"] >= row_of(analysis)["se"]
+    of_model = group_scope(compared, mixed.estimate(confidence=0.95), confidence=0.95, fit=mixed).estimate
+    same_numbers(row_of(analysis, "mixed", scope="narratives_and_terms"), of_model)
     row = row_of(analysis, "published")
     same_numbers(row, released, ["delta_z", "null_low", "null_high", "n_narratives", "n_ratings"])
     assert row["note"] == released.null
     assert row[["scope", *INTERVAL[:-2]]].isna().all()
     gap = analysis.tables["gap"]
     assert gap.loc[gap["estimator"] != "published", ["delta_z", "null_low", "null_high"]].isna().all(axis=None)
+    assert gap["p_sign_flip"].notna().tolist() == [True] + [False] * (len(gap) - 1)
     assert (gap["n_narratives_asked"] == 30).all()
 
 
-def test_the_contrast_s_rows_are_those_of_the_complete_narratives_alone():
+def test_the_listwise_check_is_the_headline_of_the_complete_narratives_alone():
     y = sloped(30, "AABCDE", holes=4)
-    holed = analysis_of(build_ratings(y, list("AABCDE")))
-    complete = analysis_of(build_ratings(y[4:], list("AABCDE")))
-    for scope in ("narratives", "narratives_and_terms"):
-        row = row_of(holed, scope=scope)
-        assert row["se"] > 0
-        # Draws of the sign flips included: their generator knows the names, not the number of narratives.
-        assert row[INTERVAL].tolist() == pytest.approx(row_of(complete, scope=scope)[INTERVAL].tolist(), nan_ok=True)
+    holed = analysis_of(build_ratings(y, list("AABCDE"))).tables["sensitivity"].set_index("check").loc["listwise"]
+    complete = row_of(analysis_of(build_ratings(y[4:], list("AABCDE"))))
+    names = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
+    assert holed["se"] > 0
+    assert holed[names].tolist() == pytest.approx(complete[names].tolist())
 
 
 @pytest.mark.parametrize(
-    ("y", "groups", "estimator"),
+    ("y", "groups"),
     [
-        (sloped(12, "ABC"), "ABC", "contrast"),
-        (sloped(12, "ABC", holes=1), "ABC", "mixed"),
-        (np.full((3, 2, 2), NAN), "AB", "mixed"),
-        (sloped(12, "AB"), "AA", "contrast"),
+        (sloped(12, "ABC"), "ABC"),
+        (sloped(12, "ABC", holes=1), "ABC"),
+        (np.full((3, 2, 2), NAN), "AB"),
+        (sloped(12, "AB"), "AA"),
     ],
     ids=["complete", "a rating missing", "nothing rated", "one group"],
 )
-def test_headline_is_the_contrast_where_no_rating_is_missing_and_else_the_mixed_model(y, groups, estimator):
+def test_headline_is_one_estimator_whatever_is_missing(y, groups):
     """The flag does not go by what could be estimated: a headline that can not be is flagged, and says why."""
     gap = analysis_of(build_ratings(y, list(groups))).tables["gap"]
     flagged = gap[gap["headline"]]
-    assert flagged["estimator"].tolist() == [estimator] * 2
+    assert flagged["estimator"].tolist() == ["contrast"] * 2
     assert flagged["scope"].tolist() == ["narratives", "narratives_and_terms"]
     assert (flagged["delta_points"].isna() <= (flagged["note"] != "")).all()
 
@@ -171,6 +176,7 @@ def test_missing_prompts_are_counted_without_baselines():
     analysis = analysis_of(build_ratings(y, ["unspecified", "A", "B"]))
     row, mixed = row_of(analysis), row_of(analysis, "mixed")
     assert (analysis.tables["gap"]["n_missing"] == 2).all()
+    # Of four ratings none can be missing; the mixed model takes what is left of that narrative too.
     assert row[["n_narratives", "n_narratives_asked", "n_ratings"]].tolist() == [9, 10, 9 * 4]
     assert mixed[["n_narratives", "n_narratives_asked", "n_ratings"]].tolist() == [10, 10, 40 - 2]
 
@@ -180,17 +186,21 @@ def test_variances_are_the_fits_and_make_up_the_standard_error():
     ratings = build_ratings(y, list("ABCDE"))
     analysis = analysis_of(ratings)
     table = analysis.tables["variances"]
-    assert table["estimator"].tolist() == ["mixed", "mixed_crossed"]
-    for row, crossed in zip(table.to_dict("records"), (False, True), strict=True):
+    assert table["estimator"].tolist() == ["contrast", "mixed", "mixed_crossed"]
+    for row, crossed in zip(table.to_dict("records")[1:], (False, True), strict=True):
         fit = fit_mixed(cube_from(ratings), crossed=crossed)
         fields = [name for name in table if hasattr(fit, name)]
-        assert len(fields) == len(table.columns) - 4  # all but dimension, variant, estimator and note
+        assert len(fields) == len(table.columns) - 6  # all but dimension, variant, estimator, note and interactions
         assert [row[name] for name in fields] == pytest.approx([getattr(fit, name) for name in fields], nan_ok=True)
-    row = table.iloc[0]
+    own, mixed = table.iloc[0], table.iloc[1]
+    found = interaction_variances(cube_from(ratings))
+    names = ["narrative_perceiver_variance", "narrative_experiencer_variance", "residual_variance", "n_narratives"]
+    assert own[names].tolist() == [found.perceiver, found.experiencer, found.residual, 40]
     # Complete ratings, off the boundary: se² = (τ² + σ²/s)/N with s = K − 1 for one-term groups.
-    assert not row["boundary"]
-    se = ((row["slope_variance"] + row["residual_variance"] / 4) / 40) ** 0.5
-    assert row_of(analysis, "mixed")["se"] == pytest.approx(se, rel=1e-6)
+    assert not mixed["boundary"]
+    for row, estimator, rel in ((own, "contrast", 1e-12), (mixed, "mixed", 1e-6)):
+        se = ((row["slope_variance"] + row["residual_variance"] / 4) / 40) ** 0.5
+        assert row_of(analysis, estimator)["se"] == pytest.approx(se, rel=rel)
 
 
 def test_leave_one_out_rows_are_the_gap_without_each_group():
@@ -206,13 +216,13 @@ def test_leave_one_out_rows_are_the_gap_without_each_group():
         assert delta == pytest.approx(row_of(left)["delta_points"], abs=1e-9)
 
 
-def test_leave_one_out_rows_are_the_mixed_model_s_where_a_rating_is_missing_and_none_without_a_headline():
+def test_leave_one_out_rows_are_the_headline_s_where_a_rating_is_missing_and_none_without_one():
     ratings = build_ratings(sloped(15, "AABCDE", holes=3), list("AABCDE"))
     table = analysis_of(ratings).tables["leave_one_out"]
     cube = cube_from(ratings)
     oracle = group_scope(cube, headline_gap(cube, confidence=0.95), confidence=0.95).leave_one_out
     assert dict(zip(table["group"], table["delta_points"], strict=True)) == pytest.approx(oracle)
-    assert (table["estimator"] == "mixed").all()
+    assert (table["estimator"] == "contrast").all()
     assert analysis_of(build_ratings(np.full((3, 3, 3), NAN), list("ABC"))).tables["leave_one_out"].empty
 
 
@@ -287,7 +297,7 @@ def test_over_all_dimensions_stands_the_mean_of_their_gaps_paired_on_narratives(
     parts = [row_of(analysis, dimension=name) for name in ("religion", "nation")]
     assert row["delta_points"] == pytest.approx(np.mean([part["delta_points"] for part in parts]), abs=1e-12)
     cubes = [NarrativeCube.from_ratings(r, dimension=r["dimension"][0], variant="origin") for r in ratings[:2]]
-    contrasts = np.mean([headline_gap(cube, confidence=0.95).estimate.by_narrative for cube in cubes], axis=0)
+    contrasts = np.mean([headline_gap(cube, confidence=0.95).by_narrative for cube in cubes], axis=0)
     t = stats.ttest_1samp(contrasts, 0)
     interval = t.confidence_interval(0.95)
     assert row[["p", "df", "ci_low", "ci_high"]].tolist() == pytest.approx([t.pvalue, 24, *interval])
@@ -308,17 +318,20 @@ def test_over_all_dimensions_any_such_identities_are_spoken_of_where_each_dimens
         build_ratings(sloped(25, "ABCDEF", seed=1, holes=3), list("ABCDEF"), dimension="nation"),
     ]
     analysis = analysis_of(*ratings)
-    wider = row_of(analysis, "mixed", dimension="all", scope="narratives_and_terms")
-    parts = [
-        row_of(analysis, estimator, dimension=name, scope="narratives_and_terms")
-        for name, estimator in (("religion", "contrast"), ("nation", "mixed"))
-    ]
+    wider = row_of(analysis, dimension="all", scope="narratives_and_terms")
+    parts = [row_of(analysis, dimension=name, scope="narratives_and_terms") for name in ("religion", "nation")]
     cubes = [NarrativeCube.from_ratings(r, dimension=r["dimension"][0], variant="origin") for r in ratings]
-    contrasts = [headline_gap(cube, confidence=0.95).estimate.by_narrative for cube in cubes]
-    variance = sum(part["se"] ** 2 for part in parts) / 4 + max(0, np.cov(*contrasts)[0, 1]) / (2 * 25)
+    contrasts = [headline_gap(cube, confidence=0.95).by_narrative for cube in cubes]
+    weights = overall_row(
+        {name: headline_gap(cube, confidence=0.95) for name, cube in zip("ab", cubes, strict=True)},
+        dict.fromkeys("ab", cubes[0].narrative_ids),
+        confidence=0.95,
+    ).weights
+    covariance = np.cov(*contrasts, aweights=weights, ddof=0)[0, 1]
+    variance = sum(part["se"] ** 2 for part in parts) / 4 + max(0, covariance) / (2 * 24)
     assert wider["se"] == pytest.approx(variance**0.5)
     assert wider[["df", "note"]].tolist() == [4, "groups that count: 5 of religion, 6 of nation"]
-    assert row_of(analysis, "mixed", dimension="all", scope="narratives")["note"] == ""
+    assert row_of(analysis, dimension="all", scope="narratives")["note"] == ""
 
 
 def test_a_row_says_how_many_of_the_groups_count():
@@ -330,12 +343,16 @@ def test_a_row_says_how_many_of_the_groups_count():
     assert analysis.tables["leave_one_out"]["group"].tolist() == list("ABCDE")
 
 
-def test_the_mean_over_dimensions_is_the_mixed_model_s_where_a_rating_is_missing_in_either():
+def test_the_mean_over_dimensions_takes_narratives_whose_ratings_are_missing_in_either():
     whole, holed = sloped(25, "ABC"), sloped(25, "AABBC", seed=1, holes=2)
     analysis = analysis_of(build_ratings(whole, list("ABC")), build_ratings(holed, list("AABBC"), dimension="nation"))
-    row = row_of(analysis, "mixed", dimension="all")
-    parts = [row_of(analysis), row_of(analysis, "mixed", dimension="nation")]
-    assert row["delta_points"] == pytest.approx(np.mean([part["delta_points"] for part in parts]), abs=1e-9)
+    row = row_of(analysis, dimension="all")
+    cubes = [cube_of(whole, mask_of("ABC")), cube_of(holed, mask_of("AABBC"))]
+    parts = [headline_gap(cube, confidence=0.95) for cube in cubes]
+    gaps = np.mean([part.by_narrative for part in parts], axis=0)
+    noise = (parts[0].noise + parts[1].noise) / 4
+    weights = 1 / (row_of(analysis, dimension="all")["se"] ** 2 * 25 - noise.mean() + noise)  # τ² + v is near 25 se²
+    assert row["delta_points"] == pytest.approx(np.average(gaps, weights=weights), abs=1e-3)
     assert row[["n_narratives", "n_ratings", "n_missing"]].tolist() == [25, 25 * 34 - 2, 2]
 
 
@@ -465,16 +482,17 @@ BAD = {
     "one pair": (SOME[:, :1, :1], "A", None, "nothing is out-group"),
     "no in-group pair": (SOME[:, :2, :2], "AB", "CD", "nothing is in-group"),
     "an identity without a rating": (rated_where(SOME, np.arange(4) != 3), "ABCD", None, ""),
-    "in-group refused": (rated_where(SOME, np.eye(4) == 0), "ABCD", None, "no in-group pair has a rating"),
-    "out-group refused": (rated_where(SOME, np.eye(4) == 1), "ABCD", None, "no out-group pair has a rating"),
+    "in-group refused": (rated_where(SOME, np.eye(4) == 0), "ABCD", None, "no rated pair of identities is in-group"),
+    "out-group refused": (rated_where(SOME, np.eye(4) == 1), "ABCD", None, "no rated pair of identities is out-group"),
     "everything refused": (rated_where(SOME, False), "ABCD", None, "no pair of identities has a rating"),
     "one rating": (rated_where(SOME[:1], np.arange(16).reshape(4, 4) == 1), "ABCD", None, "is in-group"),
-    "all ratings equal": (np.full((5, 3, 3), 50.0), "ABC", None, "all 5 complete narratives give the same contrast"),
+    "all ratings equal": (np.full((5, 3, 3), 50.0), "ABC", None, "all 5 narratives give the same contrast"),
     "all equal but one missing": (rated_where(np.full((5, 3, 3), 1 / 3), np.arange(45).reshape(5, 3, 3) > 0), "ABC",
-                                  None, "narratives and identities explain every rating"),
-    "one contrast": (np.repeat(SOME[:, :1], 4, axis=1), "ABCD", None, "all 6 complete narratives give the same"),
-    "one narrative": (SOME[:1], "ABCD", None, "one complete narrative says nothing about how narratives differ"),
-    "one narrative, holed": (rated_where(SOME[:1], np.eye(4) == 1) + 0, "ABCD", None, "no out-group pair"),
+                                  None, "all 5 narratives give the same contrast"),
+    "one contrast": (np.repeat(SOME[:, :1], 4, axis=1), "ABCD", None, "all 6 narratives give the same"),
+    "one narrative": (SOME[:1], "ABCD", None, "one narrative says nothing about how narratives differ"),
+    "one narrative, holed": (rated_where(SOME[:1], np.eye(4) == 1) + 0, "ABCD", None,
+                             "no rated pair of identities is out-group"),
     "baselines only": (SOME[:, :1, :1], ["unspecified"], None, "the ratings hold baselines only"),
     "no intersection is shared": (SOME[:, :2, :2], [("A", "C"), ("B", "D")], [("A", "D"), ("B", "C")],
                                   "no perceiver shares every group"),
@@ -545,8 +563,8 @@ def test_duplicate_prompts_and_unknown_statuses_are_errors():
         (np.full((3, 2, 2), NAN), "AB", ["nothing_rated"], "None of 12 prompts has a rating (12 refused, 0 unpars"),
         (SOME[:, :2, :2], "AA", ["not_estimable", "published_not_estimable"], "can not be estimated: every perceiver"),
         (SOME[:, :1, :1], ["unspecified"], ["not_estimable"], "can not be estimated: the ratings hold baselines only"),
-        (np.full((5, 2, 2), 50.0), "AB", ["no_interval", "published_not_estimable"], "no interval: all 5 complete"),
-        (SOME[:1], "ABCD", ["no_interval"], "no interval: one complete narrative"),
+        (np.full((5, 2, 2), 50.0), "AB", ["no_interval", "published_not_estimable"], "no interval: all 5 narratives"),
+        (SOME[:1], "ABCD", ["no_interval"], "no interval: one narrative"),
     ],
     ids=["nothing rated", "one group", "baselines only", "all equal", "one narrative"],
 )
@@ -556,16 +574,16 @@ def test_gap_without_an_estimate_or_an_interval_is_remarked_once(y, groups, code
     assert text in remarks_of(analysis)[0].text
 
 
-def test_no_complete_narrative_is_remarked_and_leaves_the_mixed_model():
+def test_no_complete_narrative_is_remarked_and_leaves_their_own_gaps():
     y = sloped(6, "ABC")
     y[:, 0, 0] = NAN
     analysis = analysis_of(build_ratings(y, list("ABC"), missing_status="unparseable"))
     assert codes_of(analysis) == ["incomplete_narratives", "published_not_estimable"]
     text = remarks_of(analysis)[0].text
     assert text.startswith("Only 0 of 6 narratives (0%)")
-    assert "δ uses all 48 ratings" in text
+    assert "δ uses 48 ratings of 6 narratives, and" in text
     assert "They alone" not in text
-    assert row_of(analysis, "mixed")["se"] > 0
+    assert row_of(analysis)["se"] > 0
 
 
 @pytest.mark.parametrize(("n_holed", "remarked"), [(2, False), (3, True)])
@@ -579,15 +597,34 @@ def test_under_80_percent_complete_narratives_are_remarked(n_holed, remarked):
         assert f"They alone would give {points(row_of(analysis)['delta_points'])}." in remarks_of(analysis)[0].text
 
 
-@pytest.mark.parametrize(("n_at_end", "remarked"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("n_at_end", "remarked"), [(3, False), (4, True), (5, True)])
 @pytest.mark.parametrize("end", [0, 100])
-def test_over_10_percent_at_an_end_of_the_scale_is_remarked(n_at_end, remarked, end):
+def test_10_percent_at_an_end_of_the_scale_or_more_are_remarked(n_at_end, remarked, end):
     y = ratings_between(20, 80, (10, 2, 2))
     y[:n_at_end, 0, 0] = end
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
+    sensitivity = analysis.tables["sensitivity"].set_index("check")
     assert codes_of(analysis) == ["scale_end"] * remarked
+    assert ("tobit" in sensitivity.index) == remarked
     if remarked:
-        assert f"12% of the ratings are at the end {end} of" in remarks_of(analysis)[0].text
+        text = remarks_of(analysis)[0].text
+        assert f"{n_at_end / 40:.0%} of the ratings between identities are at the end {end} of" in text
+        assert f"δ would be {points(sensitivity.loc['tobit', 'delta_points'])} (interval" in text
+
+
+def test_ratings_at_an_end_that_belong_to_a_baseline_alone_do_not_limit_a_gap():
+    y = ratings_between(20, 80, (10, 3, 3))
+    y[:, 2] = y[:, :, 2] = 100
+    analysis = analysis_of(build_ratings(y, ["A", "B", "unspecified"]))
+    assert codes_of(analysis) == []
+    assert "tobit" not in analysis.tables["sensitivity"]["check"].tolist()
+
+
+def test_where_a_scale_without_ends_can_not_be_estimated_the_remark_says_so():
+    y = np.where(ratings_between(0, 100, (10, 2, 2)) > 50, 100.0, 0.0)
+    texts = [remark.text for remark in analysis_of(build_ratings(y, ["A", "B"])).remarks if remark.code == "scale_end"]
+    assert texts
+    assert all("can not be estimated: no rating lies between the ends of the scale." in text for text in texts)
 
 
 @pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, False), (10, True)])
@@ -598,7 +635,31 @@ def test_a_refusal_gap_of_over_one_point_that_is_no_accident_is_remarked(n_refus
     analysis = analysis_of(build_ratings(y, ["A", "B"]))
     assert codes_of(analysis) == ["refusal_gap"] * remarked
     if remarked:
-        assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in remarks_of(analysis)[0].text
+        text = remarks_of(analysis)[0].text
+        assert "0% of in-group and 5.0% of out-group prompts, a refusal gap of −5.00" in text
+        # Refused by pair alone, drawn apart from the ratings: nothing is known of what they would have been.
+        assert "at random" not in text
+        assert "δ is of the ratings that there are; the run's grid of shifts shows" in text
+
+
+def test_a_refusal_gap_that_all_narratives_show_alike_is_remarked_and_one_narratives_is_not():
+    """Neither has an interval: in the first, since no narrative differs; in the second, since there is one."""
+    y = ratings_between(20, 80, (30, 3, 3))
+    y[:, 0, 1] = NAN
+    assert "refusal_gap" in codes_of(analysis_of(build_ratings(y, list("ABC"))))
+    assert "refusal_gap" not in codes_of(analysis_of(build_ratings(y[:1], list("ABC"))))
+
+
+def test_one_missing_rating_has_a_grid_whose_centre_is_the_headline():
+    y = ratings_between(20, 80, (30, 3, 3))
+    y[0, 0, 1] = NAN
+    analysis = analysis_of(build_ratings(y, list("ABC")), build_ratings(y[1:], list("ABC"), dimension="nation"))
+    grid = analysis.tables["missing_grid"]
+    assert grid["dimension"].tolist() == ["religion"] * 81
+    centre = grid.query("shift_in_group == 0 and shift_out_group == 0").iloc[0]
+    names = ["delta_points", "se", "ci_low", "ci_high"]
+    headline = analysis.tables["gap"].query("headline and dimension == 'religion' and scope == 'narratives'").iloc[0]
+    assert centre[names].tolist() == pytest.approx(headline[names].tolist(), rel=1e-9)
 
 
 def test_refusals_of_one_identity_throughout_are_no_refusal_gap():
@@ -629,7 +690,7 @@ def test_a_fit_that_was_not_confirmed_is_noted_in_its_rows_and_remarked_once(mon
     assert codes_of(analysis) == ["not_converged"]
     note = "the optimum of the likelihood could not be confirmed"
     assert row_of(analysis, "mixed")["note"] == row_of(analysis, "mixed_crossed")["note"] == note
-    assert (analysis.tables["variances"]["note"] == note).all()
+    assert analysis.tables["variances"]["note"].tolist() == ["", note, note]
     assert row_of(analysis)["note"] == ""
 
 

@@ -15,7 +15,6 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
-from audit.statistics.contrasts import gap_by_narrative
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
@@ -95,7 +94,7 @@ def test_the_truth_that_was_drawn_is_found_again(missing):
         missing_rates=np.full((k, k), missing),
     )
     drawn, _ = simulate(truth, design(120, [str(group) for group in range(k)]), delta=1.0, rng=rng(1))
-    found = truth_of(drawn, headline_gap(drawn, confidence=0.95))
+    found = truth_of(drawn)
     # Standard errors: an SD of n normal values is known to 1/√(2n) of itself, n = 30, 120 and 841.
     assert found.group_gap_sd == pytest.approx(3, rel=3 / 60**0.5)
     assert found.pair_sd == pytest.approx(1, rel=4 / 1682**0.5)
@@ -112,14 +111,14 @@ def test_the_truth_that_was_drawn_is_found_again(missing):
 def test_identities_without_effects_of_pairs_are_found_to_have_none():
     """Their moment estimate has the noise taken off, so that it is 0 in about half of all runs; raw it never is."""
     drawn = [simulate(truth_for(6), design(40, "ABCDEF"), delta=1.0, rng=rng(seed))[0] for seed in range(12)]
-    found = [truth_of(cube, headline_gap(cube, confidence=0.95)) for cube in drawn]
+    found = [truth_of(cube) for cube in drawn]
     assert np.median([truth.pair_sd for truth in found]) < 0.5  # raw: 8/√40 = 1.26
     assert min(truth.group_gap_sd for truth in found) == 0
 
 
 def test_few_identities_leave_nothing_to_judge_effects_of_pairs_by():
     drawn, _ = simulate(truth_for(2), design(40, "AB"), delta=1.0, rng=rng())
-    found = truth_of(drawn, headline_gap(drawn, confidence=0.95))
+    found = truth_of(drawn)
     assert (found.pair_sd, found.group_gap_sd) == (0, 0)
 
 
@@ -168,6 +167,36 @@ def test_the_rates_of_missing_ratings_are_kept_however_selective(fields):
     rates = np.array([[0, 0.1, 1], [0.5, 0.02, 0.3], [0.2, 0.2, 0.2]])
     drawn, _ = simulate(truth_for(3, missing_rates=rates, **fields), design(4000, "ABC"), delta=0, rng=rng())
     assert np.isnan(drawn.y).mean(axis=0) == pytest.approx(rates, abs=4 * 0.5 / 4000**0.5)
+
+
+@pytest.mark.parametrize("selects_on", ["level", "rating"])
+def test_what_is_selected_on_is_high_where_an_out_group_prompt_is_refused(selects_on):
+    """Without noise of its own a rating is its narrative's level; at 1 the highest fifth goes, and no other."""
+    truth = truth_for(4, residual_variance=0.0 if selects_on == "level" else 64.0, selects_on=selects_on)
+    truth = replace(truth, missing_rates=np.full((4, 4), 0.2), selective=1.0)
+    complete, _ = simulate(replace(truth, missing_rates=np.zeros((4, 4))), design(2000, "ABCD"), delta=0.0, rng=rng())
+    drawn, _ = simulate(truth, design(2000, "ABCD"), delta=0.0, rng=rng())
+    outside, refused = mask_of("ABCD") == 0, drawn.status == 1
+    for p, e in np.argwhere(outside):
+        of_pair, lost = complete.y[:, p, e], refused[:, p, e]
+        assert of_pair[lost].min() > of_pair[~lost].max()
+    assert refused[:, outside].mean() == pytest.approx(0.2, abs=4 * 0.4 / 2000**0.5)
+    kept = complete.y[:, ~outside][~refused[:, ~outside]]
+    assert kept.mean() == pytest.approx(complete.y[:, ~outside].mean(), abs=1)
+
+
+def test_what_narratives_add_to_single_identities_is_drawn_and_found_again():
+    truth = truth_for(6, perceiver_interaction_variance=25.0, experiencer_interaction_variance=9.0, slope_variance=4.0)
+    drawn, _ = simulate(truth, design(400, "ABCDEF"), delta=1.0, rng=rng(3))
+    found = truth_of(drawn)
+    assert found.perceiver_interaction_variance == pytest.approx(25, rel=0.15)
+    assert found.experiencer_interaction_variance == pytest.approx(9, rel=0.3)
+    assert found.residual_variance == pytest.approx(64, rel=0.06)
+    assert found.slope_variance == pytest.approx(4, abs=4)  # of contrasts with a variance of 4 + 64/5
+    assert found.intercept_variance == pytest.approx(36, rel=0.4)
+    # By hand: perceivers' means within a narrative differ by 25 + (9 + 64)/6 about the narrative's.
+    of_perceivers = drawn.y.mean(axis=2)
+    assert of_perceivers.var(axis=1, ddof=1).mean() == pytest.approx(25 + 64 / 6 + 4 / 36, rel=0.15)
 
 
 def test_the_design_is_kept_and_its_ratings_are_not_looked_at():
@@ -256,13 +285,24 @@ def test_power_is_counted_where_there_is_a_gap_and_false_positives_do_not_depend
 
 @pytest.mark.simulation
 def test_selective_refusals_bias_what_is_left_after_listwise_deletion_and_hardly_the_mixed_model():
-    contrast, mixed = row_of(refusing(), "contrast"), row_of(refusing(), "mixed")
-    equal = row_of(refusing(), "equal_narratives")
-    assert contrast["bias"] < -1
-    assert abs(mixed["bias"]) < 0.25 * abs(contrast["bias"])
-    assert abs(equal["bias"]) < 0.25 * abs(contrast["bias"])
-    assert contrast["coverage"] < mixed["coverage"]
-    assert row_of(refusing(), "mixed", delta=3.0)["power"] > row_of(refusing(), "contrast", delta=3.0)["power"]
+    listwise, mixed = row_of(refusing(), "listwise"), row_of(refusing(), "mixed")
+    equal, contrast = row_of(refusing(), "equal_narratives"), row_of(refusing(), "contrast")
+    assert listwise["bias"] < -1
+    assert abs(mixed["bias"]) < 0.25 * abs(listwise["bias"])
+    assert abs(equal["bias"]) < 0.25 * abs(listwise["bias"])
+    assert abs(contrast["bias"]) < 0.25 * abs(listwise["bias"])
+    assert listwise["coverage"] < mixed["coverage"]
+    assert row_of(refusing(), "mixed", delta=3.0)["power"] > row_of(refusing(), "listwise", delta=3.0)["power"]
+
+
+@pytest.mark.simulation
+def test_refusals_of_ratings_that_would_have_been_high_bias_every_estimate():
+    """No estimator can know them: that is what the calibration is there to show."""
+    truth = truth_for(5, missing_rates=0.2 * (1 - mask_of("ABCDE")), selective=1.0, selects_on="rating")
+    table = table_of(50, "ABCDE", truth, n_datasets=30)
+    for estimator in ("contrast", "mixed", "equal_narratives"):
+        assert row_of(table, estimator)["bias"] > 1
+        assert row_of(table, estimator)["coverage"] < 0.5
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
@@ -278,8 +318,9 @@ def test_a_gap_of_delta_is_judged_as_if_the_ratings_had_been_drawn_with_it(missi
         "mixed_crossed": (fit_mixed(drawn, crossed=True).estimate(confidence=0.95), target),
         "headline": (group_scope(drawn, headline, confidence=0.95).estimate, 2.0),
     }
+    oracle["contrast"] = headline, target
     if not missing:
-        oracle["contrast"] = gap_by_narrative(drawn, rng=rng()), target
+        oracle["listwise"] = oracle["contrast"]
     for estimator, (estimate, aim) in oracle.items():
         row = row_of(table, estimator, delta=2.0)
         assert row["bias"] == pytest.approx(estimate.delta_points - aim, abs=1e-5)
@@ -317,7 +358,7 @@ def test_what_is_not_estimable_is_said_and_is_no_number():
     assert list(table) == list(CALIBRATION)
     assert [tuple(pair) for pair in table[["estimator", "scope"]].to_numpy()] == list(ESTIMATORS) * 2
     notes = {
-        "contrast": "none of 20 narratives has a rating",
+        "listwise": "none of 20 narratives is complete",
         "headline": "4 groups are too few",
         "published": "listwise deletion leaves none of 20 narratives",
     }
@@ -349,7 +390,7 @@ def test_intersections_are_calibrated_too():
     estimable = dict.fromkeys(table["estimator"], 3) | {"headline": 0}
     assert table.set_index("estimator")["n_estimable"].to_dict() == estimable
     drawn, _ = simulate(truth_for(4), cube, delta=0.0, rng=rng())
-    assert truth_of(drawn, headline_gap(drawn, confidence=0.95)).residual_variance == pytest.approx(64, rel=0.3)
+    assert truth_of(drawn).residual_variance == pytest.approx(64, rel=0.3)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +400,8 @@ def test_intersections_are_calibrated_too():
         ({"residual_variance": NAN}, "residual_variance of the truth is nan"),
         ({"level": np.inf}, "level of the truth is inf"),
         ({"selective": 1.5}, "selective of the truth is 1.5"),
+        ({"selects_on": "mood"}, "selects_on of the truth is 'mood'"),
+        ({"perceiver_interaction_variance": -1.0}, "perceiver_interaction_variance of the truth is -1.0"),
         ({"missing_rates": np.full((3, 3), 12.0)}, "missing_rates of the truth hold 12.0"),
         ({"slope_variance": 1.0, "covariance": -7.0}, "covariance of the truth is -7.0; .* allow 6 at the most"),
     ],
@@ -376,6 +419,7 @@ def test_a_truth_that_can_not_be_is_refused(wrong, message):
         ({"n_datasets": 0}, "n_datasets is 0"),
         ({"n_permutations": 0}, "n_permutations is 0"),
         ({"confidence": 95}, "confidence is 95"),
+        ({"estimators": [("median", "narratives")]}, "estimators hold"),
     ],
 )
 def test_options_out_of_range_are_refused(wrong, message):

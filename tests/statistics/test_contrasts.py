@@ -173,7 +173,7 @@ def test_gap_does_not_depend_on_the_order_of_identities_and_narratives(drawn, ra
         return
     orders = [random.sample(range(size), size) for size in y.shape]
     first, second = gap_of(y, mask), gap_of(y[np.ix_(*orders)], mask[np.ix_(*orders[1:])])
-    np.testing.assert_allclose(dataclasses.astuple(first)[:-2], dataclasses.astuple(second)[:-2], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(dataclasses.astuple(first)[:10], dataclasses.astuple(second)[:10], rtol=1e-9, atol=1e-9)
 
 
 @given(complete_data(), st.floats(-1000, 1000), st.floats(0.01, 100))
@@ -203,7 +203,7 @@ def test_main_effects_alone_make_no_gap(drawn):
     effects = y[:, :, :1] + y[:, :1, :]
     ours = gap_of(effects, mask)
     assert ours.delta_points == pytest.approx(0, abs=1e-11)
-    assert ours.p == 1
+    assert (ours.p_sign_flip, np.isnan(ours.p)) == (1, True)
     assert "spread is 0" in ours.not_estimable
 
 
@@ -309,16 +309,16 @@ def test_one_narrative_has_a_gap_and_nothing_to_judge_it_by():
     ours = gap_of([[[60, 50], [40, 70]]], np.eye(2, dtype=int))
     assert ours.delta_points == pytest.approx(20)
     assert np.isnan([ours.se, ours.df, ours.ci_low, ours.ci_high, ours.p, ours.d_z]).all()
-    assert "one complete narrative" in ours.not_estimable
+    assert "one narrative" in ours.not_estimable
 
 
 @pytest.mark.parametrize("value", [0.0, 50.0, 99.9, 1 / 3])
 def test_equal_ratings_have_a_gap_of_exactly_zero_and_no_interval(value):
     ours = gap_of(np.full((20, 5, 5), value), np.eye(5, dtype=int))
     assert ours.delta_points == 0
-    assert ours.p == 1
+    assert (ours.p_sign_flip, np.isnan(ours.p)) == (1, True)
     assert np.isnan([ours.se, ours.ci_low, ours.ci_high, ours.d_z]).all()
-    assert "all 20 complete narratives give the same contrast" in ours.not_estimable
+    assert "all 20 narratives give the same contrast" in ours.not_estimable
 
 
 def test_baselines_never_enter_the_gap(ratings_of):
@@ -361,5 +361,5 @@ def test_rows_in_another_order_give_the_same_gap(ratings_of):
         for table in (ratings, ratings.sample(frac=1, random_state=1), ratings.iloc[::-1])
     ]
     assert all(isinstance(gap.p, float) and pd.notna(gap.p) for gap in gaps)
-    np.testing.assert_allclose(*[dataclasses.astuple(gap)[:-2] for gap in gaps[:2]], rtol=1e-12)
-    np.testing.assert_allclose(*[dataclasses.astuple(gap)[:-2] for gap in gaps[1:]], rtol=1e-12)
+    np.testing.assert_allclose(*[dataclasses.astuple(gap)[:10] for gap in gaps[:2]], rtol=1e-12)
+    np.testing.assert_allclose(*[dataclasses.astuple(gap)[:10] for gap in gaps[1:]], rtol=1e-12)

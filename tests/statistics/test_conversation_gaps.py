@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from cubes import cube_of
+from scipy import stats
 
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights, sign_flip_p
 from audit.statistics.conversations import conversation_of, conversations_of, over_conversations, told_apart_by
@@ -91,7 +92,8 @@ def test_signs_are_flipped_by_conversation():
         ["a", "a", "b", "c", "c"],
         p_of=lambda sums: sign_flip_p(sums, rng=np.random.default_rng(0)),
     )
-    assert found.p == 2 / 8
+    assert found.p_sign_flip == 2 / 8
+    assert found.p == pytest.approx(2 * stats.t(2).sf(found.delta_points / found.se))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_signs_are_flipped_by_conversation():
         ([1, 2, 4], "aaa", "utterances of 1 conversation say nothing about how conversations differ"),
         ([1, 2, np.nan], "aab", "utterances of 1 conversation say"),
         ([1, 3, 3, 1], "aabb", "all 2 conversations have the same gap, so their spread is 0"),
-        ([2, 2, 2], "aab", "all 3 complete narratives give the same contrast, so their spread is 0"),
+        ([2, 2, 2], "aab", "all 3 narratives give the same contrast, so their spread is 0"),
     ],
 )
 def test_without_a_spread_over_conversations_there_is_no_interval(contrasts, conversations, said):
@@ -132,7 +134,7 @@ def rejected(sizes, *, n, missing=0.0):
             p_of = lambda sums, rng=flips: sign_flip_p(sums, rng=rng, n_permutations=400)  # noqa: E731
         found = over_conversations(naive, conversations, confidence=0.95)
         flipped = over_conversations(naive, conversations, confidence=0.95, p_of=p_of)
-        counts += np.array([naive.p, found.p, flipped.p]) < 0.05
+        counts += np.array([naive.p, found.p, flipped.p_sign_flip]) < 0.05
     return counts / n
 
 

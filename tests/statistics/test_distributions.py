@@ -9,7 +9,7 @@ from cubes import cube_of
 
 from audit.schema import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
-from audit.statistics.published import published_cells, published_gap
+from audit.statistics.published import published_cells, published_gap, rounded_means, standardise_cells
 
 NAN = np.nan
 # Three narratives (joy, joy, fear), perceivers A and B and the unspecified one; NaN is a refusal.
@@ -77,21 +77,30 @@ def test_every_shuffle_is_in_a_bin():
     assert np.array_equal(table["high"][:-1], table["low"][1:])
 
 
-def test_published_cells_are_standardised_over_identities_and_make_the_published_gap():
+def test_published_cells_are_standardised_over_the_whole_matrix_and_the_gap_over_identities():
     y = np.arange(18.0).reshape(2, 3, 3) ** 1.5
     cube = cube_of(y, groups=["A", "B", "unspecified"])
     z = published_cells(cube)
-    identities = z[:2, :2]
-    assert identities.mean() == pytest.approx(0, abs=1e-12)
-    assert identities.std() == pytest.approx(1)
+    assert z.mean() == pytest.approx(0, abs=1e-12)
+    assert z.std() == pytest.approx(1)
+    means = rounded_means(y)
+    assert z[2, 0] == pytest.approx((means[2, 0] - means.mean()) / means.std())
     gap = published_gap(cube, rng=np.random.default_rng(0))
-    assert np.diag(identities).mean() - identities[[0, 1], [1, 0]].mean() == pytest.approx(gap.delta_z)
-    means = np.round(y.mean(axis=0), 2)
-    inside = means[:2, :2]
-    assert z[2, 0] == pytest.approx((means[2, 0] - inside.mean()) / inside.std())
+    own = standardise_cells(means[:2, :2])
+    assert np.diag(own).mean() - own[[0, 1], [1, 0]].mean() == pytest.approx(gap.delta_z)
     assert gap.shuffled.tolist() == pytest.approx([gap.delta_z, -gap.delta_z])  # the two orders of two identities
 
 
 @pytest.mark.parametrize("y", [np.ones((2, 3, 3)), np.full((2, 3, 3), NAN)])
 def test_cells_without_a_spread_or_without_ratings_have_no_z(y):
     assert np.isnan(published_cells(cube_of(y, groups=["A", "B", "unspecified"]))).all()
+
+
+def test_ratings_beyond_the_scale_have_a_bin_from_its_end_to_the_farthest():
+    table = pd.DataFrame(distribution_rows(CUBE, low=20.0, high=60.0))
+    own = table[table["pairs"] == "in_group"]  # 10, 30, 50, 100, 80, 60
+    assert own[["low", "high", "n_ratings"]].iloc[[0, -1]].to_numpy().tolist() == [[10, 20, 1], [60, 100, 2]]
+    ends = own[own["low"] == own["high"]]
+    assert (ends["low"].tolist(), ends["n_ratings"].tolist()) == ([20, 60], [0, 1])
+    assert own["n_ratings"].sum() == 6
+    assert own["share"].sum() == pytest.approx(1)

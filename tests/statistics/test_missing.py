@@ -88,13 +88,13 @@ def test_everything_failed():
     assert table.loc["refused", "note"] == (
         "none of 2 narratives was asked and answered for all 2 × 2 pairs of identities"
     )
-    assert table.loc["failed", "note"] == "all 2 complete narratives give the same contrast, so their spread is 0"
+    assert table.loc["failed", "note"] == "all 2 narratives give the same contrast, so their spread is 0"
 
 
 @pytest.mark.parametrize(
     ("status", "fields", "note"),
     [
-        ([[[REFUSED, RATED], [RATED, RATED]]], {}, "one complete narrative says nothing"),
+        ([[[REFUSED, RATED], [RATED, RATED]]], {}, "one narrative says nothing"),
         (np.full((3, 2, 2), REFUSED), {"groups": "AA"}, "nothing is out-group"),
         (np.full((3, 2, 2), REFUSED), {"n_shared": np.zeros((2, 2))}, "nothing is in-group"),
         (np.full((3, 2, 1), REFUSED), {}, "ask at least two perceivers"),

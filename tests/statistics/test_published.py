@@ -1,6 +1,9 @@
+import importlib.util
 import itertools
 import json
 import math
+import random
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +23,15 @@ from audit.statistics.published import (
     published_cells,
     published_gap,
     published_mask,
+    released_matrix,
+    rounded_means,
     shuffled_gaps,
     standardise_cells,
 )
+
+_SPEC = importlib.util.spec_from_file_location("released", Path(__file__).parents[1] / "reference" / "released.py")
+released = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(released)
 
 NAN = np.nan
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "published.json").read_text(encoding="utf-8"))
@@ -78,13 +87,115 @@ def test_three_by_three_with_two_terms_in_a_group_worked_by_hand(ratings_of):
     assert gap.delta_z == pytest.approx(1.707630, abs=1e-6)
 
 
-def test_means_are_rounded_to_two_decimals_by_numpys_rule(ratings_of):
-    # numpy rounds 1.115 up (100 times it is 111.50000000000001), Python's round() down to 1.11; 1.004 becomes 1.
-    # M = [[1.12, 1], [1, 1.05]]: mean 1.0425, squared deviations .00600625 + 2 · .00180625 + .00005625 = .009675,
-    # SD √.00241875 = .0491808; δ_z = (1.085 − 1) / .0491808 = 1.728318. By Python's rule it would be 1.766907.
-    assert round(1.115, 2) == 1.11
+def test_means_are_rounded_to_two_decimals_by_pythons_rule(ratings_of):
+    # Python rounds 1.115 down (it is held as 1.11499999...), numpy up (100 times it is 111.50000000000001); 1.004 is 1.
+    # M = [[1.11, 1], [1, 1.05]]: mean 1.04, squared deviations .0049 + 2 · .0016 + .0001 = .0082, SD √.00205 =
+    # .0452769; δ_z = (1.08 − 1) / .0452769 = 1.766904. By numpy's rule it would be 1.728318.
+    assert (round(1.115, 2), np.round(1.115, 2)) == (1.11, 1.12)
     gap = gap_of(ratings_of([[[1.115, 1.004], [1, 1.05]]], ["A", "B"]))
-    assert gap.delta_z == pytest.approx(1.728318, abs=1e-6)
+    assert gap.delta_z == pytest.approx(1.766904, abs=1e-6)
+
+
+def test_a_mean_of_whole_numbers_on_half_a_hundredth_goes_by_the_number_that_is_held():
+    # 229 / 200 is 1.145, held as 1.1450000000000000178; 203 / 200 is 1.015, held as 1.0149999999999999023.
+    y = np.ones((200, 1, 3))
+    y[:29, 0, 0], y[:3, 0, 1], y[:14, 0, 2] = 2, 2, 2
+    assert rounded_means(y).tolist() == [[1.15, 1.01, 1.07]]
+    assert np.round(y.mean(axis=0), 2).tolist() != [[1.15, 1.01, 1.07]]
+
+
+def test_a_mean_of_expected_ratings_does_not_depend_on_the_order_of_the_narratives():
+    y = np.random.default_rng(0).uniform(0, 100, size=(400, 3, 3))
+    y[:, 0, 0] = np.tile([0.1, 0.7, 0.205, 1.0], 100)
+    found = rounded_means(y)
+    for seed in range(5):
+        assert np.array_equal(rounded_means(np.random.default_rng(seed).permutation(y)), found)
+    np.testing.assert_allclose(found, y.mean(axis=0), atol=0.005 + 1e-9)
+    assert math.isnan(rounded_means(np.full((2, 1, 1), NAN))[0, 0])
+
+
+def drawn_table(seed, n_narratives, groups, refused):
+    """Whole numbers from 0 to 100, with gaps, and refusals in cells of "a person" and, fewer, between identities."""
+    rng = random.Random(seed)
+    table = []
+    for _ in range(n_narratives):
+        level, narrative = rng.gauss(50, 12), []
+        for perceiver in groups:
+            row = []
+            for experiencer in groups:
+                baseline = "unspecified" in (perceiver, experiencer)
+                own = rng.choice((0, 3)) if perceiver == experiencer and not baseline else 0
+                rating = min(100, max(0, round(level + own + rng.gauss(0, 6))))
+                row.append(None if rng.random() < (refused if baseline else refused / 8) else rating)
+            narrative.append(row)
+        table.append(narrative)
+    return table
+
+
+_DESIGNS = (
+    ["unspecified", *"ABCDE"],
+    ["unspecified", *"AABBBC"],
+    [*"ABCD", "unspecified"],
+    ["unspecified", *"AABB"],
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_tables_have_the_study_s_numbers(seed):
+    """Oracle: tests/reference/released.py. 20 tables of 50 to 145 narratives, five of them of 400."""
+    groups = _DESIGNS[seed % 4]
+    n_narratives = 400 if seed % 4 == 1 else 50 + 5 * seed
+    table = drawn_table(seed, n_narratives, groups, refused=0.04)
+    cube = cube_of(np.array(table, dtype=float), groups=groups)
+    gap = published_gap(cube, rng=np.random.default_rng(0), n_permutations=200)
+    assert gap.delta_z == pytest.approx(released.delta_z(table, groups), abs=1e-12)
+    assert gap.n_narratives == len(released.narratives_without_default(table, groups))
+    kept, _ = released_matrix(cube)
+    assert int(kept.sum()) == len(released.narratives_with_default(table)) < gap.n_narratives < n_narratives
+    np.testing.assert_allclose(published_cells(cube), released.heatmap_z(table, groups), atol=1e-12)
+    # One set of narratives for both would give another number, and not by a matter of digits.
+    alone = published_gap(cube.of_narratives(kept), rng=np.random.default_rng(0), n_permutations=200)
+    assert abs(alone.delta_z - gap.delta_z) > 1e-4
+    terms = len(released.identities(groups))
+    rows, columns = (random.Random(seed + k).sample(range(terms), terms) for k in (1, 2))
+    compared = cube.without_baselines()
+    found = shuffled_gaps(
+        standardise_cells(rounded_means(compared.y[~np.isnan(compared.y).any(axis=(1, 2))])),
+        compared.in_group,
+        row_orders=np.array([rows]).T,
+        column_orders=np.array([columns]).T,
+    )
+    assert found[0] == pytest.approx(released.shuffled_delta_z(table, groups, rows, columns), abs=1e-12)
+
+
+def test_half_hundredths_of_400_narratives_go_as_in_the_study():
+    """Of 400 narratives each fourth mean lies on half a hundredth, and numpy's rule gives another δ_z."""
+    groups = ["unspecified", *"ABCDE"]
+    differ = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        # Ratings that hardly differ, so that a hundredth is much.
+        table = [[[rng.choice((50, 50, 50, 51)) for _ in groups] for _ in groups] for _ in range(400)]
+        cube = cube_of(np.array(table, dtype=float), groups=groups)
+        found = published_gap(cube, rng=np.random.default_rng(0), n_permutations=200).delta_z
+        assert found == pytest.approx(released.delta_z(table, groups), abs=1e-12)
+        z = standardise_cells(np.round(cube.without_baselines().y.mean(axis=0), 2))
+        differ += abs(released_gap(z.tolist(), np.eye(5, dtype=bool).tolist()) - found) > 1e-3
+    assert differ == 10
+
+
+def test_a_refusal_of_a_person_s_cells_alone_moves_the_heatmap_and_not_the_gap():
+    table = [[[50] * 3 for _ in range(3)] for _ in range(4)]
+    table[0] = [[50, None, 50], [50, 90, 50], [50, 50, 90]]  # "a person" declines
+    table[1] = [[50, 50, 50], [50, 40, 50], [50, 50, 40]]
+    cube = cube_of(np.array(table, dtype=float), groups=["unspecified", "A", "B"])
+    gap = published_gap(cube, rng=np.random.default_rng(0))
+    # Own cells (90 + 40 + 50 + 50) / 4 = 57.5, others 50: half of the cells each, so z is ±1 and δ_z 2.
+    assert (gap.delta_z, gap.n_narratives) == (pytest.approx(2.0), 4)
+    z = published_cells(cube)
+    # The heatmap is of three narratives: own cells (40 + 50 + 50) / 3 = 46.67, the other seven of nine 50.
+    assert z[1, 1] < 0 < z[1, 2]
+    np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", REFERENCE)
@@ -96,12 +207,13 @@ def test_the_published_numbers_are_those_of_plain_loops(name):
     assert gap.null.startswith("all")
     assert reference["n_shuffles"] % len(gap.shuffled) == 0
     assert gap.n_narratives == reference["n_narratives"] < gap.n_narratives_asked
+    assert int(released_matrix(cube)[0].sum()) == reference["n_narratives_heatmap"] < gap.n_narratives
     for field in ("delta_z", "null_low", "null_high"):
         assert getattr(gap, field) == pytest.approx(reference[field], rel=1e-14), field
     of_perceiver, of_experiencer, shown = published_mask(cube)
     for found, field in ((of_perceiver, "p_perceiver"), (of_experiencer, "p_experiencer")):
         np.testing.assert_allclose(found, np.array(reference[field], dtype=float), rtol=1e-12, err_msg=field)
-    np.testing.assert_allclose(published_cells(cube), reference["z"], rtol=1e-13)
+    np.testing.assert_allclose(published_cells(cube), reference["z"], rtol=1e-13, atol=1e-15)
     assert shown.tolist() == reference["shown"]
 
 
@@ -118,7 +230,7 @@ def test_null_interval_equals_the_plain_loop_with_the_same_draws(ratings_of, per
     row_orders = stay if one_to_one else draw_orders(len(perceivers), 100, rng=draws).T.tolist()
     column_orders = draw_orders(len(experiencers), 100, rng=draws).T.tolist()
     in_group = [[p == e for e in experiencers] for p in perceivers]
-    oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, row_orders, column_orders)
+    oracle = released_null(rounded_means(y).tolist(), in_group, row_orders, column_orders)
 
     gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), seed=5, n_permutations=100)
     assert gap.null == "100 random shuffles"
@@ -134,15 +246,15 @@ def test_few_terms_are_shuffled_in_every_way(ratings_of, perceivers, experiencer
         for rows in itertools.permutations(range(len(perceivers)))
         for columns in itertools.permutations(range(len(experiencers)))
     ]
-    oracle = released_null(np.round(y.mean(axis=0), 2).tolist(), in_group, *zip(*every, strict=True))
+    oracle = released_null(rounded_means(y).tolist(), in_group, *zip(*every, strict=True))
     gap = gap_of(ratings_of(y, list(perceivers), list(experiencers)), n_permutations=n)
     assert gap.null == f"all {n} shuffles"
     assert gap.delta_z == pytest.approx(oracle[0], abs=1e-12)
-    null = exact_null(standardise_cells(np.round(y.mean(axis=0), 2)), np.array(in_group), at_most=n)
+    null = exact_null(standardise_cells(rounded_means(y)), np.array(in_group), at_most=n)
     assert len(null) == n
     everything = [
         shuffled_gaps(
-            standardise_cells(np.round(y.mean(axis=0), 2)),
+            standardise_cells(rounded_means(y)),
             np.array(in_group),
             row_orders=np.array([rows]).T,
             column_orders=np.array([columns]).T,
@@ -160,15 +272,15 @@ def test_four_one_term_groups_have_the_interval_that_ever_more_draws_come_to(rat
     """Each of 24 shuffles is 1/24 of the null, more than 2.5%: its ends are its least and its greatest value."""
     ratings = ratings_of(np.random.default_rng(3).integers(0, 101, size=(2, 4, 4)), list("ABCD"))
     gap, drawn = gap_of(ratings, n_permutations=24), gap_of(ratings, n_permutations=20)
-    z = standardise_cells(np.round(np.asarray(cube_means(ratings)), 2))
+    z = standardise_cells(rounded_means(cube_ratings(ratings)))
     many = permutation_null(z, np.eye(4, dtype=bool), rng=np.random.default_rng(0), n_permutations=20_000)
     assert (gap.null_low, gap.null_high) == pytest.approx((many.min(), many.max()))
     assert (gap.null_low, gap.null_high) == pytest.approx(tuple(np.percentile(many, [2.5, 97.5])))
     assert drawn.null == "20 random shuffles"
 
 
-def cube_means(ratings):
-    return NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin").y.mean(axis=0)
+def cube_ratings(ratings):
+    return NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin").y
 
 
 def test_the_heatmap_s_mask_equals_scipy_s_paired_tests(ratings_of):
@@ -188,12 +300,20 @@ def test_the_heatmap_s_mask_equals_scipy_s_paired_tests(ratings_of):
     assert not shown[2, 1]
 
 
-def test_cells_that_differ_by_a_constant_have_no_p(ratings_of):
-    y = np.random.default_rng(2).normal(50, 5, size=(9, 1, 1)) + np.array([[0.0, 0.1], [0.2, 0.3]])
-    cube = NarrativeCube.from_ratings(ratings_of(y, ["A", "B"]), dimension="religion", variant="origin")
-    of_perceiver, of_experiencer, shown = published_mask(cube)
-    assert np.isnan([of_perceiver, of_experiencer]).all()
-    assert shown.tolist() == [[True, False], [False, True]]
+def test_cells_that_differ_by_the_same_in_every_narrative_are_shown_as_by_scipy():
+    """A planted model without chance: t is infinite and p is 0, and no difference at all has no p."""
+    level = np.random.default_rng(2).integers(20, 60, size=(9, 1, 1))
+    y = level + np.array([[0, 0, 0], [0, 20, 5], [0, 5, 5]])
+    of_perceiver, of_experiencer, shown = published_mask(cube_of(y, groups=["unspecified", "A", "B"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of differences without a spread
+        assert stats.ttest_rel(y[:, 1, 2], y[:, 1, 1]).pvalue == of_perceiver[1, 2] == 0
+        assert math.isnan(stats.ttest_rel(y[:, 1, 2], y[:, 2, 2]).pvalue)
+    assert math.isnan(of_experiencer[1, 2])
+    assert not shown[1, 2]
+    of_perceiver, of_experiencer, shown = published_mask(cube_of(level + np.array([[0.0, 0.1], [0.2, 0.3]])))
+    assert [of_perceiver[0, 1], of_experiencer[0, 1]] == [0, 0]
+    assert shown.all()
 
 
 def test_null_of_many_shuffles_is_drawn_in_chunks(monkeypatch):
@@ -235,21 +355,35 @@ def test_same_seed_same_interval_and_more_identities_another(ratings_of):
     assert gap_of(ratings, seed=3).null_low != gap_of(ratings, seed=4).null_low
 
 
-def test_missing_rating_in_any_cell_even_unspecified_drops_the_narrative(ratings_of):
+def test_missing_rating_between_identities_alone_drops_the_narrative_from_the_gap(ratings_of):
     y = np.random.default_rng(1).integers(0, 101, size=(4, 3, 3)).astype(float)
     groups = ["unspecified", "A", "B"]
     y[1, 1, 2] = NAN  # between identities
     y[2, 0, 1] = NAN  # the unspecified perceiver
     gap = gap_of(ratings_of(y, groups))
-    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (2, 4, 8)
-    assert gap.delta_z == gap_of(ratings_of(y[[0, 3]], groups)).delta_z
-    assert gap.delta_z == gap_of(ratings_of(y[[0, 3], 1:, 1:], groups[1:])).delta_z
+    assert (gap.n_narratives, gap.n_narratives_asked, gap.n_ratings) == (3, 4, 12)
+    assert gap.delta_z == gap_of(ratings_of(y[[0, 2, 3], 1:, 1:], groups[1:])).delta_z
+    kept, cells = released_matrix(cube_of(y, groups=groups))
+    assert kept.tolist() == [True, False, False, True]
+    assert cells.all()
 
 
 def test_missing_rating_without_persona_drops_nothing(ratings_of):
     y = np.random.default_rng(1).integers(0, 101, size=(4, 3, 2)).astype(float)
     y[1, 0] = NAN
-    assert gap_of(ratings_of(y, ["no persona", "A", "B"], ["A", "B"])).n_narratives == 4
+    groups = ["no persona", "A", "B"]
+    ratings = ratings_of(y, groups, groups[1:])
+    assert gap_of(ratings).n_narratives == 4
+    cube = NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin", baselines=True)
+    kept, cells = released_matrix(cube)
+    assert kept.all()
+    assert cells.tolist() == [[False, False], [True, True], [True, True]]
+    # Its ratings move neither the mean nor the spread of the others.
+    y[:, 0] += 30
+    others = NarrativeCube.from_ratings(
+        ratings_of(y, groups, groups[1:]), dimension="religion", variant="origin", baselines=True
+    )
+    np.testing.assert_array_equal(published_cells(others)[1:], published_cells(cube)[1:])
 
 
 def test_baseline_pair_that_was_never_asked_drops_nothing(ratings_of):
@@ -257,6 +391,11 @@ def test_baseline_pair_that_was_never_asked_drops_nothing(ratings_of):
     ratings = ratings_of(y, ["unspecified", "A", "B"])
     unasked = (ratings["perceiver_group"] == "unspecified") & (ratings["experiencer_group"] == "unspecified")
     assert gap_of(ratings[~unasked]) == gap_of(ratings)
+    cube = NarrativeCube.from_ratings(ratings[~unasked], dimension="religion", variant="origin", baselines=True)
+    assert released_matrix(cube)[0].all()
+    z = published_cells(cube)
+    assert np.isnan(z).sum() == 1
+    np.testing.assert_allclose([np.nanmean(z), np.nanstd(z)], [0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize(

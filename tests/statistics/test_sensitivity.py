@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,12 +5,13 @@ import statsmodels.api as sm
 from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sandwiches import bell_mccaffrey
 from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.schema import SENSITIVITY
 from audit.statistics.contrasts import contrast_weights, gap_by_narrative
-from audit.statistics.headline import Headline, headline_gap
+from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.sensitivity import sensitivity_rows, weighted_gap
 
@@ -60,7 +59,6 @@ def table_of(cube, headline=None, *, low=0, high=100, confidence=0.95, min_numbe
 def test_equal_weights_on_complete_ratings_give_the_contrast_s_estimate(n_shared):
     cube = cube_of(ratings_with_effects(n_shared, 12, np.random.default_rng(1)), n_shared)
     contrast = gap_by_narrative(cube, rng=np.random.default_rng(0))
-    contrast = dataclasses.replace(contrast, p=2 * stats.t.sf(abs(contrast.delta_points / contrast.se), contrast.df))
     for weight in (1.0, 0.3):
         ours = weighted_gap(cube, weight * ONE, confidence=0.95)
         assert [getattr(ours, name) for name in FIELDS] == pytest.approx(
@@ -95,11 +93,12 @@ def test_weighted_gap_equals_least_squares_on_explicit_dummies(n_shared):
     assert clustered.bse[0] == pytest.approx(sandwich[0, 0] ** 0.5, rel=1e-8)
 
     ours = weighted_gap(cube, weights, confidence=0.9)
-    se = clustered.bse[0] * (15 / 14) ** 0.5
-    half = stats.t.ppf(0.95, 14) * se
+    se, df = bell_mccaffrey(x * w[:, None] ** 0.5, y * w**0.5, narrative, np.eye(1, x.shape[1])[0])
+    assert se == pytest.approx(clustered.bse[0] * (15 / 14) ** 0.5, rel=0.1)
+    half = stats.t.ppf(0.95, df) * se
     delta = fit.params[0]
     assert [getattr(ours, name) for name in FIELDS] == pytest.approx(
-        [delta, se, 14, delta - half, delta + half, 2 * stats.t.sf(abs(delta / se), 14), delta / se / 15**0.5], rel=1e-8
+        [delta, se, df, delta - half, delta + half, 2 * stats.t.sf(abs(delta / se), df), delta / se / 15**0.5], rel=1e-7
     )
     assert ours.n_ratings == y.size
     np.testing.assert_allclose(ours.by_narrative, delta + 15 * scores @ bread[0], rtol=0, atol=1e-8)
@@ -116,8 +115,10 @@ def test_narratives_with_one_kind_of_pair_count_for_identities_but_not_for_degre
     cube = cube_of(y, n_shared)
     ours = weighted_gap(cube, ONE, confidence=0.95)
     values, x, w, narrative = explicit(cube, ONE)
-    fit = sm.WLS(values, x, weights=w).fit(cov_type="cluster", cov_kwds={"groups": narrative, "use_correction": False})
-    assert [ours.delta_points, ours.se, ours.df] == pytest.approx([fit.params[0], fit.bse[0] * (8 / 7) ** 0.5, 5])
+    fit = sm.WLS(values, x, weights=w).fit()
+    se, df = bell_mccaffrey(x, values, narrative, np.eye(1, x.shape[1])[0])
+    assert [ours.delta_points, ours.se, ours.df] == pytest.approx([fit.params[0], se, df])
+    assert df < 6  # 6 narratives tell of the gap
     assert (ours.n_narratives, ours.n_narratives_asked) == (8, 9)
     assert np.flatnonzero(np.isnan(ours.by_narrative)).tolist() == [0]
 
@@ -166,7 +167,7 @@ def test_nothing_missing_leaves_the_headline_as_it_is():
     ]  # fmt: skip
     same = ["listwise", "equal_narratives", "within_narratives", "worst_case_low", "worst_case_high"]
     columns = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings"]
-    expected = [getattr(headline.estimate, name) for name in columns]
+    expected = [getattr(headline, name) for name in columns]
     for check in same:
         assert table.loc[check, columns].tolist() == pytest.approx(expected, rel=1e-9)
     assert table.loc[same, "share"].tolist() == pytest.approx([1, NAN, NAN, 0, 0], nan_ok=True)
@@ -224,40 +225,31 @@ def test_at_the_tipping_point_the_gap_of_the_filled_ratings_is_0():
     cube = cube_of(np.where(missing, NAN, y), n_shared)
     row = table_of(cube, truth).loc["tipping_point"]
     filled = cube_of(y + row["shift_points"] * missing, n_shared)
-    assert headline_gap(filled, confidence=0.95).estimate.delta_points == pytest.approx(0, abs=1e-9)
+    assert headline_gap(filled, confidence=0.95).delta_points == pytest.approx(0, abs=1e-9)
     # The out-group's are missing more often, so they are what must be higher for a gap of 2 to vanish.
     assert row["shift_points"] > 0
     assert row[["share", "n_narratives", "n_ratings", "note"]].tolist() == [missing.mean(), 20, y.size, ""]
     assert np.isnan(row["delta_points"])
     gap_pp = [r["gap_pp"] for r in missing_rows(cube, confidence=0.95) if r["outcome"] == "missing"]
-    assert row["shift_points"] == pytest.approx(-truth.estimate.delta_points / (gap_pp[0] / 100))
+    assert row["shift_points"] == pytest.approx(-truth.delta_points / (gap_pp[0] / 100))
 
 
-def test_the_headline_takes_missing_ratings_to_be_what_the_mixed_model_expects_of_them():
-    """Expectations given the narrative's other ratings, from each narrative's covariance matrix written out."""
+def test_the_headline_takes_missing_ratings_to_be_what_their_narrative_s_own_fit_says():
+    """Each narrative completed by numpy's least squares of its own ratings; its weight in δ is held."""
     rng = np.random.default_rng(8)
     n_shared = mask_of(list("ABCD"))
     cube = cube_of(ratings_with_effects(n_shared, 25, rng, missing=0.2), n_shared)
     headline = headline_gap(cube, confidence=0.95)
-    fit = headline.fit
-    z = np.column_stack([np.ones(16), n_shared.ravel()])
-    d = [[fit.intercept_variance, fit.covariance], [fit.covariance, fit.slope_variance]]
-    v = fit.residual_variance * np.eye(16) + z @ d @ z.T
     p, e = (axis.ravel() for axis in np.indices((4, 4)))
-    x = np.column_stack([z[:, ::-1], *(codes == code for codes in (p, e) for code in (1, 2, 3))])
-    y = cube.y.reshape(25, 16)
-    valid = ~np.isnan(y)
-    inverses = [np.linalg.inv(v[np.ix_(o, o)]) for o in valid]
-    left = sum(x[o].T @ inverse @ x[o] for o, inverse in zip(valid, inverses, strict=True))
-    right = sum(x[o].T @ inverse @ row[o] for o, inverse, row in zip(valid, inverses, y, strict=True))
-    mean = x @ np.linalg.solve(left, right)
+    x = np.column_stack([*(codes == code for codes in (p, e) for code in range(4)), n_shared.ravel()]).astype(float)
     shift = table_of(cube, headline).loc["tipping_point", "shift_points"]
-    for by, delta in ((0.0, headline.estimate.delta_points), (shift, 0.0)):
-        filled = y.copy()
-        for row, o, inverse in zip(filled, valid, inverses, strict=True):
-            row[~o] = mean[~o] + v[np.ix_(~o, o)] @ inverse @ (row[o] - mean[o]) + by
-        estimate = headline_gap(cube_of(filled.reshape(cube.y.shape), n_shared), confidence=0.95).estimate
-        assert estimate.delta_points == pytest.approx(delta, abs=1e-6)
+    for by, delta in ((0.0, headline.delta_points), (shift, 0.0)):
+        gaps = []
+        for own in cube.y.reshape(25, 16):
+            known = ~np.isnan(own)
+            fitted = x @ np.linalg.lstsq(x[known], own[known], rcond=None)[0]
+            gaps.append(np.linalg.lstsq(x, np.where(known, own, fitted + by), rcond=None)[0][-1])
+        assert headline.weights @ gaps == pytest.approx(delta, abs=1e-9)
 
 
 def test_a_tipping_point_beyond_the_scale_is_no_explanation():
@@ -295,7 +287,7 @@ def test_ranks_are_among_the_ratings_that_are_there_and_unmoved_by_bending_the_s
     ranks = np.stack([[np.nansum(row < v) + (np.nansum(row == v) + 1) / 2 for v in row.ravel()] for row in y])
     percentiles = 100 * (ranks - 0.5) / np.count_nonzero(~np.isnan(y), axis=(1, 2))[:, None]
     by_hand = cube_of(np.where(np.isnan(y), NAN, percentiles.reshape(y.shape)), n_shared)
-    expected = headline_gap(by_hand, confidence=0.95).estimate
+    expected = headline_gap(by_hand, confidence=0.95)
     row = table_of(cube_of(y, n_shared)).loc["ranks"]
     assert row[["delta_points", "se"]].tolist() == pytest.approx([expected.delta_points, expected.se])
     bent = table_of(cube_of(np.exp(y / 30), n_shared)).loc["ranks"]
@@ -319,10 +311,7 @@ def test_number_mass_and_mode():
     assert table.loc["number_mass_weighted", "share"] == pytest.approx((mass < 0.5).sum() / 87)
     assert table.loc["number_mass_above", "delta_points"] == above.delta_points
     assert table.loc["number_mass_above", "share"] == pytest.approx(above.n_ratings / 86)
-    assert (
-        table.loc["mode", "delta_points"]
-        == headline_gap(cube_of(mode, n_shared), confidence=0.95).estimate.delta_points
-    )
+    assert table.loc["mode", "delta_points"] == headline_gap(cube_of(mode, n_shared), confidence=0.95).delta_points
 
 
 def test_no_rating_of_enough_number_mass():
@@ -411,9 +400,27 @@ def test_a_scale_upside_down_is_refused():
         table_of(cube, NotEstimableError("unread"), low=10, high=0)
 
 
-def test_a_fit_that_did_not_converge_is_said(monkeypatch):
-    cube = cube_of(ratings_with_effects(mask_of(list("ABC")), 9, np.random.default_rng(17), missing=0.1))
-    headline = headline_gap(cube, confidence=0.95)
-    lost = Headline("mixed", headline.estimate, dataclasses.replace(headline.fit, converged=False))
-    monkeypatch.setattr("audit.statistics.sensitivity.headline_gap", lambda *_, **__: lost)
-    assert "did not converge" in table_of(cube, headline).loc["ranks", "note"]
+def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
+    """Oracle: the cube filled by hand. In-group weights are positive: 85 there and −3 elsewhere raise δ most."""
+    y = np.random.default_rng(0).integers(0, 11, size=(6, 2, 2)).astype(float)
+    y[0, 0, 0], y[1, 0, 1] = 85, -3
+    y[2, 0, 0] = y[3, 1, 0] = np.nan
+    cube = cube_of(y)
+    rows = {
+        row["check"]: row
+        for row in sensitivity_rows(
+            cube, headline=headline_gap(cube, confidence=0.95), low=0, high=10, confidence=0.95, min_number_mass=0.5
+        )
+    }
+    for check, own, other in (("worst_case_low", -3, 85), ("worst_case_high", 85, -3)):
+        filled = y.copy()
+        filled[2, 0, 0], filled[3, 1, 0] = own, other
+        assert rows[check]["delta_points"] == pytest.approx(
+            ((filled[:, 0, 0] + filled[:, 1, 1] - filled[:, 0, 1] - filled[:, 1, 0]) / 2).mean()
+        )
+        assert "ratings lie beyond the scale: missing ones are taken to lie from -3 to 85" in rows[check]["note"]
+    assert "beyond the scale" not in rows["listwise"]["note"] + rows["ranks"]["note"]
+    assert not any("beyond" in row["note"] for row in sensitivity_rows(
+        cube_of(np.clip(y, 0, 10)), headline=headline_gap(cube_of(np.clip(y, 0, 10)), confidence=0.95), low=0, high=10,
+        confidence=0.95, min_number_mass=0.5,
+    ))  # fmt: skip

@@ -1,0 +1,104 @@
+"""How far narratives move single perceivers and single experiencers: variances of narrative × identity.
+
+δ is free of both, complete or not. They matter to whoever draws ratings like a run's own, and to every estimator that
+knows only the narratives' levels and gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.narrative_fits import Swept, narrative_fits, patterns, pseudo_inverse
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class InteractionVariances:
+    """Variances of what a narrative adds to one perceiver, and to one experiencer; unrounded.
+
+    Attributes
+    ----------
+    perceiver, experiencer
+        Of narrative × perceiver and narrative × experiencer, in squared points; 0 where the estimate is negative, NaN
+        where the ratings do not determine it.
+    residual
+        Of a rating beyond them, in squared points: what is left within narratives.
+    n_narratives
+        Narratives whose ratings tell of either.
+    n_ratings
+        Their ratings.
+    note
+        Why there is no variance, in words; empty if there are both.
+    """
+
+    perceiver: float
+    experiencer: float
+    residual: float
+    n_narratives: int
+    n_ratings: int
+    note: str = ""
+
+
+def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
+    """Estimate the variances of narrative × perceiver and of narrative × experiencer; baselines are left out.
+
+    Raises
+    ------
+    NotEstimableError
+        As :func:`~audit.statistics.narrative_fits.narrative_fits`.
+
+    Notes
+    -----
+    Henderson's third method [1]_: the reduction of the sum of squares by letting each narrative have its own perceiver
+    effects, set equal to what it is expected to be. With M_i what sweeps narrative i's own level, experiencers,
+    in-group and lesser degrees of sharing out of its ratings, Z_i the 0/1 columns of perceivers, K_i = Z_i'M_iZ_i,
+    c_i = Z_i'M_iy_i and σ² the residual variance of the narratives' fits,
+
+        σ²_np = [Σ c_i'K_i⁺c_i − c'K⁺c − σ² (Σ rank K_i − rank K)] / [Σ tr K_i − tr(K⁺ Σ K_i²)],   c = Σ c_i, K = Σ K_i
+
+    and alike for experiencers. On complete ratings of groups of equal size it is (MS_np − σ²)/E', MS_np the mean square
+    of the perceivers' deviations. It takes the interactions of a narrative's perceivers for independent; only what
+    tells perceivers apart within narratives shows, so that one added to all of them is the narrative's level.
+
+    References
+    ----------
+    .. [1] Searle, Casella and McCulloch (1992), Variance Components, section 5.5.
+    """
+    compared = cube.without_baselines()
+    residual = narrative_fits(compared).residual_variance
+    by_perceiver, told = _variance(compared.y.transpose(0, 2, 1), compared.n_shared.T, residual)
+    by_experiencer, told_too = _variance(compared.y, compared.n_shared, residual)
+    told = told | told_too
+    silent = [name for name, found in (("perceiver", by_perceiver), ("experiencer", by_experiencer)) if np.isnan(found)]
+    note = ""
+    if np.isnan(residual):
+        note = "the ratings within narratives leave no degree of freedom to tell interactions from noise"
+    elif silent:
+        note = f"no two narratives tell how they move single {' and '.join(silent)}s"
+    n_ratings = int(np.count_nonzero(~np.isnan(compared.y[told])))
+    return InteractionVariances(by_perceiver, by_experiencer, residual, int(np.count_nonzero(told)), n_ratings, note)
+
+
+def _variance(y: FloatArray, n_shared: IntArray, residual: float) -> tuple[float, BoolArray]:
+    """Variance of the interaction of narratives with the last axis, and which narratives, shape (N,), tell of it."""
+    sums = Swept.of(y, n_shared)
+    inner, _ = pseudo_inverse(sums.columns_columns)
+    leaning = sums.experiencers_columns @ inner
+    k = sums.experiencers - leaning @ sums.experiencers_columns.transpose(0, 2, 1)
+    c = sums.experiencers_y - (leaning @ sums.columns_y[:, :, None])[:, :, 0]
+    pattern_of, first = patterns(sums.valid)
+    own, ranks = pseudo_inverse(k[first])
+    told: BoolArray = ranks[pattern_of] > 0
+    pooled, pooled_rank = pseudo_inverse(k.sum(axis=0)[None])
+    n_each = np.bincount(pattern_of, minlength=len(first))
+    squares = np.einsum("n,nef,nfg->eg", n_each, k[first], k[first])
+    expected = float(np.trace(k.sum(axis=0)) - np.trace(pooled[0] @ squares))
+    total = c.sum(axis=0)
+    reduction = float(np.einsum("ne,nef,nf->", c, own[pattern_of], c) - total @ pooled[0] @ total)
+    df = int(ranks[pattern_of].sum() - pooled_rank[0])
+    if expected < 1e-6 * max(float(np.trace(pooled[0])), 1.0) or np.isnan(residual):
+        return float("nan"), told
+    return max(0.0, (reduction - residual * df) / expected), told

@@ -1,0 +1,155 @@
+"""What δ would be if the ratings that are missing were higher or lower than those that are there let one expect.
+
+No ratings tell why others are missing. Missing at random is one assumption, and each cell of this grid is another: the
+missing in-group ratings shifted by so many points, and the missing out-group ratings by so many (a pattern-mixture
+model). Which cell is the true one has to be argued from outside the ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import in_group_weights
+from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.ratings import FloatArray
+
+SHIFTS: Final = tuple(step / 20 for step in range(-4, 5))
+"""Shifts of missing ratings, in lengths of the scale: −20 to +20 points on one of 0 to 100."""
+
+
+@dataclass(frozen=True, eq=False)
+class MissingShifts:
+    """A headline, and how it moves with what the missing ratings are taken to be.
+
+    Attributes
+    ----------
+    delta, df
+        The headline, in points, and its degrees of freedom.
+    parts
+        Shape (N,), each narrative's part in the headline's error, in points: their squares add up to its variance.
+    moved
+        Shape (N, 2), in-group and out-group: how many points a narrative's contrast moves if its missing ratings of
+        that kind are a point higher.
+    n_missing
+        In-group and out-group prompts that were asked and gave no rating.
+    """
+
+    delta: float
+    df: float
+    parts: FloatArray
+    moved: FloatArray
+    n_missing: tuple[int, int]
+
+    @classmethod
+    def of(cls, cube: NarrativeCube, estimate: GapEstimate) -> Self:
+        """Lay out what the shifts of a cube's missing ratings do to its headline; baselines are left out.
+
+        Raises
+        ------
+        NotEstimableError
+            As :func:`~audit.statistics.contrasts.in_group_weights`.
+        """
+        compared = cube.without_baselines()
+        missing = np.isnan(compared.y) & (compared.status >= 0)
+        weights, inside = in_group_weights(compared), compared.in_group
+        moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]
+        beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta_points))
+        length = float(np.sqrt(beyond @ beyond))
+        return cls(
+            delta=estimate.delta_points,
+            df=estimate.df,
+            parts=beyond * (estimate.se / length) if length > 0 else np.full(len(beyond), np.nan),
+            moved=np.column_stack(moved),
+            n_missing=(int(np.count_nonzero(missing & inside)), int(np.count_nonzero(missing & ~inside))),
+        )
+
+    def at(self, shift_in_group: float, shift_out_group: float, *, confidence: float) -> dict[str, float]:
+        """Estimate δ with the missing ratings shifted, in points from what is expected of them.
+
+        Parameters
+        ----------
+        shift_in_group, shift_out_group
+            In points.
+        confidence
+            Coverage of the t interval, between 0 and 1.
+
+        Returns
+        -------
+        dict
+            ``delta_points``, ``se``, ``df``, ``ci_low`` and ``ci_high``; NaN where the headline has none.
+
+        Notes
+        -----
+        The headline from incomplete ratings is the mean over *all* narratives of the contrast that each would have with
+        its missing ratings filled by what the estimator's model expects of them: a narrative's own fit, drawn to δ by
+        as much as the narrative's ratings fail to tell. With E the expectation given the ratings there are and d_i the
+        gap of narrative i's own fit, E⟨w, y_i⟩ = δ + c W_i (d_i − δ), W_i the narratives' weights, c the same for all,
+        and Σ W_i (d_i − δ) = 0. So nothing need be imputed by chance, and the headline's standard error is already that
+        of the filled values: it has the uncertainty that Rubin's rules add to imputed ones. With m_ipe = 1 where a
+        rating is missing and s its shift,
+
+            δ(s) = δ + mean_i a_i,   a_i = Σ_pe w_pe m_ipe s_pe,
+
+        linear in both shifts. Narratives are a sample, and so is what is missing of them: with ω_i what narrative i
+        counts for, and φ_i = √ω_i (d_i − δ)/√(N − 1), se² = Σ [φ_i + (a_i − ā)/√(N(N − 1))]². On complete contrasts
+        that is sd(d_i + a_i)/√N. Filled values are not clipped to the scale: δ would no longer be linear, and each
+        clipped value would be a shift of its own. Where a filled value would lie beyond an end, the cell assumes more
+        than the scale allows; the worst cases of the sensitivity table are the bounds that respect its ends.
+        """
+        a = self.moved @ (shift_in_group, shift_out_group)
+        n = len(a)
+        errors = self.parts + (a - a.mean()) / (n * (n - 1)) ** 0.5 if n > 1 else np.full(n, np.nan)
+        delta, se = self.delta + float(a.mean()), float(np.sqrt(errors @ errors))
+        low, high, _ = t_interval(delta, se, self.df, confidence=confidence)
+        return {"delta_points": delta, "se": se, "df": self.df, "ci_low": low, "ci_high": high}
+
+
+def missing_grid_rows(
+    cube: NarrativeCube, headline: GapEstimate, *, low: float, high: float, confidence: float
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each pair of shifts, out-group fastest; none where no rating is missing.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension or intersection; baselines are left out.
+    headline
+        The cube's :func:`~audit.statistics.headline.headline_gap`.
+    low, high
+        The scale's two ends, in points: shifts go from −20% to +20% of its length.
+    confidence
+        Coverage of the t intervals, between 0 and 1.
+
+    Yields
+    ------
+    dict
+        Columns of ``MISSING_GRID``, unrounded.
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is not below ``high``.
+    """
+    if not low < high:
+        raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
+    shifts = MissingShifts.of(cube, headline)
+    if not any(shifts.n_missing):
+        return
+    points = [share * (high - low) for share in SHIFTS]
+    for shift_in_group in points:
+        for shift_out_group in points:
+            yield {
+                "dimension": cube.dimension,
+                "variant": cube.variant,
+                "shift_in_group": shift_in_group,
+                "shift_out_group": shift_out_group,
+                **shifts.at(shift_in_group, shift_out_group, confidence=confidence),
+                "n_missing_in_group": shifts.n_missing[0],
+                "n_missing_out_group": shifts.n_missing[1],
+                "note": headline.not_estimable,
+            }

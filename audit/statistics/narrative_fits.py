@@ -1,0 +1,227 @@
+"""Least squares within each narrative, on its own valid ratings alone: its gap, whatever is missing of it.
+
+A narrative's ratings are regressed on in-group (and lesser degrees of sharing, of an intersection), perceiver and
+experiencer. All of these are the narrative's own, so that its gap owes nothing to how the narrative moves perceivers or
+experiencers, complete or not. Of a complete narrative it is the double-centred contrast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import complete_narratives, contrast_by_narrative, in_group_weights
+from audit.statistics.estimates import EPSILON
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+
+_NOTHING = 1e-8
+"""What is left of a 0/1 column's sum of squares, or an eigenvalue of such columns, below which it is nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """Each narrative's sums of squares and products, free of its level and its perceivers' effects.
+
+    Attributes
+    ----------
+    columns
+        Shape (D, P, E), 0/1: the lesser degrees of sharing, then in-group.
+    valid
+        Shape (N, P, E), which ratings there are.
+    y
+        Shape (N, P, E), ratings less their grand mean, 0 where there is none.
+    n_each
+        Shape (N, P), ratings by perceiver.
+    y_of_perceiver, columns_of_perceiver
+        Shapes (N, P) and (N, D, P), means over a perceiver's ratings; 0 without one.
+    experiencers
+        Shape (N, E, E), products of experiencers' columns.
+    experiencers_columns, experiencers_y
+        Shapes (N, E, D) and (N, E), their products with ``columns`` and with the ratings.
+    columns_columns, columns_y
+        Shapes (N, D, D) and (N, D).
+    """
+
+    columns: FloatArray
+    valid: BoolArray
+    y: FloatArray
+    n_each: FloatArray
+    y_of_perceiver: FloatArray
+    columns_of_perceiver: FloatArray
+    experiencers: FloatArray
+    experiencers_columns: FloatArray
+    experiencers_y: FloatArray
+    columns_columns: FloatArray
+    columns_y: FloatArray
+
+    @classmethod
+    def of(cls, y: FloatArray, n_shared: IntArray) -> Self:
+        """Sum up ratings, shape (N, P, E), NaN where missing, of pairs that share so many dimensions, shape (P, E)."""
+        n = len(y)
+        valid = ~np.isnan(y)
+        o = valid.astype(np.float64)
+        centre = float(y[valid].mean()) if valid.any() else 0.0
+        filled = np.where(valid, y - centre, 0.0)
+        columns = np.stack([n_shared == degree for degree in range(1, max(int(n_shared.max(initial=1)), 1) + 1)])
+        columns = columns.astype(np.float64)
+        flat = columns.reshape(len(columns), -1)
+        n_each = o.sum(axis=2)
+        inverse = 1 / np.maximum(n_each, 1)
+        sums = filled.sum(axis=2)
+        shares = np.einsum("npe,dpe->ndp", o, columns)
+        y_of, columns_of = sums * inverse, shares * inverse[:, None]
+        mirrored = o.transpose(0, 2, 1)
+        direct = o.sum(axis=1)
+        experiencers = -(mirrored @ (o * inverse[:, :, None]))
+        experiencers[:, np.arange(y.shape[2]), np.arange(y.shape[2])] += direct
+        squares = (flat[:, None] * flat).reshape(-1, flat.shape[1])
+        return cls(
+            columns=columns,
+            valid=valid,
+            y=filled,
+            n_each=n_each,
+            y_of_perceiver=y_of,
+            columns_of_perceiver=columns_of,
+            experiencers=experiencers,
+            experiencers_columns=np.einsum("npe,dpe->ned", o, columns) - mirrored @ columns_of.transpose(0, 2, 1),
+            experiencers_y=filled.sum(axis=1) - (mirrored @ y_of[:, :, None])[:, :, 0],
+            columns_columns=(o.reshape(n, -1) @ squares.T).reshape(n, len(flat), len(flat))
+            - shares @ columns_of.transpose(0, 2, 1),
+            columns_y=filled.reshape(n, -1) @ flat.T - (shares @ y_of[:, :, None])[:, :, 0],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NarrativeFits:
+    """What each narrative's own ratings say.
+
+    Attributes
+    ----------
+    gaps
+        Shape (N,), in points: the in-group coefficient; NaN where the narrative's ratings do not determine it.
+    information
+        Shape (N,), s: what is left of the in-group column's sum of squares after the others. The coefficient's variance
+        is that of a rating over s. 0 where the coefficient is not determined.
+    residual_variance
+        Of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree of
+        freedom.
+    residual_df
+        Its degrees of freedom.
+    rounding
+        What floating-point arithmetic leaves of a gap of 0: smaller ones are set to 0.
+    """
+
+    gaps: FloatArray
+    information: FloatArray
+    residual_variance: float
+    residual_df: float
+    rounding: float
+
+    @property
+    def noise(self) -> FloatArray:
+        """Shape (N,), variance of each gap about the narrative's true one, in squared points; NaN where unknown."""
+        known = self.information > 0
+        noise: FloatArray = np.where(known, self.residual_variance / np.where(known, self.information, 1.0), np.nan)
+        return noise
+
+
+def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
+    """Fit each narrative's valid ratings on their own; baselines must be left out of the cube.
+
+    Raises
+    ------
+    NotEstimableError
+        If there are baselines alone; or as :func:`~audit.statistics.contrasts.in_group_weights`, if a narrative is
+        complete.
+
+    Notes
+    -----
+    Perceivers are swept out by their means, experiencers by the pseudo-inverse of the E × E products that remain, so
+    that no matrix is larger than that; narratives with the same ratings missing share it. A complete narrative's gap is
+    ⟨w, y⟩, to the last digit that of :func:`~audit.statistics.contrasts.contrast_by_narrative`.
+
+    Residuals still hold what is peculiar to a pair of identities in all narratives alike. That is no noise, and would
+    be taken for it: the mean residual of each pair over the n_c narratives that have it is taken off, and its degrees
+    of freedom, Σ_c Σ_{i has c} (df_i/n_i)/n_c, with it. On complete ratings what is left is the double-centred residual
+    mean square with (N − 1)((P − 1)(E − 1) − D) degrees of freedom, D the degrees of sharing. With missing ratings the
+    residuals' variances are not quite equal within a narrative, so that the number is not quite exact.
+    """
+    y = cube.y
+    if not cube.in_group.size:
+        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
+    sums = Swept.of(y, cube.n_shared)
+    n_experiencers = y.shape[2]
+    pattern_of, first = patterns(sums.valid)
+    inverse, rank = pseudo_inverse(sums.experiencers[first])
+    inverse, rank = inverse[pattern_of], rank[pattern_of]
+    slopes = inverse @ sums.experiencers_columns
+    beyond = sums.columns_columns - sums.experiencers_columns.transpose(0, 2, 1) @ slopes
+    owed = sums.columns_y - (slopes.transpose(0, 2, 1) @ sums.experiencers_y[:, :, None])[:, :, 0]
+    inner, n_columns = pseudo_inverse(beyond)
+    coefficients = (inner @ owed[:, :, None])[:, :, 0]
+    lesser, _ = pseudo_inverse(beyond[:, :-1, :-1])
+    cross = beyond[:, :-1, -1]
+    information = beyond[:, -1, -1] - np.einsum("nd,ndk,nk->n", cross, lesser, cross)
+    information[information < _NOTHING] = 0.0
+
+    of_experiencer = (inverse @ sums.experiencers_y[:, :, None])[:, :, 0] - (slopes @ coefficients[:, :, None])[:, :, 0]
+    rest = sums.y - of_experiencer[:, None, :] - np.einsum("nd,dpe->npe", coefficients, sums.columns)
+    rest[~sums.valid] = 0.0
+    rest -= (rest.sum(axis=2) / np.maximum(sums.n_each, 1))[:, :, None]
+    rest[~sums.valid] = 0.0
+    n_ratings = sums.n_each.sum(axis=1)
+    df = n_ratings - (sums.n_each > 0).sum(axis=1) - rank - n_columns
+    variance, total_df = _pooled(rest, sums.valid, df, n_ratings, largest=float(np.abs(y[sums.valid]).max(initial=0.0)))
+
+    gaps = np.where(information > 0, coefficients[:, -1], np.nan)
+    largest = float(np.abs(sums.y).max(initial=0.0))
+    least = float(information[information > 0].min(initial=np.inf))
+    rounding = 8 * n_experiencers * EPSILON * largest * (sums.columns[0].size / least) ** 0.5
+    complete = complete_narratives(cube)
+    if complete.any():
+        weights = in_group_weights(cube)
+        contrasts, own_rounding = contrast_by_narrative(y, weights, used=complete)
+        gaps[complete], information[complete] = contrasts[complete], 1 / float((weights**2).sum())
+        rounding = own_rounding if complete.all() else max(rounding, own_rounding)
+    gaps[np.abs(gaps) <= rounding] = 0.0
+    return NarrativeFits(gaps, information, variance, total_df, rounding)
+
+
+def _pooled(
+    rest: FloatArray, valid: BoolArray, df: FloatArray, n_ratings: FloatArray, *, largest: float
+) -> tuple[float, float]:
+    """Mean square of residuals less the mean of each pair, and its degrees of freedom."""
+    n_of_pair = np.maximum(valid.sum(axis=0), 1)
+    means = rest.sum(axis=0) / n_of_pair
+    squares = float(np.vdot(rest, rest)) - float((n_of_pair * means**2).sum())
+    share = df / np.maximum(n_ratings, 1)
+    total = float(df.sum() - ((valid * share[:, None, None]).sum(axis=0) / n_of_pair).sum())
+    if total < 0.5:
+        return float("nan"), 0.0
+    dust = float(n_ratings.sum()) * (16 * EPSILON * largest) ** 2
+    return (squares / total if squares > dust else 0.0), total
+
+
+def patterns(valid: BoolArray) -> tuple[IntArray, IntArray]:
+    """Say which narratives have the same ratings missing.
+
+    Returns
+    -------
+    tuple
+        Shape (N,), the number of each narrative's pattern; and, by pattern, the first narrative that has it.
+    """
+    packed = np.packbits(valid.reshape(len(valid), -1), axis=1)
+    _, first, pattern_of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return pattern_of.ravel(), first
+
+
+def pseudo_inverse(matrices: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Pseudo-inverses and ranks of symmetric matrices of products of 0/1 columns, shape (N, d, d)."""
+    values, vectors = np.linalg.eigh(matrices)
+    kept = values > _NOTHING
+    inverse = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)
+    return (vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1), kept.sum(axis=1)
