@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
@@ -292,8 +292,8 @@ def _outside(known: Circumstances, margin: float, *, alpha: float) -> tuple[list
     beyond = [name for name, row in known.dimensions.items() if least_of(row) > margin]
     others = [name for name, row in known.dimensions.items() if not reach_of(row) < margin and name not in beyond]
     return (
-        [*(Markup(dimension_title(name)) for name in beyond), *larger],
-        [*(Markup(dimension_title(name)) for name in others), *not_shown],
+        [*(escape(dimension_title(name)) for name in beyond), *larger],
+        [*(escape(dimension_title(name)) for name in others), *not_shown],
     )
 
 
@@ -350,7 +350,7 @@ def _wider(wider: Row | None, left_out: Sequence[Row], *, confidence: float) -> 
     if not math.isfinite(wider.number("ci_low")):
         return Markup("Nothing is claimed about other identities: {}.").format(wider["note"]) + spread
     low, high = wider.number("ci_low"), wider.number("ci_high")
-    said = "is compatible with no gap" if low <= 0.0 <= high else "leaves out 0"
+    said = "is compatible with no average gap" if low <= 0.0 <= high else "leaves out 0"
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
         Markup("If {} stand for others like them, the {} interval is {} ({}) and {}.").format(

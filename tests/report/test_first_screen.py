@@ -206,3 +206,20 @@ def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
     assert len(taken_back) > 0
     assert text.partition("All gaps In-group")[0].count("after correction no gap is found") == len(taken_back)
     assert "corrected p (Holm) is for the 10 gaps of this page, the mean over dimensions apart." in text
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5, 12.0])
+@pytest.mark.parametrize("n", [3, 5, 6])
+def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) -> None:
+    """Sign flips of five narratives give no p below .0625, whatever the interval says."""
+    groups = alone(4)
+    text, analysis = page_of(Planted(ratings_of(groups, n=n, gap=lambda emotion, group: gap), grouped(groups)))
+    row = headline(analysis)
+    found = not row["ci_low"] <= 0 <= row["ci_high"]
+    assert found == (row["p"] < 0.05)
+    assert found or gap < 12
+    screen = text.partition("All gaps In-group")[0]
+    assert ("An average gap towards the" in screen) == found
+    assert ("Undecided: compatible with no average gap" in screen) != found
+    assert "The 95% t interval decides each verdict, and p is its test against 0" in screen
+    assert "disagree" not in text.partition("The verdicts")[0]

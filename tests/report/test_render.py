@@ -369,7 +369,7 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
     ("low", "said"),
     [
         (0.02, "interval is +0.02 to +0.97 (p = .044) and leaves out 0."),
-        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no gap."),
+        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no average gap."),
     ],
 )
 def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> None:
@@ -873,6 +873,20 @@ def test_everything_from_outside_is_escaped() -> None:
     assert ATTACK in parsed.text
     assert f"{ATTACK} and </td><b>" in parsed.text
     assert r"$\frac$" in parsed.text
+
+
+def test_names_in_a_verdict_are_escaped() -> None:
+    gap = [gap_row(dimension=name, delta_points=0.0, ci_low=-0.3, ci_high=0.3) for name in (ATTACK, "b", "all")]
+    gap[0] |= {"delta_points": 3.0, "ci_low": 2.0, "ci_high": 4.0}
+    margins = [equivalence_row(dimension=name, margin=1.0) for name in (ATTACK, "b", "all")]
+    members = [
+        row | {"dimension": ATTACK}
+        for row in (*member_rows(**{ATTACK: ("group", -3.0, 3.0)}), differing("emotion", ATTACK, 5.0, 0.001))
+    ]
+    page = Page(render(tables=tables(gap=gap, equivalence=margins, families=members)))
+    assert page.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
+    assert f"larger in {ATTACK}" in page.text
+    assert f"Beyond the margin of 1.00 points: {ATTACK} +5.00." in page.text
 
 
 def test_page_asks_the_network_for_nothing() -> None:
