@@ -193,6 +193,7 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
             "groups": f"{IDENTITIES_FILE.name}: {STUDY}",
             "groups_sha256": identities,
             "status_given": False,
+            "released": True,
         },
     )
     told = {
