@@ -52,7 +52,7 @@ def test_a_run_without_any_value_says_so_and_only_such_runs_are_refused():
         plot_published_grid(empty)
 
 
-def test_every_identity_is_named_once_and_in_group_cells_are_framed_in_each_panel():
+def test_every_identity_is_named_beside_and_over_the_panels_and_in_group_cells_are_framed_in_each_panel():
     runs = pd.concat([run_cells(run) for run in ("a run", "another", "a third")])
     figure = plot_published_grid(runs, n_columns=3)
     terms = [term for term, _ in [*RELIGION, BASELINE]]
@@ -60,7 +60,7 @@ def test_every_identity_is_named_once_and_in_group_cells_are_framed_in_each_pane
         label.get_text() for axes in figure.axes if axes.get_ylim()[1] == 0 for label in axes.get_yticklabels()
     ]
     assert [name for name in perceivers if name] == terms
-    assert [found.get_text() for found in figure.texts if found.get_text() in terms] == terms
+    assert [found.get_text() for found in figure.texts if found.get_text() in terms] == terms * 3  # over each panel
     assert [len(found.get_segments()) for found in marked(figure, "in-group")] == [4 * 4] * 3
 
 
