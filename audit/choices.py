@@ -88,7 +88,8 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "elicitation": find("elicitation", "method"),
         "scale": f"{scale_end(scale['low'])}{MISSING}{scale_end(scale['high'])}",
         "seed": find("seed"),
-        "engine": f"{find('engine', 'name')} {find('engine', 'version')}".strip(),
+        "engine": f"{find('engine', 'name')} {find('engine', 'version')}".strip()
+        + (" with special tokens added" if find("identity", "special_tokens") else ""),
         "device": find("engine", "device"),
         "dtype": find("model", "dtype"),
         "quantization": find("config", "model", "quantization"),
@@ -269,7 +270,8 @@ def _answering(manifest: Mapping[str, Any]) -> str:
     expected = (manifest.get("elicitation") or {}).get("method") == "expected"
     unread = {"max_tokens", "parser"} if expected else {"max_pruned_points"}
     read = {key: value for key, value in elicitation.items() if key not in unread}
-    return fingerprint({"elicitation": read, "task": identity.get("task")})
+    asked = {name: identity.get(name) for name in ("task", "special_tokens")}
+    return fingerprint({"elicitation": read, **asked})
 
 
 def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:

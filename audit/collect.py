@@ -141,6 +141,8 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; {how}")
     if model.why:
         say(f"why: {model.why}")
+    if config.engine.add_special_tokens:
+        say(model.engine.tokenizer.say_added())
     return model, load_s
 
 

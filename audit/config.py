@@ -76,6 +76,7 @@ class EngineConfig(_Strict):
     device: Literal["auto", "cpu", "cuda", "mps"]
     batch_size: int = Field(ge=1)
     pack_tokens: int | None = Field(default=None, ge=1)
+    add_special_tokens: bool = False
 
 
 class ElicitationConfig(_Strict):

@@ -162,14 +162,16 @@ def colour_limits(means: npt.NDArray[np.float64], *, low: float, high: float) ->
     -------
     tuple[float, float]
         The least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
-        structure; the scale itself if nothing was rated.
+        structure, but not over an end of the scale that no mean lies beyond; the scale itself if nothing was rated.
     """
     rated = means[np.isfinite(means)]
     if rated.size == 0:
         return low, high
-    middle = (float(rated.min()) + float(rated.max())) / 2
-    half = max(float(np.ptp(rated)), (high - low) / 10) / 2
-    return max(low, middle - half), min(high, middle + half)
+    least, greatest = float(rated.min()), float(rated.max())
+    middle = (least + greatest) / 2
+    half = max(greatest - least, (high - low) / 10) / 2
+    # A parser may accept what lies beyond the scale, as the published one does: it is drawn like any other mean.
+    return max(min(low, least), middle - half), min(max(high, greatest), middle + half)
 
 
 def mean_decimals(low: float, high: float) -> int:

@@ -382,7 +382,8 @@ def _open(asked: Asked, first: _Run) -> OpenModel:
         trust_remote_code=False,
         elicitation=asked.method,
     )
-    own = dict(first.manifest["config"]["engine"])
+    # A judge is asked as its own chat template has it, however the models that it judges were.
+    own = {**first.manifest["config"]["engine"], "add_special_tokens": False}
     engine = EngineConfig(**(own if asked.engine == "own" else own | {"name": asked.engine}))
     return open_model(card, engine, seed=asked.seed, writes=asked.method == "generate")
 

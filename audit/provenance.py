@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import IntensityTask, fingerprint, measured
+from audit.config import AuditConfig, IntensityTask, fingerprint, measured
 from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
 from stimuli.narratives import Narratives
+from stimuli.prompts import Prompt
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _VERSIONED: Final = (
 )  # fmt: skip
 READS: Final = "numbers and their ends"
 """What `expected` asks about; runs of earlier versions, which name nothing, took "723" for 72."""
+ADDED: Final = "added to what the chat template made"
+"""Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
@@ -43,7 +46,7 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     if isinstance(plan, InventoryPlan):
         return _inventory_identity(plan)
     config, grid = plan.config, plan.grid
-    settings = measured(config)
+    settings = _settings(config)
     for key in _PLACES:
         settings["stimuli"].pop(key)
     # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
@@ -86,10 +89,18 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     return settings
 
 
+def _settings(config: AuditConfig) -> dict[str, Any]:
+    """Return what answers depend on; special tokens that are added are named apart, where there are any."""
+    settings = measured(config)
+    if settings["engine"].pop("add_special_tokens"):
+        settings["special_tokens"] = ADDED
+    return settings
+
+
 def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
     """Return the same of a questionnaire; its key is no part of it: answers are kept as they were given."""
     config, grid = plan.config, plan.grid
-    settings = measured(config)
+    settings = _settings(config)
     stimuli = settings["stimuli"]
     kept = [key for key in stimuli if key not in (*_PLACES, "conversations")] if plan.affect else _OF_PERCEIVERS
     wording = [asdict(prompt) for prompt in grid.wording]
@@ -119,8 +130,9 @@ def _how_filled_in(plan: InventoryPlan) -> dict[str, Any]:
 
 def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
     """Name the first setting in which a run's identity differs from a plan's; empty where they are the same run."""
-    # A run of ratings has no task in its identity, and one without a strategy no strategy.
-    return first_difference(earlier, {"task": None, "strategy": None, **run_identity(plan)})
+    # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
+    absent = {"task": None, "strategy": None, "special_tokens": None}
+    return first_difference(earlier, {**absent, **run_identity(plan)})
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
@@ -180,7 +192,9 @@ def describe_run(
     plan, model
         What is asked, and of whom.
     example
-        One prompt's last call, for the report: ``system``, ``user``, and ``turns`` between them if there are any.
+        One prompt's last call, for the report: ``system``, ``user``, and ``turns`` between them if there are any. Where
+        the tokenizer adds special tokens, the manifest has the whole text that the model reads beside it, ``fed``, and
+        what was added, ``special_tokens``.
     given
         Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
     command
@@ -214,10 +228,19 @@ def describe_run(
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
-        "example_prompt": dict(example),
+        "example_prompt": dict(example) | _fed(config, model, example),
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),
     }
+
+
+def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
+    """Return the example as the model reads it, where special tokens are added to what the chat template made."""
+    if not config.engine.add_special_tokens:
+        return {}
+    tokenizer = model.engine.tokenizer
+    prompt = Prompt(example["system"], example["user"], tuple((role, text) for role, text in example.get("turns", ())))
+    return {"fed": tokenizer.as_fed(prompt), "special_tokens": tokenizer.say_added()}
 
 
 def _describe_narratives(narratives: Narratives | None) -> dict[str, Any]:

@@ -138,8 +138,9 @@ DISTRIBUTIONS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "pairs": "which pairs are counted: in_group, out_group or baseline (one side unspecified or no persona)",
     "low": "lower end of the bin, in points",
-    "high": "upper end of the bin, in points; the first and the last bin are the scale's own ends, with low = high",
-    "n_ratings": "ratings in the bin: at the end of the scale, or else from low up to, and without, high",
+    "high": "upper end of the bin, in points; the scale's own ends are bins with low = high; ratings beyond an end "
+    "have a bin of their own, from that end to the farthest of them, if there are any",
+    "n_ratings": "ratings in the bin: at the end of the scale, beyond it, or else from low up to, and without, high",
     "share": "n_ratings over the ratings of these pairs",
 }
 
@@ -174,12 +175,14 @@ PUBLISHED_CELLS: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "perceiver": RATINGS["perceiver"],
     "experiencer": RATINGS["experiencer"],
-    "z": "the cell's mean, rounded to 2 decimals as published, in standard deviations of the cells between identities, "
-    "about their mean; narratives with a missing rating are left out",
+    "z": "the cell's mean, rounded to 2 decimals as published, in standard deviations of all cells of the matrix, "
+    "those of the unspecified identity among them, about their mean",
     "p_perceiver": "p of the published paired t-test against the perceiver's own cell; no test of intergroup bias",
     "p_experiencer": "p of the same against the experiencer's own cell",
     "shown": "whether the published heatmap shows the cell: both p below 0.05 / (identities + 1)^2, or an identity's "
     "own cell, or a baseline",
+    "n_narratives": "narratives that z and both p are of: those with a rating in every cell of the matrix; the "
+    "published gap is of those with one in every cell between identities",
 }
 
 NULL: Final[dict[str, str]] = {
@@ -230,6 +233,8 @@ OUTCOMES: Final[dict[str, str]] = {
     "unparseable_rate": "n_unparseable / n_prompts",
     "floor_share": "share of ratings at the scale's lower end",
     "ceiling_share": "share of ratings at the scale's upper end",
+    "n_below_scale": "ratings below the scale's lower end, which a parser accepted; they are at neither end",
+    "n_above_scale": "ratings above the scale's upper end, which a parser accepted",
     "mean_number_mass": "mean of number_mass over the prompts that have one (`expected`)",
     "low_mass_share": "share of these prompts whose number_mass is below statistics.min_number_mass",
 }

@@ -266,7 +266,9 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
         trust_remote_code=False,
         elicitation=config.method,
     )
-    opened = open_model(card, plan.config.engine, seed=plan.config.seed, writes=config.method == "generate")
+    # A judge is asked as its own chat template has it, however the model that it judges was.
+    engine = plan.config.engine.model_copy(update={"add_special_tokens": False})
+    opened = open_model(card, engine, seed=plan.config.seed, writes=config.method == "generate")
     return RubricJudge(
         load_rubric(config.rubric, config.rubric_file),
         opened,

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from audit.errors import MissingCellError
-from audit.grid import interaction, lay_out
+from audit.grid import colour_limits, interaction, lay_out
 
 
 def cells(means: list[list[float]], *, terms: list[tuple[str, str]]) -> pd.DataFrame:
@@ -99,3 +99,19 @@ def test_another_value_of_the_pairs_is_laid_out_as_the_means_are() -> None:
     assert aligned.isna().to_numpy().sum() == 7
     with pytest.raises(ValueError, match="twice"):
         grid.align(pd.concat([table, table]), "z")
+
+
+@pytest.mark.parametrize(
+    ("means", "limits"),
+    [
+        ([40, 60], (40, 60)),
+        ([50, 50], (45, 55)),  # a tenth of the scale at the least
+        ([1, 1], (0, 6)),  # but not over an end that no mean lies beyond
+        ([np.nan], (0, 100)),
+        ([850, 850], (845, 850)),
+        ([-3, 40], (-3, 40)),
+        ([5, 850], (5, 850)),
+    ],
+)
+def test_colours_span_the_means_wherever_they_lie(means, limits) -> None:
+    assert colour_limits(np.array(means, dtype=float), low=0, high=100) == pytest.approx(limits)

@@ -27,6 +27,10 @@ class ChatTokenizer:
         A ``PreTrainedTokenizerBase``.
     name
         The model's name, for messages.
+    add_special_tokens
+        Whether prompts get the special tokens that the tokenizer adds to any text, though the chat template has put
+        its own: as vLLM does to a prompt that is handed to it as a string. A template that writes the token that begins
+        a text then has it twice.
 
     Raises
     ------
@@ -34,14 +38,15 @@ class ChatTokenizer:
         If the tokenizer has no chat template: an audit needs a model that follows instructions.
     """
 
-    def __init__(self, tokenizer: Any, *, name: str) -> None:
+    def __init__(self, tokenizer: Any, *, name: str, add_special_tokens: bool = False) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model")
         self.hf: Any = tokenizer
         self.name = name
+        self.add_special_tokens = add_special_tokens
 
     @classmethod
-    def load(cls, where: str, *, name: str, trust_remote_code: bool) -> ChatTokenizer:
+    def load(cls, where: str, *, name: str, trust_remote_code: bool, add_special_tokens: bool = False) -> ChatTokenizer:
         """Read the tokenizer in a local folder or of a hub id.
 
         Raises
@@ -56,7 +61,7 @@ class ChatTokenizer:
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
-        return cls(tokenizer, name=name)
+        return cls(tokenizer, name=name, add_special_tokens=add_special_tokens)
 
     @cached_property
     def has_system_role(self) -> bool:
@@ -125,14 +130,78 @@ class ChatTokenizer:
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Return the token ids of prompts; what they share is rendered and tokenised once.
 
+        Where ``add_special_tokens``, they begin and end with those that the tokenizer adds, too.
+
         Raises
         ------
         ModelError
-            As :meth:`render`.
+            As :meth:`render`, or if it can not be told which tokens the tokenizer adds.
         """
         if self._shared is None:
-            return self.encode_all([self.render(prompt) for prompt in prompts])
-        return self._shared.encode(prompts)
+            encoded = self.encode_all([self.render(prompt) for prompt in prompts])
+        else:
+            encoded = self._shared.encode(prompts)
+        before, after = self.added
+        return [[*before, *ids, *after] for ids in encoded] if before or after else encoded
+
+    @cached_property
+    def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The token ids that prompts get before and after those of their rendered text; none unless they are asked for.
+
+        Raises
+        ------
+        ModelError
+            If the tokenizer does more to a text than to put tokens around its own.
+        """
+        if not self.add_special_tokens:
+            return (), ()
+        # A text without special tokens stands at one place in what is made of it.
+        own, whole = self.encode(_SENTINEL), self._encode_with_added(_SENTINEL)
+        at = next((at for at in range(len(whole)) if whole[at : at + len(own)] == own), len(whole))
+        before, after = tuple(whole[:at]), tuple(whole[at + len(own) :])
+        shown = self._render([("user", "x")])
+        for text in (_SENTINEL, shown):
+            if self._encode_with_added(text) != [*before, *self.encode(text), *after]:
+                raise ModelError(
+                    f"model {self.name}: its tokenizer does more to a text than to put tokens before and after it, so "
+                    "what it adds can not be told apart; use engine.add_special_tokens=false"
+                )
+        return before, after
+
+    def _encode_with_added(self, text: str) -> list[int]:
+        return list(self.hf(text, add_special_tokens=True)["input_ids"])
+
+    def say_added(self) -> str:
+        """Say in a line what ``add_special_tokens`` does to this model's prompts; empty unless it is asked for."""
+        if not self.add_special_tokens:
+            return ""
+        before, after = self.added
+        if not before and not after:
+            return (
+                "engine.add_special_tokens: this model's tokenizer adds no tokens to a text, so prompts are the same "
+                "as without it"
+            )
+        parts = [
+            f"{' '.join(self._named(ids))} {side} the rendered prompt"
+            for ids, side in ((before, "before"), (after, "after"))
+            if ids
+        ]
+        said = f"engine.add_special_tokens: the tokenizer adds {' and '.join(parts)}"
+        first = tuple(self.encode(self._render([("user", "x")])))
+        if before and first[: len(before)] == before:
+            return f"{said}; the chat template writes {' '.join(self._named(before))} too, so the model reads it twice"
+        return said
+
+    def as_fed(self, prompt: Prompt) -> str:
+        """Return a prompt as the model reads it, special tokens written out and those that are added among them."""
+        return str(
+            self.hf.decode(
+                self.encode_prompts([prompt])[0], skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
+
+    def _named(self, ids: Sequence[int]) -> list[str]:
+        return [str(token) for token in self.hf.convert_ids_to_tokens(list(ids))]
 
     @cached_property
     def _shared(self) -> SharedTokens | None:

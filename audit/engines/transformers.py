@@ -43,7 +43,12 @@ class TransformersEngine:
         self._torch: Any = torch
         self._device = choose_device(config.device)
         where = model.tokenizer or str(files.folder)
-        self._tokenizer = ChatTokenizer.load(where, name=model.name, trust_remote_code=model.trust_remote_code)
+        self._tokenizer = ChatTokenizer.load(
+            where,
+            name=model.name,
+            trust_remote_code=model.trust_remote_code,
+            add_special_tokens=config.add_special_tokens,
+        )
         try:
             loaded, loading = transformers.AutoModelForCausalLM.from_pretrained(
                 str(files.folder),

@@ -74,7 +74,9 @@ class VllmEngine:
                 f"vLLM can not load model {model.name} from {files.folder}: {first_line(error)}"
             ) from error
         self._vllm = vllm
-        self._tokenizer = ChatTokenizer(self._llm.get_tokenizer(), name=model.name)
+        self._tokenizer = ChatTokenizer(
+            self._llm.get_tokenizer(), name=model.name, add_special_tokens=config.add_special_tokens
+        )
         self._max_model_len = model.max_model_len
         # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
         cache = self._llm.llm_engine.vllm_config.cache_config

@@ -40,6 +40,8 @@ _PLOT: Final = _WIDTH - _LEFT - _RIGHT
 _LEAST_BINS, _MOST_BINS = 8, 80
 _MOST_OUTLINES: Final = 400
 """Strokes of the rug beyond which it is embedded as an image: each would be a line of the file."""
+_END_WORDS: Final = {"floor": "at {0}", "ceiling": "at {1}", "below": "below {0}", "above": "above {1}"}
+"""How the bars outside the scale's inner part are named, after its two ends."""
 _PAIRS: Final = {"in_group": "in-group", "out_group": "out-group"}
 
 
@@ -114,6 +116,8 @@ def plot_contrasts(
 def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Figure:
     """Draw how ratings are spread, in-group against out-group, with the shares at the very ends of the scale apart.
 
+    Ratings beyond an end of the scale have a bar of their own outside that end's.
+
     Parameters
     ----------
     distributions
@@ -143,6 +147,11 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
         "out_group": {"facecolor": "white", "edgecolor": ORANGE, "hatch": "/////", "linestyle": (0, (3, 1.2))},
     }
     bar, gap = 0.085 * span, 0.075 * span
+    starts = {"floor": low - gap - 2 * bar, "ceiling": high + gap}
+    if any((own["low"] < low).any() for own in kinds.values()):
+        starts["below"] = starts["floor"] - gap - 2 * bar
+    if any((own["high"] > high).any() for own in kinds.values()):
+        starts["above"] = starts["ceiling"] + gap + 2 * bar
     with drawing():
         axes = _axes(height=1.7, above=0.42, axis="rating", side="share of ratings, %")
         handles, greatest = [], 0.0
@@ -150,28 +159,30 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
             if pairs not in kinds:
                 handles.append(Patch(facecolor="none", edgecolor="none", label=f"{_PAIRS[pairs]}: no rating"))
                 continue
-            floor, between, ceiling = _parts(kinds[pairs], place, low=low, high=high)
+            between, own_ends = _parts(kinds[pairs], place, low=low, high=high)
             shares = 100 * between["share"].to_numpy(dtype=float)
             edges = [*between["low"], between["high"].iloc[-1]]
             axes.stairs(shares, edges, zorder=2 + position, gid=pairs, baseline=None, **looks[pairs])
-            for share, start in ((floor, low - gap - 2 * bar), (ceiling, high + gap)):
-                x = start + position * bar
+            for end, share in own_ends.items():
+                if end not in starts:
+                    continue
+                x = starts[end] + position * bar
                 axes.bar(x, 100 * share, width=bar * 0.86, align="edge", linewidth=1, gid=f"end-{pairs}", **bars[pairs])
                 axes.annotate(
                     rate(share), (x + 0.43 * bar, 100 * share), xytext=(0, 3), textcoords="offset points",
                     ha="center", va="bottom", rotation=90, fontsize=SMALL,
                 )  # fmt: skip
-            greatest = max(greatest, shares.max(), 100 * floor, 100 * ceiling)
+            greatest = max(greatest, shares.max(), *(100 * share for share in own_ends.values()))
             n_ratings = int(kinds[pairs]["n_ratings"].sum())
             handles.append(Patch(label=f"{_PAIRS[pairs]} ({plural(n_ratings, 'rating')})", linewidth=1, **bars[pairs]))
-        axes.set_xlim(low - gap - 2.3 * bar, high + gap + 2.3 * bar)
+        axes.set_xlim(min(starts.values()) - 0.3 * bar, max(starts.values()) + 2.3 * bar)
         axes.set_ylim(0, greatest * 1.3 if greatest else 1.0)
         _finish(axes)
         width = between["high"].iloc[0] - between["low"].iloc[0]
         inner, written = ticks_between(low + width, high - width)
         axes.set_xticks(
-            [low - gap - bar, *inner, high + gap + bar],
-            [f"at {scale_end(low)}", *written, f"at {scale_end(high)}"],
+            [*(start + bar for start in starts.values()), *inner],
+            [*(_END_WORDS[end].format(scale_end(low), scale_end(high)) for end in starts), *written],
         )
         axes.set_xlabel(f"rating, in scale points; between the ends in steps of {scale_end(float(width))}")
         axes.legend(
@@ -265,15 +276,25 @@ def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
     return edges
 
 
-def _parts(own: pd.DataFrame, place: str, *, low: float, high: float) -> tuple[float, pd.DataFrame, float]:
-    """Tell the share at the lower end, the bins between, and the share at the upper end."""
+def _parts(own: pd.DataFrame, place: str, *, low: float, high: float) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Tell the bins between the ends of the scale from the shares at the ends and beyond them."""
     own = own.sort_values(["low", "high"], kind="stable")
-    floor, between, ceiling = own.iloc[0], own.iloc[1:-1], own.iloc[-1]
-    whole = len(own) > 2 and bool(np.isclose(between["high"].to_numpy()[:-1], between["low"].to_numpy()[1:]).all())
-    ends = [floor["low"], floor["high"], ceiling["low"], ceiling["high"]]
-    if not whole or not np.allclose(ends, [low, low, high, high]):
+    outside = {"below": own["low"] < low, "above": own["high"] > high}
+    on_scale = own.loc[~(outside["below"] | outside["above"])]
+    if len(on_scale) < 3:
         raise ValueError(f"{place}: the bins of the ratings do not run from {low:g} to {high:g}")
-    return float(floor["share"]), between, float(ceiling["share"])
+    floor, between, ceiling = on_scale.iloc[0], on_scale.iloc[1:-1], on_scale.iloc[-1]
+    whole = bool(np.isclose(between["high"].to_numpy()[:-1], between["low"].to_numpy()[1:]).all())
+    met = [*own.loc[outside["below"], "high"], *own.loc[outside["above"], "low"]]
+    wanted = [*[low] * int(outside["below"].sum()), *[high] * int(outside["above"].sum())]
+    ends = [floor["low"], floor["high"], ceiling["low"], ceiling["high"], *met]
+    if not whole or not np.allclose(ends, [low, low, high, high, *wanted]):
+        raise ValueError(f"{place}: the bins of the ratings do not run from {low:g} to {high:g}")
+    return between, {
+        "floor": float(floor["share"]),
+        "ceiling": float(ceiling["share"]),
+        **{side: float(own.loc[chosen, "share"].sum()) for side, chosen in outside.items()},
+    }
 
 
 def _axes(*, height: float, above: float, axis: str, side: str) -> Axes:

@@ -48,7 +48,7 @@ def plot_cells(
     Raises
     ------
     ValueError
-        If there are no cells, several dimensions or variants, a pair twice, or means off the scale or the limits.
+        If there are no cells, several dimensions or variants, a pair twice, or means off the limits.
     """
     grid = lay_out(cells, clusters=clusters)
     own = shared_limits(cells, low=low, high=high)
@@ -69,6 +69,10 @@ def plot_cells(
             notes=(
                 ("Hatched: no rating.", grid.unrated.any()),
                 (f"*: under {SPARSE_BELOW:.0%} of its prompts rated.", grid.sparse.any()),
+                (
+                    f"Some means lie beyond the scale's ends, {scale_end(low)} and {scale_end(high)}.",
+                    bool(((grid.mean < low - 1e-6) | (grid.mean > high + 1e-6)).any(axis=None)),
+                ),
             ),
         ),
         clusters=clusters,
@@ -93,13 +97,11 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     Raises
     ------
     ValueError
-        If `low` is not below `high`, or a mean lies off the scale.
+        If `low` is not below `high`.
     """
     if not low < high:
         raise ValueError(f"the scale's lower end {low} is not below its upper end {high}")
-    means = cells["mean"].to_numpy(dtype=float)
-    _check_inside(means, (low, high), "are not on the scale")
-    return colour_limits(means, low=low, high=high)
+    return colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)
 
 
 def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, reach: float | None = None) -> Figure:

@@ -67,6 +67,10 @@ LIMITS: Final = {
     ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
+    "beyond_scale": (
+        "Ratings beyond the scale",
+        "the model did not keep to the scale that it was given, and one such rating can outweigh many others",
+    ),
     "few_narratives": (
         "Few narratives",
         "the interval leans on how these few differ",

@@ -127,7 +127,15 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
     if outcomes.empty:
         return None
     with_mass = bool(outcomes["mean_number_mass"].notna().any())
-    head = ("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end")
+    beyond = tuple(
+        (name, label)
+        for name, label in (("n_below_scale", "below the scale"), ("n_above_scale", "above the scale"))
+        if outcomes[name].any()
+    )
+    head = (
+        *("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end"),
+        *(label for _, label in beyond),
+    )
     return Table(
         (*head, "mean number mass", "of low number mass") if with_mass else head,
         tuple(
@@ -140,6 +148,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
                 show(row, "n_failed", count),
                 show(row, "floor_share", rate),
                 show(row, "ceiling_share", rate),
+                *(show(row, name, count) for name, _ in beyond),
                 *(show(row, name, rate) for name in ("mean_number_mass", "low_mass_share") if with_mass),
             )
             for row in rows_of(outcomes, "outcomes")

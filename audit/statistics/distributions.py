@@ -76,7 +76,7 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
         Ratings of one dimension with baselines.
     low, high
         The ends of the scale, in points. Expected values within a billionth of the scale's length count as at an end,
-        as in the table of outcomes.
+        as in the table of outcomes. Ratings beyond an end are in a bin of their own.
     """
     baseline = cube.baseline_perceiver[:, None] | cube.baseline_experiencer
     edges = np.linspace(low, high, _BINS + 1)
@@ -90,10 +90,16 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
         if ratings.size == 0:
             continue
         tolerance = END_TOLERANCE * (high - low)
-        at_low, at_high = ratings <= low + tolerance, ratings >= high - tolerance
-        between, _ = np.histogram(ratings[~at_low & ~at_high], bins=edges)
-        counts = [int(at_low.sum()), *between.tolist(), int(at_high.sum())]
-        for start, end, count in zip(starts, ends, counts, strict=True):
+        at_low, at_high = np.abs(ratings - low) <= tolerance, np.abs(ratings - high) <= tolerance
+        below, above = ratings[(ratings < low) & ~at_low], ratings[(ratings > high) & ~at_high]
+        inside = ratings[(ratings > low) & (ratings < high) & ~at_low & ~at_high]
+        between, _ = np.histogram(inside, bins=edges)
+        bins = list(zip(starts, ends, [int(at_low.sum()), *between.tolist(), int(at_high.sum())], strict=True))
+        if below.size:
+            bins.insert(0, (float(below.min()), low, below.size))
+        if above.size:
+            bins.append((high, float(above.max()), above.size))
+        for start, end, count in bins:
             yield {
                 **_names(cube),
                 "pairs": pairs,

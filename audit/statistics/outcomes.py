@@ -60,8 +60,10 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
             **{f"n_{status}": counts[:, code] for code, status in enumerate(STATUSES)},
             "refusal_rate": divide(counts[:, 1], n_prompts),
             "unparseable_rate": divide(counts[:, 2], n_prompts),
-            "floor_share": divide(by_kind(intensity <= low + tolerance), n_rated),
-            "ceiling_share": divide(by_kind(intensity >= high - tolerance), n_rated),
+            "floor_share": divide(by_kind(np.abs(intensity - low) <= tolerance), n_rated),
+            "ceiling_share": divide(by_kind(np.abs(intensity - high) <= tolerance), n_rated),
+            "n_below_scale": by_kind(intensity < low - tolerance),
+            "n_above_scale": by_kind(intensity > high + tolerance),
             "mean_number_mass": divide(
                 _with_total(np.bincount(kinds[has_mass], weights=mass[has_mass], minlength=3)), by_kind(has_mass)
             ),

@@ -41,6 +41,7 @@ class Remark:
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``, ``scale_end``,
+        ``beyond_scale``,
         ``refusal_gap``, ``number_mass`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or
         ``missing_unexplained``.
     text
@@ -120,6 +121,18 @@ def _on_answers(
                 f"{share:.0%} of the ratings are at the end {end:g} of the scale: δ is squeezed there, and identities "
                 "that are rated high or low throughout can make a gap that is not one.",
             )
+    beyond = [
+        f"{plural(int(n), 'rating')} {side} {end:g}"
+        for n, side, end in ((total["n_below_scale"], "below", low), (total["n_above_scale"], "above", high))
+        if n
+    ]
+    if beyond:
+        n_beyond = total["n_below_scale"] + total["n_above_scale"]
+        yield (
+            "beyond_scale",
+            f"{' and '.join(beyond)}, beyond the scale from {low:g} to {high:g} ({rate(n_beyond / total['n_rated'])} "
+            "of the ratings): the parser that was chosen accepts them, and δ is of all ratings, these among them.",
+        )
     if abs(refusals["gap_pp"]) > REFUSAL_GAP and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]:
         yield (
             "refusal_gap",

@@ -19,9 +19,12 @@ from audit.statistics.contrasts import complete_narratives, contrast_by_narrativ
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import Headline, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
+from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
+_OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
+"""Checks that ask where the scale ends."""
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
 
 
@@ -64,8 +67,9 @@ def sensitivity_rows(
     Notes
     -----
     *Worst case.* δ is the mean over narratives of Σ w_pe y_pe, so no ratings on the scale in place of the missing ones
-    give a lower δ than the lower end where w_pe > 0 and the upper end elsewhere [1]_. The intervals are those of the
-    filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
+    give a lower δ than the lower end where w_pe > 0 and the upper end elsewhere [1]_. Where ratings lie beyond the
+    scale, missing ones could have, too: the least and the greatest rating are then the ends. The intervals are those of
+    the filled contrasts: from ``ci_low`` of the low row to ``ci_high`` of the high one they cover sampling too.
 
     *Tipping point.* The headline from incomplete ratings is the contrast of the narratives completed by what the model
     expects of the missing ratings. Let all of these be s points higher, and m_ipe = 1 where a rating is missing:
@@ -81,6 +85,7 @@ def sensitivity_rows(
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
     compared = cube.without_baselines()
+    low, high, beyond = _ends(compared, low=low, high=high)
     checks = _checks(
         compared, headline=headline, low=low, high=high, confidence=confidence, min_number_mass=min_number_mass
     )
@@ -102,7 +107,22 @@ def sensitivity_rows(
             row |= columns_of()
         except NotEstimableError as error:
             row["note"] = str(error)
+        if beyond and check in _OF_THE_ENDS:
+            row["note"] = "; ".join(filter(None, [row["note"], beyond]))
         yield row
+
+
+def _ends(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float, str]:
+    """Return the ends between which missing ratings could lie, and, where ratings lie beyond the scale, which."""
+    least, greatest = float(np.nanmin(cube.y, initial=low)), float(np.nanmax(cube.y, initial=high))
+    tolerance = END_TOLERANCE * (high - low)
+    if low - least <= tolerance and greatest - high <= tolerance:
+        return low, high, ""
+    return (
+        least,
+        greatest,
+        f"ratings lie beyond the scale: missing ones are taken to lie from {least:g} to {greatest:g}",
+    )
 
 
 def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float) -> GapEstimate:

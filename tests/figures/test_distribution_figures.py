@@ -90,6 +90,23 @@ def test_ratings_between_the_ends_are_steps_and_those_at_the_ends_bars() -> None
     assert marked(figure, "baseline") == []
 
 
+def test_ratings_beyond_the_scale_are_bars_of_their_own() -> None:
+    table = distributions(in_group=[10, 40, 40, 0], out_group=[0, 100, 100, 0])
+    first = table.iloc[[0]]
+    beyond = [
+        first.assign(pairs="in_group", low=100.0, high=850.0, n_ratings=8, share=0.08),
+        first.assign(pairs="in_group", low=-3.0, high=0.0, n_ratings=2, share=0.02),
+    ]
+    figure = plot_ratings(pd.concat([table, *beyond]), low=0, high=100)
+    assert steps(figure, "in_group")[1] == [0.0, 50.0, 100.0]
+    assert sorted(ends(figure, "in_group")) == pytest.approx(sorted([100 * 10 / 90, 0.0, 8.0, 2.0]))
+    assert len(ends(figure, "out_group")) == 4
+    assert {"below 0", "at 0", "at 100", "above 100"} <= set(texts(figure))
+    assert not {"below 0", "above 100"} & set(texts(plot_ratings(table, low=0, high=100)))
+    with pytest.raises(ValueError, match="do not run from 0 to 100"):
+        plot_ratings(pd.concat([table, beyond[0].assign(low=99.0)]), low=0, high=100)
+
+
 def test_kind_of_pair_without_a_rating_is_named_and_not_drawn() -> None:
     figure = plot_ratings(distributions(out_group=[0, 1, 1, 0]), low=0, high=100)
     assert "in-group: no rating" in texts(figure)

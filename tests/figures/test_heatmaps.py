@@ -151,9 +151,20 @@ def test_panels_of_several_dimensions_can_share_their_colours() -> None:
         plot_cells(cells(), low=0, high=100, limits=(70, 80))
 
 
-def test_means_off_the_scale_are_an_error() -> None:
-    with pytest.raises(ValueError, match="not on the scale from 0 to 10"):
-        plot_cells(cells(), low=0, high=10)
+def test_means_beyond_the_scale_are_drawn_and_said() -> None:
+    """A parser may accept what lies beyond the scale: the published one takes 85 on a scale to 10."""
+    means = cells()["mean"]
+    figure = plot_cells(cells(), low=0, high=10)
+    assert limits(figure) == pytest.approx((means.min(), means.max()))
+    np.testing.assert_allclose(np.sort(colours(figure).ravel()), np.sort(means))
+    assert any("Some means lie beyond the scale's ends, 0 and 10." in text for text in texts(figure))
+    assert not any("beyond the scale" in text for text in texts(plot_cells(cells(), low=0, high=100)))
+    # A model that answers 85 throughout.
+    low, high = limits(plot_cells(cells().assign(mean=85.0), low=0, high=10))
+    assert low < 85 <= high
+
+
+def test_a_scale_without_a_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="not below"):
         plot_cells(cells(), low=100, high=0)
 

@@ -65,3 +65,13 @@ def test_each_dimension_and_variant_is_counted_apart(ratings_of):
 def test_reversed_scale_is_an_error(ratings_of):
     with pytest.raises(ValueError, match="from 10 to 0"):
         outcome_table(ratings_of(np.ones((1, 2, 2)), ["A", "B"]), low=10, high=0)
+
+
+def test_ratings_beyond_the_scale_are_counted_and_at_neither_end(ratings_of):
+    table = outcome_table(ratings_of([[[85, 10], [-3, 0]]], ["A", "B"]), low=0, high=10).set_index("pairs")
+    assert table["n_above_scale"].to_dict() == {"in_group": 1, "out_group": 0, "all": 1}
+    assert table["n_below_scale"].to_dict() == {"in_group": 0, "out_group": 1, "all": 1}
+    assert table.loc["all", ["floor_share", "ceiling_share"]].tolist() == [0.25, 0.25]
+    table = outcome_table(ratings_of([[[10 + 1e-12, -1e-12], [3, 4]]], ["A", "B"]), low=0, high=10).set_index("pairs")
+    columns = ["n_above_scale", "n_below_scale", "floor_share", "ceiling_share"]
+    assert table.loc["all", columns].tolist() == [0, 0, 0.25, 0.25]

@@ -417,3 +417,29 @@ def test_a_fit_that_did_not_converge_is_said(monkeypatch):
     lost = Headline("mixed", headline.estimate, dataclasses.replace(headline.fit, converged=False))
     monkeypatch.setattr("audit.statistics.sensitivity.headline_gap", lambda *_, **__: lost)
     assert "did not converge" in table_of(cube, headline).loc["ranks", "note"]
+
+
+def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
+    """Oracle: the cube filled by hand. In-group weights are positive: 85 there and −3 elsewhere raise δ most."""
+    y = np.random.default_rng(0).integers(0, 11, size=(6, 2, 2)).astype(float)
+    y[0, 0, 0], y[1, 0, 1] = 85, -3
+    y[2, 0, 0] = y[3, 1, 0] = np.nan
+    cube = cube_of(y)
+    rows = {
+        row["check"]: row
+        for row in sensitivity_rows(
+            cube, headline=headline_gap(cube, confidence=0.95), low=0, high=10, confidence=0.95, min_number_mass=0.5
+        )
+    }
+    for check, own, other in (("worst_case_low", -3, 85), ("worst_case_high", 85, -3)):
+        filled = y.copy()
+        filled[2, 0, 0], filled[3, 1, 0] = own, other
+        assert rows[check]["delta_points"] == pytest.approx(
+            ((filled[:, 0, 0] + filled[:, 1, 1] - filled[:, 0, 1] - filled[:, 1, 0]) / 2).mean()
+        )
+        assert "ratings lie beyond the scale: missing ones are taken to lie from -3 to 85" in rows[check]["note"]
+    assert "beyond the scale" not in rows["listwise"]["note"] + rows["ranks"]["note"]
+    assert not any("beyond" in row["note"] for row in sensitivity_rows(
+        cube_of(np.clip(y, 0, 10)), headline=headline_gap(cube_of(np.clip(y, 0, 10)), confidence=0.95), low=0, high=10,
+        confidence=0.95, min_number_mass=0.5,
+    ))  # fmt: skip
