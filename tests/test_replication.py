@@ -428,5 +428,7 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0
     assert "1 rating beyond the scale of 10-scale, kept as the study's parser took them" in capsys.readouterr().err
     gap = table_of(tmp_path / "out" / "llama3-8b-10-scale", "gap")
+    outcomes = table_of(tmp_path / "out" / "llama3-8b-10-scale", "outcomes")
+    assert outcomes.loc[outcomes["pairs"] == "all", "n_above_scale"].tolist() == [1]
     found = gap.loc[gap["estimator"] == "published", "delta_z"].iloc[0]
     assert found == pytest.approx(oracle.delta_z(ratings, groups), abs=1e-12)
