@@ -77,6 +77,11 @@ def test_seven_variants_of_twenty_one_nations_do_not_overlap():
     assert not any(title.overlaps(box) for title in titles for box in boxes)
 
 
+def test_two_long_wordings_stay_two_names():
+    terms = [(f"a person from the United {place}", place) for place in ("Kingdom", "States")]
+    assert {term for term, _ in terms} <= set(texts(plot_published_grid(run_cells(terms=terms))))
+
+
 def test_too_many_runs_and_two_dimensions_are_refused():
     with pytest.raises(ValueError, match="1 to 60 runs, and there are 61"):
         plot_published_grid(pd.concat([run_cells(f"{n}", RELIGION[:2]) for n in range(61)]))
