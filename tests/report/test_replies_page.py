@@ -214,14 +214,6 @@ def test_the_same_run_gives_the_same_bytes(page):
     assert report_run(page.parent, defaults=_statistics()).report.read_bytes() == before
 
 
-def test_so_few_narratives_that_no_gap_could_show_are_said_to_be_so(quick, tmp_path):
-    """Of 4 narratives the least p of flipped signs is 2/16 = .125."""
-    replies = replies_of(TERMS, n=4, dimensions=["religion"]).assign(status="written")
-    html = write_run(tmp_path / "run", replies, diversity=False).read_text("utf-8")
-    assert '<article class="answer undecided">' in html
-    assert "With 4 narratives none could: flipping their signs gives no p below .125" in html
-
-
 @pytest.mark.parametrize(
     "change",
     [
