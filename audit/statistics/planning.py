@@ -119,39 +119,41 @@ def power_row(
 ) -> dict[str, Any]:
     """Say how small a gap as many narratives find, and how many narratives find a given gap or rule one out.
 
-        Parameters
-        ----------
-        dimension, variant
-            What was estimated; copied.
-        se, n_narratives
-            Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
-            these two: it is that of another set of as many narratives that differ as these do.
-        weights
-            Shape (P, E), the weights of the cells in δ, from :func:`~audit.statistics.contrasts.in_group_weights`.
-        slope_sd, residual_sd
-    @@ ``slope_sd``, more identities would not make δ more exact, only more narratives.
-        wanted, margin
-            Gaps in points, positive; None where none was named.
-        power
-            Chance of a right answer, between ``alpha`` and 1.
-        alpha
-            Error rate, between 0 and 0.5.
-        note
-            Why there is no standard error, where the caller knows.
+    Parameters
+    ----------
+    dimension, variant
+        What was estimated; copied.
+    se, n_narratives
+        Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
+        these two: it is that of another set of as many narratives that differ as these do.
+    weights
+        Shape (P, E), the weights of the cells in δ, from :func:`~audit.statistics.contrasts.in_group_weights`.
+    slope_sd, residual_sd
+        Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
+        where they are unknown. Where sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact,
+        only more narratives.
+    wanted, margin
+        Gaps in points, positive; None where none was named.
+    power
+        Chance of a right answer, between ``alpha`` and 1.
+    alpha
+        Error rate, between 0 and 0.5.
+    note
+        Why there is no standard error, where the caller knows.
 
-        Returns
-        -------
-        dict
-            A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN.
+    Returns
+    -------
+    dict
+        A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN.
 
-        Raises
-        ------
-        ValueError
-            If a gap is not positive, or ``power`` or ``alpha`` is out of range.
+    Raises
+    ------
+    ValueError
+        If a gap is not positive, or ``power`` or ``alpha`` is out of range.
 
-        Notes
-        -----
-        s = ΣG̃² = 1/Σw², since w = G̃/s. Of complete ratings sd_contrast² estimates τ² + σ²/s.
+    Notes
+    -----
+    s = ΣG̃² = 1/Σw², since w = G̃/s. Of complete ratings sd_contrast² estimates τ² + σ²/s.
     """
     _check_power(power, alpha)
     _check_positive("wanted", wanted)
