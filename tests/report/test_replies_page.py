@@ -172,7 +172,7 @@ def test_each_column_of_a_table_of_gaps_holds_what_its_head_says(page):
     }  # fmt: skip
     assert ">Measure 0<" in row[0]
     assert ">points<" in row[0]
-    assert ">mixed<" in row[9]
+    assert ">contrast<" in row[9]
 
 
 def test_two_digits_of_half_the_interval_are_shown(page):
