@@ -89,7 +89,8 @@ def not_within(
             if not reach < margin:  # nor where there is no interval
                 outside.append((reach, row))
     outside.sort(key=lambda each: -each[0] if math.isfinite(each[0]) else math.inf)
-    beyond, others = [], []
+    beyond: list[Markup] = []
+    others: list[Markup] = []
     for _, row in outside:
         (beyond if _is_beyond(row, margin, alpha=alpha) else others).append(_title(row, several=several))
     return beyond, others

@@ -313,6 +313,7 @@ def test_a_gap_of_delta_is_judged_as_if_the_ratings_had_been_drawn_with_it(missi
     drawn, target = simulate(truth, design(40, "ABCDE"), delta=2.0, rng=rng(4).spawn(1)[0])
     headline = headline_gap(drawn, confidence=0.95)
     oracle = {
+        "contrast": (headline, target),
         "equal_narratives": (equal_weight_gap(drawn, confidence=0.95), target),
         "mixed": (fit_mixed(drawn).estimate(confidence=0.95), target),
         "mixed_crossed": (fit_mixed(drawn, crossed=True).estimate(confidence=0.95), target),
