@@ -359,8 +359,8 @@ def test_what_is_not_estimable_is_said_and_is_no_number():
     assert list(table) == list(CALIBRATION)
     assert [tuple(pair) for pair in table[["estimator", "scope"]].to_numpy()] == list(ESTIMATORS) * 2
     notes = {
-        "listwise": "none of 20 narratives is complete",
-        "headline": "4 groups are too few",
+        "listwise": "none of 20 narratives has a rating in all 4 × 4 pairs",
+        "headline": "none of 20 narratives has ratings that tell in-group from the effects of its perceivers",
         "published": "listwise deletion leaves none of 20 narratives",
     }
     for estimator, note in notes.items():
