@@ -313,11 +313,12 @@ def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Itera
     """Say what the run has not asked yet, and what the table of another tool leaves open."""
     yield from _unfinished(manifest, ratings)
     n_unexplained = manifest["counts"]["unparseable"]
+    released = manifest.get("outside", {}).get("released", False)  # results that have no such column
     if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:
         yield _on_run(
             "missing_unexplained",
             f"The table of ratings does not say why {n_unexplained:,} ratings are missing: they count as unparseable, "
-            "and the refusal gap is not known. A column `status` would tell.",
+            "and the refusal gap is not known." + ("" if released else " A column `status` would tell."),
         )
 
 

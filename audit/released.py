@@ -352,8 +352,8 @@ def read_released(
     emotion_of
         By ``text_id``, the emotion of each narrative; None takes the files' own column ``emotion``, if they have one.
     keep_beyond
-        Whether ratings of up to 100 of the variant 10-scale are kept, as the study's parser took them. The run then has
-        a scale from 0 to 100.
+        Whether ratings of up to 100 of the variant 10-scale are kept, as the study's parser took them. They lie beyond
+        the scale, and the run's report counts them.
     done
         Is told how many files more were read.
 
@@ -393,7 +393,7 @@ def read_released(
     assert first is not None
     return ReleasedRatings(
         tables=tables,
-        scale=FULL_SCALE if n_beyond else scale,
+        scale=scale,
         sha256=digest.hexdigest(),
         n_narratives=n_rows,
         emotions=tuple(map(str, labels["emotion"].categories)),

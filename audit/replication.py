@@ -193,6 +193,7 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
             "groups": f"{IDENTITIES_FILE.name}: {STUDY}",
             "groups_sha256": identities,
             "status_given": False,
+            "released": True,
         },
     )
     told = {
@@ -209,8 +210,7 @@ def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
         yield f"its files have {plural(read.n_narratives, 'row')}, and the study has {N_STUDY:,} narratives"
     if read.n_beyond:
         yield (
-            f"{plural(read.n_beyond, 'rating')} beyond the scale of {run.variant}, kept as the study's parser took "
-            "them; the run's scale is 0 to 100"
+            f"{plural(read.n_beyond, 'rating')} beyond the scale of {run.variant}, kept as the study's parser took them"
         )
     without = [name for name, files in run.files.items() if not any(is_baseline(name, *pair) for pair in files)]
     if without:

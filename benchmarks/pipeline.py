@@ -99,7 +99,7 @@ class AtOnceReading:
         return [np.tile(shares, (len(own), 1)) for own in tails]
 
 
-def open_at_once(model, engine, *, seed):
+def open_at_once(model, engine, *, seed, writes=True):
     from audit.engines.chat import ChatTokenizer
     from audit.engines.open import OpenModel
     from audit.engines.resolve import resolve_model, set_environment
@@ -119,7 +119,7 @@ def collect_run(folder, method, shard_size):
 
     config = configure(folder, method, shard_size)
     audit.engines.open.open_model = open_at_once
-    audit.engines.open.choose_engine = lambda _: "at once"
+    audit.engines.open.choose_engine = lambda *_, **__: audit.engines.open.Choice("at once", "asked for")
     # Imported once in a process, and no part of the rate.
     from transformers import AutoTokenizer  # noqa: F401
 

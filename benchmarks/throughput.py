@@ -4,6 +4,8 @@
     python benchmarks/throughput.py n=100 ways=packed,whole             # fewer prompts, only these ways
     python benchmarks/throughput.py model=OWNER/NAME dtype=bfloat16     # another model, for instance on a GPU
     python benchmarks/throughput.py shape=8b dtype=bfloat16             # random weights of the shape of Llama-3.1-8B
+    python benchmarks/throughput.py n=75 ways=bounds                    # what max_pruned_points costs and does
+    python benchmarks/throughput.py ways=limit dtype=bfloat16           # the rate of matrix products in another format
 
 The ways, each in a process of its own:
 
@@ -15,7 +17,8 @@ The ways, each in a process of its own:
 - ``distinct``: one pass over the distinct tokens of the prompts, in packs, and nothing asked of the tree of numbers.
 - ``limit``: no way, but what bounds them: the time of the matrix products alone, at the rate at which this machine
   multiplies the model's own shapes, for the distinct tokens of the prompts and of the tree of numbers that ``packed``
-  asked about.
+  asked about. The rate for fewer rows at a time is told too.
+- ``bounds``: no way either, and left out unless asked for: `expected` at several bounds on what is not asked.
 
 A way that is not installed is left out. `expected` ratings are compared with ``whole``'s.
 """
@@ -26,12 +29,19 @@ import importlib.util
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+BOUNDS = (0.05, 0.5, 1.0, 2.0, 3.0)
+"""In points, for ``bounds``."""
+ROWS = (30, 120, 300, 600)
+"""Of matrix products whose rate is told."""
 WAYS = ("published", "pipeline", "whole", "vllm", "packed", "distinct", "limit")
 SLOW = {"pipeline": 12, "whole": 6}
 """Ways that are asked only so many prompts, spread over all of them: their rate does not depend on the number."""
@@ -74,8 +84,8 @@ def cards(asked, engine):
     return model, EngineConfig(**(options | json.loads(asked["engine_options"])))
 
 
-def prompts_of(n):
-    """Return n prompts in the packaged wording `origin`: pairs of religions, the packaged narratives in each."""
+def grid_of(n):
+    """Return a grid of n prompts or more, in the packaged wording `origin`: pairs of religions in each narrative."""
     import yaml
 
     from audit.composition import conf_folder
@@ -89,8 +99,18 @@ def prompts_of(n):
     scale = Scale(**own["scale"])
     variant = PromptVariant(name="origin", narrative=own["narrative"], scale=scale, **texts)
     dimensions = load_dimensions("geneva", own=None, names=["religion"], unspecified=True, no_persona=False)
-    grid = PromptGrid(dimensions, load_narratives("geneva", situations_per_emotion=max(1, -(-n // 300))), variant)
-    return [grid.prompt(cell) for cell in grid[:n]], scale
+    return PromptGrid(dimensions, load_narratives("geneva", situations_per_emotion=max(1, -(-n // 300))), variant)
+
+
+def prompts_of(n):
+    """Return n prompts and their scale."""
+    grid = grid_of(n)
+    return [grid.prompt(cell) for cell in grid[:n]], grid.variant.scale
+
+
+def in_group_of(n):
+    """Return of n prompts whether perceiver and experiencer share their group; None of the baseline's."""
+    return [cell.dimension.in_group(cell.perceiver, cell.experiencer) for cell in grid_of(n)[:n]]
 
 
 def write_random(shape, folder):
@@ -129,6 +149,8 @@ def way(name, asked):
     engine = opened(asked, "vllm" if name == "vllm" else "transformers")
     if name == "limit":
         return limit(engine, prompts, points, scale)
+    if name == "bounds":
+        return bounds(engine, prompts, scale, in_group_of(n))
     if name == "pipeline":
         return pipeline(engine, prompts)
     if name == "distinct":
@@ -223,25 +245,15 @@ def pipeline(engine, prompts):
 def limit(engine, prompts, points, scale):
     """The matrix products of the distinct tokens at the measured rate: no attention, no activations, no bookkeeping."""
     from audit.elicitation.expected import ExpectedElicitation
-    from audit.engines.packed import PackedReading
 
     encoded = [tuple(engine.tokenizer.encode(engine.tokenizer.render(prompt))) for prompt in prompts]
     n_distinct = len({ids[:end] for ids in encoded for end in range(1, len(ids) + 1)})
-    asked = 0
-    probabilities = PackedReading.probabilities
-
-    def counting(self, tails, token_ids):
-        nonlocal asked
-        asked += sum(map(len, tails))
-        return probabilities(self, tails, token_ids)
-
-    PackedReading.probabilities = counting
     some = prompts[: max(1, len(prompts) // 4)]  # whole pairs, where the prompts are some hundreds
     elicitation = ExpectedElicitation(scale, points)
     elicitation.elicit(engine, some[:12])
-    asked = 0
-    elicitation.elicit(engine, some)
-    n_asked = asked / len(some) * len(prompts)  # the ends of prompts among them, which are no tokens of their own
+    with counted() as count:
+        elicitation.elicit(engine, some)
+    n_asked = count.asked / len(some) * len(prompts)  # the ends of prompts among them, which are no tokens of their own
     n_tree = n_asked - len(prompts)
     body, head, rates = matrix_seconds(engine)
     seconds = (n_distinct + n_tree) * body + n_asked * head
@@ -253,16 +265,57 @@ def limit(engine, prompts, points, scale):
     }  # fmt: skip
 
 
+@contextmanager
+def counted():
+    """Count the nodes that packs are asked about meanwhile."""
+    from audit.engines.packed import PackedReading
+
+    probabilities, count = PackedReading.probabilities, SimpleNamespace(asked=0)
+
+    def counting(self, tails, token_ids):
+        count.asked += sum(map(len, tails))
+        return probabilities(self, tails, token_ids)
+
+    PackedReading.probabilities = counting
+    try:
+        yield count
+    finally:
+        PackedReading.probabilities = probabilities
+
+
+def bounds(engine, prompts, scale, in_group):
+    """What each bound costs, and what it does to ratings and to their mean in-group minus their mean out-group."""
+    from audit.elicitation.expected import ExpectedElicitation
+
+    ExpectedElicitation(scale, BOUNDS[-1]).elicit(engine, prompts[:20])
+    rows, exact = [], None
+    for points in BOUNDS:
+        with counted() as count:
+            start = time.perf_counter()
+            found = ExpectedElicitation(scale, points).elicit(engine, prompts)
+            rate = len(prompts) / (time.perf_counter() - start)
+        ratings = [one.intensity for one in found]
+        exact = exact or ratings
+        means = [
+            statistics.fmean(r for r, own in zip(ratings, in_group, strict=True) if own is k) for k in (True, False)
+        ]
+        rows.append({
+            "bound": points, "rate": rate, "nodes": count.asked / len(prompts) - 1,
+            "largest_bound": max(one.pruned_points for one in found),
+            "largest_shift": max(abs(a - b) for a, b in zip(ratings, exact, strict=True)), "gap": means[0] - means[1],
+        })  # fmt: skip
+    return {"rate": rows[-1]["rate"], "n": len(prompts), "facts": facts(engine), "rows": rows}
+
+
 def matrix_seconds(engine):
-    """Return the seconds a token of all layers' products, and of the output layer's; and the rate in GFLOP/s."""
+    """Return the seconds a token of all layers' products, and of the output layer's; and GFLOP/s by rows at a time."""
     import torch
 
     model = engine._model
     head = model.get_output_embeddings().weight
     weights = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name and p is not head]
-    n_rows = engine._packed._max_nodes
 
-    def products(some):
+    def products(some, n_rows):
         ones = {w.shape[1]: torch.ones(n_rows, w.shape[1], dtype=w.dtype, device=w.device) for w in some}
 
         def multiply():
@@ -280,8 +333,11 @@ def matrix_seconds(engine):
             times.append(time.perf_counter() - start)
         return min(times) / n_rows
 
-    body, top = products(weights), products([head])
-    return body, top, 2 * sum(w.numel() for w in weights) / body / 1e9
+    many = 1024 if model.device.type == "cpu" else 8192
+    top = products([head], many)
+    body = {n_rows: products(weights, n_rows) for n_rows in (*ROWS, many)}
+    flops = 2 * sum(w.numel() for w in weights)
+    return body[many], top, {n_rows: flops / seconds / 1e9 for n_rows, seconds in body.items()}
 
 
 def hardware():
@@ -333,12 +389,19 @@ def main():
 
 def report(found):
     """Print what the rates amount to."""
+    for row in found.get("bounds", {}).get("rows", ()):
+        print(
+            f"bound {row['bound']:4}: {row['rate']:5.2f} prompts/s, {row['nodes']:5.1f} nodes a prompt, largest bound "
+            f"{row['largest_bound']:.2f}, largest shift {row['largest_shift']:.2f}, "
+            f"in-group minus out-group {row['gap']:.3f}"
+        )
     if "limit" in found:
         bound = found["limit"]
         print(
             f"a prompt: {bound['tokens']:.1f} tokens, {bound['distinct_tokens']:.1f} of them distinct; "
             f"{bound['tree_nodes']:.1f} nodes of the tree of numbers; "
-            f"matrix products at {bound['matrix_gflops']:.0f} GFLOP/s"
+            "GFLOP/s of matrix products by rows: "
+            + ", ".join(f"{n_rows}: {rate:.0f}" for n_rows, rate in bound["matrix_gflops"].items())
         )
         for name in ("packed", "vllm", "whole"):
             if name in found:

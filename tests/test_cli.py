@@ -94,7 +94,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ("frobnicate", "'frobnicate' is no command; there are: calibrate, judge, people, prompts, replicate, report"),
+        ("xyz", "'xyz' is no command; there are: calibrate, judge, people, prompts, replicate, report, run"),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),

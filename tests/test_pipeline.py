@@ -525,7 +525,7 @@ def test_a_status_tells_refusals_and_gives_their_gap(outside, tmp_path, capsys):
     # One of three narratives refuses one of two out-group prompts: (0 + 0 - 1 - 0) / 2 / 3, in percentage points.
     assert missing.loc["refused", "gap_pp"] == pytest.approx(-100 / 6)
     assert missing.loc["refused", ["rate_in_group", "rate_out_group"]].tolist() == pytest.approx([0, 1 / 6])
-    assert gap_of(tmp_path / "out", "mixed")["headline"]
+    assert gap_of(tmp_path / "out", "contrast")["headline"]
     err = capsys.readouterr().err
     assert "refused to rate" not in err  # one refusal may be an accident
     assert "does not say why" not in err

@@ -165,6 +165,9 @@ def test_a_run_s_own_report_has_the_same_numbers_and_ours_beside_them(replicated
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["scale"]["high"] == (10 if variant == "10-scale" else 100)
         assert manifest["counts"]["unparseable"] == (4 if variant == "origin" else 0)
+        page = (run / "report.html").read_text("utf-8")
+        assert ("does not say why 4 ratings are missing" in page) == (variant == "origin")
+        assert "A column `status` would tell" not in page
 
 
 def test_the_page_has_the_table_the_heatmaps_and_why_there_is_no_map(replicated):
@@ -425,5 +428,7 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0
     assert "1 rating beyond the scale of 10-scale, kept as the study's parser took them" in capsys.readouterr().err
     gap = table_of(tmp_path / "out" / "llama3-8b-10-scale", "gap")
+    outcomes = table_of(tmp_path / "out" / "llama3-8b-10-scale", "outcomes")
+    assert outcomes.loc[outcomes["pairs"] == "all", "n_above_scale"].tolist() == [1]
     found = gap.loc[gap["estimator"] == "published", "delta_z"].iloc[0]
     assert found == pytest.approx(oracle.delta_z(ratings, groups), abs=1e-12)

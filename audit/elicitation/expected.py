@@ -250,9 +250,18 @@ def summarise(
     mean = np.clip(share @ numbers, numbers[0], numbers[-1])
     spread = np.sqrt((share * (numbers - mean[:, None]) ** 2).sum(axis=1))
     columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     return [
-        Elicited(Status.RATED, *own[:1], "", *own[1:], n_tokens)
-        if own[1] > 0
+        Elicited(
+            Status.RATED,
+            intensity=intensity,
+            number_mass=number_mass,
+            mode=mode,
+            spread=points,
+            pruned_points=pruned,
+            n_prompt_tokens=n_tokens,
+        )
+        if number_mass > 0
         else Elicited(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
-        for *own, n_tokens in zip(*(column.tolist() for column in columns), n_prompt_tokens, strict=True)
+        for (intensity, number_mass, mode, points, pruned), n_tokens in zip(rows, n_prompt_tokens, strict=True)
     ]

@@ -59,6 +59,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
     if places["dimension"].nunique() != 1 or not 1 <= len(runs) <= MOST:
         raise ValueError(f"a map of perceivers is of one dimension and of 1 to {MOST} runs, and there are {len(runs)}")
     kinds = places["cluster"].where(places["cluster"] != "", places["perceiver_group"]).astype(str)
+    places = places.assign(kind=kinds)
     names = list(dict.fromkeys(kinds))
     colours = dict(zip(names, sns.color_palette("colorblind", min(len(names), _FEW)), strict=False))
     markers = dict(zip(names, _MARKERS, strict=False))
@@ -82,7 +83,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
             line, column = divmod(number, columns)
             bottom = below + (lines - 1 - line) * step
             axes = place_axes(figure, PAD + column * (_SIDE + _GAP), bottom, _SIDE, _SIDE)
-            own = places.loc[places["run"] == run].assign(kind=kinds)
+            own = places.loc[places["run"] == run]
             for kind, rows in own.groupby("kind", sort=False):
                 axes.scatter(
                     rows["x"], rows["y"], s=22, linewidth=0, gid="perceiver",

@@ -86,8 +86,8 @@ def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: floa
     written = max(n_rows, n_cells) <= _WRITTEN
     cell = 0.42 if written else 0.155
     width, height = n_cells * cell, n_rows * cell
-    rows = [plain(str(term), width=24, lines=1) for term in everywhere.mean.index]
-    columns = [plain(str(term), width=24, lines=1) for term in everywhere.mean.columns]
+    rows = [plain(str(term), width=40, lines=1) for term in everywhere.mean.index]
+    columns = [plain(str(term), width=40, lines=1) for term in everywhere.mean.columns]
     titles = [plain(run, width=max(int(width * 72 / (0.6 * TEXT)), 12), lines=2) for run in runs]
     title_room = height_of(titles, size=TEXT) + 0.05
     left = PAD + 0.2 + extent(rows, size=SMALL)[0] + 0.06

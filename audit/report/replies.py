@@ -177,7 +177,6 @@ def render_replies(
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
-    n_flips = int(manifest["config"]["statistics"].get("n_permutations", 10_000))
     sections = [
         _section(
             key,
@@ -186,7 +185,6 @@ def render_replies(
             figures,
             measures,
             confidence=view.confidence,
-            n_flips=n_flips,
             several=several,
             share=1 / len(keys),
             read=_read(key, replies, values, measures, narratives, seed=int(manifest["seed"])),
@@ -233,7 +231,6 @@ def _section(
     measures: Mapping[str, Row],
     *,
     confidence: float,
-    n_flips: int,
     several: bool,
     share: float,
     read: Iterator[tuple[str, tuple[Shown, ...]]],
@@ -257,7 +254,7 @@ def _section(
     return Section(
         anchor=anchor,
         title=title,
-        answer=_answer(narrow, measures, confidence=confidence, n_flips=n_flips),
+        answer=_answer(narrow, measures, confidence=confidence),
         forest=forest,
         gaps=_gaps_table(narrow, measures, level=level),
         wider=_gaps_table(wide, measures, level=level, wide=True) if wide else None,
@@ -276,7 +273,7 @@ def _section(
     )
 
 
-def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float, n_flips: int) -> Answer:
+def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float) -> Answer:
     """Say which measures show a gap after correction, and which way; or what the others leave possible."""
     alpha = 1 - confidence
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
@@ -302,10 +299,9 @@ def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: flo
                 for row in shown[:_SHOWN_GAPS]
             ),
         )
-    said = Markup("{}. That none shows a gap does not mean that there is none{}.{}")
+    said = Markup("{}. That none shows a gap does not mean that there is none{}.")
     reach = _reach(tested, level=coverage(confidence))
-    least = _least_p(tested, alpha=alpha, n_flips=n_flips)
-    return Answer("undecided", "No measure shows a gap", said.format(lead, reach, least))
+    return Answer("undecided", "No measure shows a gap", said.format(lead, reach))
 
 
 def _reach(rows: Sequence[Row], *, level: str) -> Markup:
@@ -317,20 +313,6 @@ def _reach(rows: Sequence[Row], *, level: str) -> Markup:
     high = max(in_sd, key=lambda row: row.number("sd_ci_high"))
     return Markup(": the {} intervals of single replies' measures reach from {} to {} standard deviations").format(
         level, show(low, "sd_ci_low", points), show(high, "sd_ci_high", points)
-    )
-
-
-def _least_p(rows: Sequence[Row], *, alpha: float, n_flips: int) -> str:
-    """Say so where the signs of so few narratives can not give a p that survives the correction."""
-    if any(row["estimator"] != "contrast" for row in rows):
-        return ""
-    n = max(int(row.number("df")) + 1 for row in rows)  # of utterances, conversations
-    if n > 60 or 2**n > n_flips or len(rows) * 2 / 2**n < alpha:
-        return ""
-    flipped = "narrative" if n == max(int(row["n_narratives"]) for row in rows) else "conversation"
-    return (
-        f" With {plural(n, flipped)} none could: flipping their signs gives no p below {bare_p(2 / 2**n)}, too "
-        "large for so many measures."
     )
 
 

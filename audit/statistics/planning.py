@@ -129,8 +129,9 @@ def power_row(
     weights
         Shape (P, E), the weights of the cells in δ, from :func:`~audit.statistics.contrasts.in_group_weights`.
     slope_sd, residual_sd
-        √ of the mixed model's slope and residual variance, in points; None where it was not fitted. Where sd_contrast
-        is nearly ``slope_sd``, more identities would not make δ more exact, only more narratives.
+        Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
+        where they are unknown. Where sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact,
+        only more narratives.
     wanted, margin
         Gaps in points, positive; None where none was named.
     power

@@ -38,7 +38,8 @@ def test_colours_and_shapes_are_those_of_the_clusters_or_else_of_the_groups():
 
 
 def test_seed_and_perplexity_stand_below_and_that_it_is_a_picture():
-    note = texts(plot_perceiver_map(pd.concat([places(), places("persona-1")])))[-1].replace("\n", " ")
+    written = texts(plot_perceiver_map(pd.concat([places(), places("persona-1")])))
+    [note] = [text.replace("\n", " ") for text in written if text.startswith("t-SNE")]
     assert "perplexity 2, seed 7; the study's own perplexity is not known to us" in note
     assert "Each panel is placed by itself." in note
     assert "A picture: distances between and sizes of clumps mean nothing, and nothing is tested." in note

@@ -15,6 +15,7 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
+from audit.statistics.contrasts import listwise_gap
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
@@ -313,6 +314,7 @@ def test_a_gap_of_delta_is_judged_as_if_the_ratings_had_been_drawn_with_it(missi
     drawn, target = simulate(truth, design(40, "ABCDE"), delta=2.0, rng=rng(4).spawn(1)[0])
     headline = headline_gap(drawn, confidence=0.95)
     oracle = {
+        "contrast": (headline, target),
         "equal_narratives": (equal_weight_gap(drawn, confidence=0.95), target),
         "mixed": (fit_mixed(drawn).estimate(confidence=0.95), target),
         "mixed_crossed": (fit_mixed(drawn, crossed=True).estimate(confidence=0.95), target),
@@ -358,8 +360,8 @@ def test_what_is_not_estimable_is_said_and_is_no_number():
     assert list(table) == list(CALIBRATION)
     assert [tuple(pair) for pair in table[["estimator", "scope"]].to_numpy()] == list(ESTIMATORS) * 2
     notes = {
-        "listwise": "none of 20 narratives is complete",
-        "headline": "4 groups are too few",
+        "listwise": "none of 20 narratives has a rating in all 4 × 4 pairs",
+        "headline": "none of 20 narratives has ratings that tell in-group from the effects of its perceivers",
         "published": "listwise deletion leaves none of 20 narratives",
     }
     for estimator, note in notes.items():
