@@ -15,7 +15,6 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
-from audit.statistics.contrasts import listwise_gap
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
