@@ -81,6 +81,7 @@ def make_tables(ratings, **others):
     narratives["contrast_points"] = np.linspace(-3, 3, len(narratives))
     published = cells[KEYS].assign(z=(cells["mean"] - 50) / 10, p_perceiver=0.03, p_experiencer=0.0001)
     published["shown"] = np.arange(len(cells)) % 2 == 0
+    published["n_narratives"] = 12
     pair = dict.fromkeys(FAMILIES, math.nan) | {
         "dimension": "religion", "variant": "origin", "family": "pair", "member": "Muslim", "partner": "Hindu",
         "delta_points": -1.25, "ci_low": -2.0, "ci_high": -0.5, "p": 0.01, "p_adjusted": 0.06, "method": "Holm",
