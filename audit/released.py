@@ -46,7 +46,7 @@ _UNSPECIFIED: Final = ("default", "unspecified")
 """What the unspecified identity may be called, beside its wording."""
 _FROM: Final = "a person from "
 _ARTICLES: Final = frozenset({"a", "an"})
-"""Belong to the identity that follows: no model's name ends in one."""
+"""Belong to the identity that follows; a model's name ends in one only where that identity has its own."""
 _WORD: Final = re.compile(r"[^\s_\-]+")
 _IDS: Final = ("text_id", "narrative_id")
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
@@ -197,12 +197,12 @@ def parse_name(path: Path) -> ReleasedFile:
         (middle, perceiver, experiencer)
         for last, experiencer in _endings(words, len(words), start, dimension)
         for middle, perceiver in _endings(words, last, start, dimension)
-        if middle > start and words[middle - 1].casefold() not in _ARTICLES
+        if middle > start and (words[middle - 1].casefold() not in _ARTICLES or words[middle].casefold() in _ARTICLES)
     ]
     if not readings:
         which = "experiencer" if not any(_endings(words, len(words), start, dimension)) else "model and perceiver"
         terms = [identity.term for identity in _dimensions()[dimension].perceivers]
-        _refuse(path, f"no {which} of {dimension} can be read at its end; identities of the study: {_listed(terms)}")
+        _refuse(path, f"no {which} of {dimension} can be read at its end; identities of the study: {', '.join(terms)}")
     shortest = min(middle for middle, *_ in readings)
     best = {reading[1:] for reading in readings if reading[0] == shortest}
     if len(best) > 1:
