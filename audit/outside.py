@@ -66,7 +66,7 @@ class OutsideRatings:
     low, high
         Ends of the rating scale, in points.
     missing
-        Numbers that stood for no rating, and became missing ones.
+        Numbers that stood for no rating, and became missing ones: each once, in one order, however they were given.
     n_missing_codes
         How many ratings were one of them.
     ratings_path, groups_path
@@ -144,9 +144,9 @@ def read_outside(
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
     }
     intensity, is_code = _without_codes(table, _intensities(table), missing, ends)
-    _check_reached(table, intensity, low=low, high=high)
+    _check_reached(table, intensity, low=low, high=high, given=missing)
     status = _statuses(table, intensity)
-    _check_scale(table, intensity, low=ends[0], high=ends[1])
+    _check_scale(table, intensity, low=ends[0], high=ends[1], given=missing)
     _check_prompts(table, labels)
     _check_emotions(table, labels)
     mapping = _read_table("groups", groups, ("term", "group"), ("dimension",))
@@ -155,7 +155,7 @@ def read_outside(
         ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
         low=ends[0],
         high=ends[1],
-        missing=tuple(float(code) for code in missing),
+        missing=tuple(sorted({float(code) for code in missing}, key=lambda code: (abs(code), code))),
         n_missing_codes=int(np.count_nonzero(is_code)),
         ratings_path=ratings,
         groups_path=groups,
@@ -573,7 +573,9 @@ def _without_codes(
     return np.where(is_code, np.nan, values), is_code
 
 
-def _check_reached(table: _Table, intensity: FloatArray, *, low: float | None, high: float | None) -> None:
+def _check_reached(
+    table: _Table, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float]
+) -> None:
     """Ask for an end of the scale that was not given, where the ratings do not reach the one that is taken for it."""
     rated = intensity[~np.isnan(intensity)]
     if not rated.size:
@@ -583,15 +585,15 @@ def _check_reached(table: _Table, intensity: FloatArray, *, low: float | None, h
     least, greatest = (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
     asked = [
         name
-        for name, given, unreached in (
+        for name, end, unreached in (
             ("low=", low, least != DEFAULT_ENDS[0]),
             ("high=", high, greatest != DEFAULT_ENDS[1]),
         )
-        if given is None and unreached
+        if end is None and unreached
     ]
     if not asked or not values.size:
         return
-    hint = f"; {_code_words(codes)}" if codes else ""
+    hint = f"; {_code_words(codes, given)}" if codes else ""
     raise ConfigError(
         f"{table.name}: the ratings go from {least:.12g} to {greatest:.12g}, which does not tell where the scale ends; "
         f"name its ends with low= and high= (of a scale from 1 to 7, low=1 high=7){hint}"
@@ -609,21 +611,22 @@ def _is_code(code: float, rated: FloatArray, *, low: float | None, high: float |
     return bool(others.min() >= 0) if code < 0 else bool(code > 2 * others.max())
 
 
-def _code_words(codes: Sequence[float]) -> str:
-    written = ",".join(f"{code:.12g}" for code in codes)
-    given = f"missing={written}" if len(codes) == 1 else f"missing=[{written}]"
+def _code_words(codes: Sequence[float], given: Sequence[float]) -> str:
+    """Say what to give for the codes that were found, together with those that were given already."""
+    every = [f"{code:.12g}" for code in dict.fromkeys((*given, *codes))]
+    option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
     which = "is likely a code" if len(codes) == 1 else "are likely codes"
-    return f"{named} {which} for a refusal or for no answer: if so, give {given}"
+    return f"{named} {which} for a refusal or for no answer: if so, give {option}"
 
 
-def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: float) -> None:
+def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: float, given: Sequence[float]) -> None:
     beyond = (intensity < low) | (intensity > high)
     if not beyond.any():
         return
     rated = intensity[~np.isnan(intensity)]
     codes = [code for code in CODES if not low <= code <= high and _is_code(code, rated, low=low, high=high)]
-    remedies = [_code_words(codes)] if codes else []
+    remedies = [_code_words(codes, given)] if codes else []
     if not np.isin(intensity[beyond], codes).all():
         remedies.append("give its ends with low= and high=, or mend the file")
     first = intensity[int(np.argmax(beyond))]

@@ -288,6 +288,20 @@ def test_a_code_is_named_and_never_taken_for_an_end(read, values, code):
     assert f"to {code}" not in line
 
 
+@pytest.mark.parametrize("ends", [{"low": None, "high": None}, {"low": 1.0, "high": 7.0}])
+def test_the_remedy_keeps_the_codes_that_were_given(read, ends):
+    with pytest.raises(ConfigError, match=r"-99 is likely a code .* give missing=\[-1,-99\]"):
+        read(rated(1, 7, -1, -99), **ends, missing=[-1.0])
+
+
+def test_codes_in_another_order_or_twice_are_the_same_run(read):
+    ends = {"low": 1.0, "high": 7.0}
+    given = [read(rated(1, 7, -1, -99), **ends, missing=codes) for codes in ([-1.0, -99.0], [-99.0, -1.0, -99.0])]
+    first, second = (describe_outside(outside, command="c")["identity"] for outside in given)
+    assert first == second
+    assert given[1].missing == (-1, -99)
+
+
 def test_a_scale_about_0_holds_minus_1(read):
     with pytest.raises(ConfigError, match="the ratings go from -3 to 3") as raised:
         read(rated(-3, -1, 0, 3), low=None, high=None)
