@@ -180,7 +180,9 @@ def _listed(group: str, names: Sequence[str]) -> str:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    from audit.wording import printable
+
+    print("\n".join(map(printable, line.split("\n"))), file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -449,8 +451,11 @@ def _show_inventory(outcome: Outcome) -> None:
 
 
 def _print_table(lines: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
+    from audit.wording import printable
+
+    shown = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for line in shown:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
@@ -789,10 +794,15 @@ def _number(name: str, text: str) -> float:
 
 def _numbers(name: str, text: str) -> list[float]:
     """Read a number, or a list of them in brackets."""
+    from audit.errors import ConfigError
+
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
-    return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
+    try:
+        return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
+    except ConfigError as error:
+        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]") from error
 
 
 def _whole(name: str, text: str, *, least: int) -> int:

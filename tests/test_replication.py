@@ -315,6 +315,23 @@ def test_case_counts_where_it_tells_two_wordings_apart_and_only_there():
         parse_name(Path("ethnicity_origin_m_a Caucasian_a WHITE person of note.tsv"))
 
 
+def test_a_model_may_end_in_an_article_where_the_perceiver_has_its_own():
+    read = parse_name(Path("religion_origin_model_A_a-Jew_a-Hindu.tsv"))
+    assert (read.model, read.perceiver, read.experiencer) == ("model_A", "a Jew", "a Hindu")
+    assert parse_name(Path("religion_origin_model_a_Jew_a_Hindu.tsv")).model == "model"
+    with pytest.raises(ConfigError, match="no model and perceiver"):
+        parse_name(Path("religion_origin_model_an_Jew_Hindu.tsv"))
+
+
+def test_a_model_s_name_cannot_act_on_the_terminal(audit, tmp_path, capsys, quick):
+    plant(tmp_path / "files", model="m\u202e\x1b[31m")
+    assert audit("replicate", "files", "run_dir=out", *FEW) == 0
+    told = "".join(capsys.readouterr())
+    assert r"m\u202e\x1b[31m" in told
+    assert "\u202e" not in told
+    assert "\x1b" not in told
+
+
 @pytest.mark.parametrize(
     ("stem", "fault"),
     [
