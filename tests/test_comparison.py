@@ -114,7 +114,7 @@ def test_several_folders_make_one_page_with_its_tables_and_figures(audit, drawn,
     assert audit("report", "A", "B", "run_dir=out") == 0
     out, _ = capsys.readouterr()
     head, first, second, path = out.splitlines()
-    assert head.split() == ["run", "dimension", "gap", "(points)", "95%", "interval", "p"]
+    assert head.split() == ["run", "dimension", "average", "gap", "(points)", "95%", "interval", "p", "corrected", "p"]
     assert (first.split()[:2], second.split()[:2]) == (["origin", "religion"], ["persona-1", "religion"])
     assert path == "comparison: out/comparison.html"
     files = files_of(tmp_path / "out")

@@ -145,7 +145,7 @@ def analyse(
             )
         )
         rows["sensitivity"] += sensitivity
-        if isinstance(found.headline, GapEstimate):
+        if found.estimator == "contrast" and isinstance(found.headline, GapEstimate):
             rows["missing_grid"] += missing_grid_rows(
                 cube, found.headline, low=low, high=high, confidence=settings.confidence
             )
@@ -191,9 +191,9 @@ def _corrected(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
-    """Each narrative's part in the headline; NaN where there is none."""
-    if isinstance(found.headline, GapEstimate):
-        return found.headline.by_narrative
+    """Each narrative's own gap; NaN where its ratings do not tell it."""
+    if isinstance(found.contrast, GapEstimate):
+        return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
 
 

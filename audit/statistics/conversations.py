@@ -171,7 +171,7 @@ def gaps_over_conversations(
     """
     known: dict[tuple[str, str, str], Labelled] = {}
     for cube, each in found:
-        for name, made in (("contrast", each.headline), ("mixed", each.mixed)):
+        for name, made in (("contrast", each.contrast), ("mixed", each.mixed)):
             if not isinstance(made, NotEstimableError):
                 estimate = made.estimate(confidence=settings.confidence) if isinstance(made, MixedFit) else made
                 known[cube.dimension, cube.variant, name] = _labelled(estimate, cube.narrative_ids)

@@ -39,9 +39,8 @@ class Remark:
         What it is about; both empty for the whole run.
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
-        ``not_converged``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``, ``scale_end``,
-        ``beyond_scale``,
-        ``refusal_gap``, ``number_mass`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or
+        ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
+        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or
         ``missing_unexplained``.
     text
         The remark, in words.
@@ -197,6 +196,12 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
         yield "not_estimable", f"δ can not be estimated: {headline}."
     else:
         estimate = headline
+        if found.estimator == "mixed":
+            yield (
+                "no_own_gaps",
+                f"No narrative has a gap of its own ({found.contrast}): δ is the mixed model's, which takes for noise "
+                "how a narrative moves single perceivers and experiencers.",
+            )
         if estimate.not_estimable:
             yield "no_interval", f"δ has no standard error and no interval: {estimate.not_estimable}."
         elif estimate.n_narratives < FEW_NARRATIVES:

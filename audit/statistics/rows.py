@@ -85,8 +85,13 @@ class Estimates:
 
     Attributes
     ----------
+    estimator
+        Of the headline: ``contrast``, or ``mixed`` where no narrative's own ratings tell its gap (each was rated by one
+        perceiver, say) and the mixed model still has one.
     headline
-        The estimate that stands first, ``contrast`` in the tables.
+        The estimate that stands first.
+    contrast
+        Narratives' own gaps, pooled.
     listwise
         The same of the complete narratives alone.
     mixed, crossed
@@ -99,7 +104,9 @@ class Estimates:
         By estimator, ``contrast`` and ``mixed``, what it says of any such identities.
     """
 
+    estimator: str
     headline: GapEstimate | NotEstimableError
+    contrast: GapEstimate | NotEstimableError
     listwise: GapEstimate | NotEstimableError
     mixed: MixedFit | NotEstimableError
     crossed: MixedFit | NotEstimableError
@@ -116,13 +123,13 @@ class Estimates:
         compared = cube.without_baselines()
         names, n_permutations, confidence = (cube.dimension, cube.variant), settings.n_permutations, settings.confidence
 
-        def headline() -> GapEstimate:
+        def contrast() -> GapEstimate:
             rng = child_rng(seed, *names, "contrast")
             return with_sign_flips(
                 headline_gap(compared, confidence=confidence), rng=rng, n_permutations=n_permutations
             )
 
-        first = _attempt(headline)
+        own = _attempt(contrast)
         listwise = _attempt(lambda: listwise_gap(compared, confidence=confidence))
         mixed = _attempt(lambda: fit_mixed(compared))
         crossed = _attempt(lambda: fit_mixed(compared, crossed=True))
@@ -132,15 +139,18 @@ class Estimates:
                 lambda: published_gap(cube, rng=child_rng(seed, *names, "published"), n_permutations=n_permutations)
             )
         scopes: dict[str, GroupScope | NotEstimableError] = {
-            "contrast": first
-            if isinstance(first, NotEstimableError)
-            else group_scope(compared, first, confidence=confidence),
+            "contrast": own
+            if isinstance(own, NotEstimableError)
+            else group_scope(compared, own, confidence=confidence),
             "mixed": mixed
             if isinstance(mixed, NotEstimableError)
             else group_scope(compared, mixed.estimate(confidence=confidence), confidence=confidence, fit=mixed),
         }
         interactions = _attempt(lambda: interaction_variances(compared))
-        return cls(first, listwise, mixed, crossed, in_z, interactions, scopes)
+        estimator, headline = "contrast", own
+        if isinstance(own, NotEstimableError) and not isinstance(mixed, NotEstimableError):
+            estimator, headline = "mixed", mixed.estimate(confidence=confidence)
+        return cls(estimator, headline, own, listwise, mixed, crossed, in_z, interactions, scopes)
 
 
 _NUMBERS: Final = (
@@ -152,7 +162,7 @@ _COUNTS: Final = ("n_narratives", "n_ratings")
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
     """Yield rows of ``schema.GAP``: each estimator in each scope."""
     for estimator, scope, made in (
-        ("contrast", "narratives", found.headline),
+        ("contrast", "narratives", found.contrast),
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
         ("mixed", "narratives", found.mixed),
         ("mixed", "narratives_and_terms", found.scopes["mixed"]),
@@ -165,7 +175,7 @@ def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_miss
                 "variant": cube.variant,
                 "estimator": estimator,
                 "scope": scope,
-                "headline": estimator == "contrast",
+                "headline": estimator == found.estimator,
                 "n_narratives_asked": len(cube.narrative_ids),
                 "n_missing": n_missing,
             },
@@ -215,7 +225,7 @@ def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled
         known = {
             "dimension": OVERALL,
             "variant": variant,
-            "estimator": "contrast",
+            "estimator": "mixed" if any(row["estimator"] == "mixed" for row in own) else "contrast",
             "scope": "narratives",
             "headline": True,
             "n_narratives_asked": len({name for each in parts.values() for name in each.narrative_ids}),
@@ -268,7 +278,7 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
     """Yield rows of ``schema.VARIANCES``: what narratives' own fits tell, and the fits of the two mixed models."""
     nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
     known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
-    own, headline = found.interactions, found.headline
+    own, contrast = found.interactions, found.contrast
     row = nothing | known | {"estimator": "contrast"}
     if isinstance(own, NotEstimableError):
         row |= {"note": str(own)}
@@ -281,8 +291,8 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
             "n_ratings": own.n_ratings,
             "note": own.note,
         }
-    if isinstance(headline, GapEstimate):
-        row |= {"slope_variance": headline.slope_variance, "n_informative": headline.n_narratives}
+    if isinstance(contrast, GapEstimate):
+        row |= {"slope_variance": contrast.slope_variance, "n_informative": contrast.n_narratives}
     yield row
     for estimator, fit in (("mixed", found.mixed), ("mixed_crossed", found.crossed)):
         row = nothing | known | {"estimator": estimator}
@@ -295,10 +305,10 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
     """Yield rows of ``schema.LEAVE_ONE_OUT`` for the headline's estimator."""
-    scope = found.scopes["contrast"]
+    scope = found.scopes[found.estimator]
     if isinstance(scope, NotEstimableError):
         return
-    known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": "contrast"}
+    known = {"dimension": cube.dimension, "variant": cube.variant, "estimator": found.estimator}
     for group, delta in scope.leave_one_out.items():
         yield known | {"group": group, "delta_points": delta}
 

@@ -30,6 +30,8 @@ _WIDEST: Final = 10.0
 def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float]:
     """Return the shares of the ratings between identities that lie at the lower and at the upper end of the scale.
 
+    A rating beyond an end, which some parsers accept, does not lie at it.
+
     Parameters
     ----------
     cube
@@ -47,7 +49,8 @@ def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, 
     if not rated.any():
         return float("nan"), float("nan")
     tolerance = END_TOLERANCE * (high - low)
-    return float((y[rated] <= low + tolerance).mean()), float((y[rated] >= high - tolerance).mean())
+    low_share, high_share = (float((np.abs(y[rated] - end) <= tolerance).mean()) for end in (low, high))
+    return low_share, high_share
 
 
 def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float) -> GapEstimate:

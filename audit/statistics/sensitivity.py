@@ -114,6 +114,8 @@ def sensitivity_rows(
             row |= columns_of()
         except NotEstimableError as error:
             row["note"] = str(error)
+        if beyond and check == "tobit":  # ratings beyond an end say that it is none
+            continue
         if beyond and check in _OF_THE_ENDS:
             row["note"] = "; ".join(filter(None, [row["note"], beyond]))
         yield row
@@ -311,6 +313,8 @@ def _tipping_point(
     _check_asked(cube)
     if not unrated.any():
         raise NotEstimableError("no rating is missing")
+    if not headline.noise.size:
+        raise NotEstimableError("no narrative's own ratings tell its gap, so that its missing ones have no expectation")
     weights = in_group_weights(cube)
     gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):

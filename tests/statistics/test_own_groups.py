@@ -110,7 +110,7 @@ def test_one_odd_group_is_the_only_one_found(terms):
 
 def test_a_gap_that_all_groups_have_is_found_in_each_and_no_group_differs():
     cube = cube_of(planted("AAABBCCCDE", dict.fromkeys("ABCDE", 10.0), n=60, seed=3), groups="AAABBCCCDE")
-    rows, delta = own_rows(cube), headline_gap(cube, confidence=0.95).estimate.delta_points
+    rows, delta = own_rows(cube), headline_gap(cube, confidence=0.95).delta_points
     for row in rows.values():
         assert row["delta_points"] == pytest.approx(10, abs=4 * row["se"])
         assert row["p_adjusted"] < 0.05 < row["change_p_adjusted"]

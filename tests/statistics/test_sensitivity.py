@@ -420,6 +420,13 @@ def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
         )
         assert "ratings lie beyond the scale: missing ones are taken to lie from -3 to 85" in rows[check]["note"]
     assert "beyond the scale" not in rows["listwise"]["note"] + rows["ranks"]["note"]
+    y[4:] = 10  # a third of the ratings at an end that others pass
+    ends = dict(low=0, high=10, confidence=0.95, min_number_mass=0.5)
+    whole = headline_gap(cube_of(y), confidence=0.95)
+    assert "tobit" not in {row["check"] for row in sensitivity_rows(cube_of(y), headline=whole, **ends)}
+    y[y > 10] = 10
+    assert "tobit" in {row["check"] for row in sensitivity_rows(cube_of(np.clip(y, 0, 10)), headline=whole, **ends)}
+    y = np.random.default_rng(0).integers(0, 11, size=(6, 2, 2)).astype(float)
     assert not any("beyond" in row["note"] for row in sensitivity_rows(
         cube_of(np.clip(y, 0, 10)), headline=headline_gap(cube_of(np.clip(y, 0, 10)), confidence=0.95), low=0, high=10,
         confidence=0.95, min_number_mass=0.5,
