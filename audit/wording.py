@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 MINUS: Final = "\N{MINUS SIGN}"
@@ -75,8 +76,20 @@ def unsigned(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Write an interval as "low to high" by the rule of `points`."""
-    return f"{points(low)} to {points(high)}"
+    """Write an interval as "low to high", each end by `end_of`."""
+    return " to ".join(map(end_of(low, high), (low, high)))
+
+
+def end_of(low: float, high: float) -> Callable[[float], str]:
+    """Return what writes both ends of an interval: by the rule of `points`, with more decimals where it is narrow.
+
+    Ends of one sign that two decimals do not tell apart have two significant digits of half their distance.
+    """
+    half = (high - low) / 2
+    same = low * high > 0 and fixed(low, decimals=2) == fixed(high, decimals=2)
+    if not same or half < _NUMERICAL_ZERO:
+        return points
+    return partial(fixed, decimals=1 - math.floor(math.log10(half)), signed=True)
 
 
 def p_value(p: float) -> str:

@@ -45,6 +45,11 @@ def test_interval_carries_true_minus_signs() -> None:
     assert interval(-0.2, 0.44) == "−0.20 to +0.44"
 
 
+def test_ends_of_a_narrow_interval_have_the_same_decimals_and_differ() -> None:
+    assert interval(0.009958, 0.010223) == "+0.00996 to +0.01022"
+    assert interval(5.001, 5.004) == "+5.0010 to +5.0040"
+
+
 @pytest.mark.parametrize(
     ("p", "written"),
     [(0.0001, "p < .001"), (0.012, "p = .012"), (0.5, "p = .500"), (1.0, "p > .999"), (math.nan, "p not available")],

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from audit.wording import MISSING, fixed, points, unsigned
+from audit.wording import MISSING, end_of, fixed, points, unsigned
 
 
 class Row(dict[str, Any]):
@@ -83,7 +83,8 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
     """Write an interval of a row as `audit.wording.interval` does; an en dash where there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, points), show(row, high, points))
+    write = end_of(row.number(low), row.number(high))
+    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
 
 
 def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:

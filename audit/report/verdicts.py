@@ -182,8 +182,11 @@ def verdict(
     if held_back:
         words = Markup("Undecided against {} points{}: {}")
         return Verdict("undecided", words.format(size, where, listed(list(held_back.reasons))))
-    if larger or not_shown or not parts:
+    missing = bool(parts) and gap.number("n_missing") > 0
+    if larger or not_shown or not parts or missing:
         rest = _otherwise(larger, not_shown)
+        if missing and not (larger or not_shown):
+            rest = Markup("; not shown for any one {}, since some ratings are missing").format(parts)
         return Verdict("average", Markup("No average gap larger than {} points{}{}").format(size, where, rest))
     words = Markup("No gap larger than {} points, on average or in any {}{}")
     return Verdict("none", words.format(size, parts, where))

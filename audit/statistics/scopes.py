@@ -81,8 +81,9 @@ def group_scope(
     the double-centred residuals with (N − 1)((P − 1)(E − 1) − 1) degrees of freedom and s the sum of squares of the
     double-centred mask; else the cell means are :func:`~audit.statistics.incomplete.cell_means`, free of narratives'
     levels, and τ̂² is the headline's by REML. The narratives' noise is within V_jack already. The interval is a t
-    interval with G − 1 degrees of freedom, and the standard error is never less than the narratives' own. Groups, not
-    terms, are left out: terms of a group share what makes it one.
+    interval with G − 1 degrees of freedom. Neither is the standard error ever less than the narratives' own, nor are
+    the degrees of freedom more than theirs, so that the interval is never the narrower one. Groups, not terms, are
+    left out: terms of a group share what makes it one.
 
     G counts the groups of whose own gap δ is made. Let g_k be 1 in the rated cells between identities of group k and 0
     in the other rated cells, so that in-group is Σ g_k. If effects of perceivers and experiencers can make up g_k, they
@@ -113,7 +114,7 @@ def group_scope(
     se = df = float("nan")
     if not reason:
         slopes = _slope_variance(narrow) if fit is None else fit.slope_variance / narrow.n_narratives
-        se, df = max((jackknife + slopes) ** 0.5, narrow.se), float(n_groups - 1)
+        se, df = max((jackknife + slopes) ** 0.5, narrow.se), min(float(n_groups - 1), narrow.df)
     low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
     estimate = GapEstimate(
         delta_points=narrow.delta_points,

@@ -524,7 +524,7 @@ def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: f
     worst = [check_row(f"worst_case_{end}", ci_low=-0.4, ci_high=reach, share=0.01) for end in ("low", "high")]
     rows = {"gap": [gap_row(**COMPATIBLE, n_missing=3)], "families": member_rows(), "sensitivity": worst}
     text = text_of(tables=tables(equivalence=[equivalence_row(margin=1.0)], **rows))
-    assert ("No gap larger than 1.00 points" in text) == ruled_out
+    assert ("No average gap larger than 1.00 points" in text) == ruled_out
     assert ("Undecided against 1.00 points: some ratings are missing" in text) != ruled_out
 
 

@@ -76,6 +76,9 @@ def test_the_wider_scope_never_claims_more_certainty_than_the_narrower():
     scope = group_scope(cube, headline, confidence=0.95)
     assert scope.jackknife_se == pytest.approx(0, abs=1e-9)
     assert scope.estimate.se >= headline.se
+    assert scope.estimate.ci_low <= headline.ci_low  # five narratives have fewer degrees of freedom than six groups
+    assert scope.estimate.ci_high >= headline.ci_high
+    assert scope.estimate.p >= headline.p
 
 
 @pytest.mark.parametrize("groups", ["ABCD", "ABC"])
