@@ -54,7 +54,7 @@ _FIGURES: Final = {
         "ratings of it, lead one to expect. Filled marks: the corrected p is below the level.",
         "families",
     ),
-    "contrasts": ("Each narrative's own gap; δ is their mean.", "narratives"),
+    "contrasts": ("Each narrative's own gap; δ is their mean, weighed where ratings are missing.", "narratives"),
     "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
     "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
     "missing-grid": (
@@ -438,6 +438,8 @@ def title_of(key: tuple[str, str], *, several: bool) -> str:
 
 
 def _identities(cells: pd.DataFrame) -> list[str]:
+    """Return the terms of the dimension's groups that have a rating, as one who rates or one who is rated."""
+    cells = cells.loc[cells["n_rated"] > 0]
     sides = ((cells[f"{side}_group"], cells[side]) for side in ("perceiver", "experiencer"))
     terms = (str(term) for groups, column in sides for group, term in zip(groups, column, strict=True)
              if group not in BASELINES)  # fmt: skip

@@ -242,3 +242,12 @@ def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) 
     assert ("Undecided: compatible with no average gap" in screen) != found
     assert "The 95% t interval decides each verdict, and p is its test against 0" in screen
     assert "disagree" not in text.partition("The verdicts")[0]
+
+
+def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_about() -> None:
+    groups = alone(6)
+    ratings = ratings_of(groups, n=20)
+    of_it = (ratings["perceiver"] == "a term 00") | (ratings["experiencer"] == "a term 00")
+    text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
+    assert "This speaks of these identities (a term 01, a term 02, a term 03, a term 04, a term 05)" in text
+    assert "There is no rating at all with the perceiver 'a term 00'" in text

@@ -172,10 +172,9 @@ def test_headline_is_one_estimator_whatever_is_missing(y, groups):
 
 def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_and_a_note_says_so():
     """Planted: each narrative was rated by one perceiver, as replies of one writer are."""
-    y, groups = sloped(40, "ABCD")
-    rater = np.arange(40) % 4
-    one_each = np.where(np.arange(len(y[0]))[:, None] == rater[:, None, None] + len(y[0]) - 4, y, np.nan)
-    ratings = build_ratings(one_each, groups=groups).dropna(subset="intensity")
+    y, groups = sloped(40, "ABCD"), list("ABCD")
+    one_each = np.where(np.arange(4)[:, None] == (np.arange(40) % 4)[:, None, None], y, NAN)
+    ratings = build_ratings(one_each, groups)
     analysis = analysis_of(ratings)
     own, mixed = row_of(analysis), row_of(analysis, "mixed")
     assert (own["headline"], mixed["headline"]) == (False, True)
@@ -184,7 +183,7 @@ def test_where_no_narrative_has_a_gap_of_its_own_the_mixed_model_s_stands_first_
     assert (mixed["delta_points"], mixed["se"]) == pytest.approx((oracle.delta_points, oracle.se))
     assert "no_own_gaps" in codes_of(analysis)
     assert analysis.tables["missing_grid"].empty
-    assert "no_own_gaps" not in codes_of(analysis_of(build_ratings(y, groups=groups)))
+    assert "no_own_gaps" not in codes_of(analysis_of(build_ratings(y, groups)))
 
 
 def test_missing_prompts_are_counted_without_baselines():
