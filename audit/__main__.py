@@ -799,10 +799,9 @@ def _numbers(name: str, text: str) -> list[float]:
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
-    try:
-        return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
-    except ConfigError as error:
-        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]") from error
+    if "[" in inside or "]" in inside:
+        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]")
+    return [_number(name, part.strip()) for part in inside.split(",")] if inside.strip() else []
 
 
 def _whole(name: str, text: str, *, least: int) -> int:
