@@ -186,6 +186,21 @@ GAP: Final[dict[str, str]] = {
     "ratings are missing, since it holds effects of perceivers and of experiencers too",
 }
 
+CONTROLS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "control": "all_terms (in-group pairs of whatever words, the published sense of δ), echo_free (in-group pairs "
+    "without a word in common), echo (what repeating the very same words adds to being of the same group), same_words "
+    "(in-group pairs that repeat the same words), placebo (the same of invented groups), placebo_difference "
+    "(same_words minus placebo, paired by narrative), wording (the headline over wordings, an interval for any such "
+    "wordings), elicitation (the headline of a sample of prompts answered in words) or noise (what the same prompts "
+    "differ by when they are asked again otherwise)",
+    **{name: GAP[name] for name in GAP if name not in ("dimension", "variant", "headline", "n_missing")},
+    "headline": "whether this control decides if δ is a gap between groups",
+    "n_missing": "prompts without a rating among those that it could have used",
+    "levels": "sets of invented groups, or wordings, that it is of; 1 where there is one of each, 0 without an estimate",
+}
+
 PUBLISHED_CELLS: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],

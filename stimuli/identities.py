@@ -8,12 +8,14 @@ identity that the model is given, an *experiencer* the one of the person in the 
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
@@ -21,10 +23,14 @@ from stimuli.yaml_files import explain, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
+PLACEBO: Final = "placebo"
+"""In place of a study in the identities' file: its sets of invented groups."""
 CROSS: Final = "+"
 """Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
 
+Cue = Literal["label", "name", "context"]
+"""How a term tells the group: by its label, by a first name that is typical of it, or by what its members do."""
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -32,8 +38,18 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class _Term(_Strict):
+    term: Word
+    stem: Word | None = None
+    cue: Cue = "label"
+
+
+def _as_term(value: object) -> object:
+    return {"term": value} if isinstance(value, str) else value
+
+
 class _Group(_Strict):
-    terms: tuple[Word, ...]
+    terms: tuple[Annotated[_Term, BeforeValidator(_as_term)], ...]
     adjective: Word | None = None
     noun: Word | None = None
     place: Word | None = None
@@ -85,7 +101,7 @@ class _Dimension(_Strict):
             for name, group in side.items():
                 if name in (UNSPECIFIED, NO_PERSONA):
                     raise ValueError(f"{name!r} is the name of a baseline; call the group otherwise")
-                for term in group.terms:
+                for term in (each.term for each in group.terms):
                     if term in owner:
                         raise ValueError(f"the term {term!r} is in {owner[term]!r} and again in {name!r}; keep one")
                     owner[term] = name
@@ -133,11 +149,17 @@ class Identity:
         What the term belongs to; for an intersection the groups joined; for a baseline its name.
     groups
         The group in each crossed dimension, in their order; empty for a baseline.
+    stem
+        What terms of one word stem share, where the identities' file says it; None leaves it to their words.
+    cue
+        How the term tells the group.
     """
 
     term: str
     group: str
     groups: tuple[str, ...]
+    stem: str | None = None
+    cue: Cue = "label"
 
     @property
     def is_baseline(self) -> bool:
@@ -159,6 +181,8 @@ class Dimension:
         For each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group.
     clusters
         The cultural cluster of each group that has one.
+    placebo
+        Whether its groups are invented, or trivial: what δ is held against, and no δ of its own.
     """
 
     name: str
@@ -166,6 +190,17 @@ class Dimension:
     experiencers: tuple[Identity, ...]
     in_group_pairs: tuple[frozenset[tuple[str, str]], ...]
     clusters: Mapping[str, str]
+    placebo: bool = False
+
+    @property
+    def stems(self) -> dict[str, str]:
+        """The stem of each term whose stem the identities' file says."""
+        return {each.term: each.stem for each in (*self.perceivers, *self.experiencers) if each.stem is not None}
+
+    @property
+    def cues(self) -> dict[str, str]:
+        """How each term of a group tells it."""
+        return {each.term: each.cue for each in (*self.perceivers, *self.experiencers) if not each.is_baseline}
 
     def n_shared(self, perceiver: Identity, experiencer: Identity) -> int | None:
         """Return in how many crossed dimensions the two share a group; None if either is a baseline."""
@@ -186,7 +221,49 @@ class Dimension:
 
 @cache
 def _packaged() -> dict[str, dict[str, object]]:
-    return read_yaml(IDENTITIES_FILE)
+    return {name: body for name, body in read_yaml(IDENTITIES_FILE).items() if name != PLACEBO}
+
+
+def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
+    """Return dimensions of groups that do not exist, or do not matter: what δ is held against.
+
+    Parameters
+    ----------
+    wanted
+        How many sets of invented groups, drawn without replacement; or which sets, by name.
+    n_terms
+        Terms of each group, in the order of the file.
+    seed
+        Of the draw.
+
+    Raises
+    ------
+    StimulusError
+        If there are fewer sets, a set is unknown or named twice, or a group has fewer terms.
+    """
+    known = _parse(read_yaml(IDENTITIES_FILE)[PLACEBO], place=f"{IDENTITIES_FILE.name}: {PLACEBO}")
+    invented = [name for name in known if name.startswith("invented")]
+    if isinstance(wanted, int):
+        if not 0 <= wanted <= len(invented):
+            raise StimulusError(f"stimuli.placebo={wanted}: there are {len(invented)} sets of invented groups")
+        drawn = np.random.default_rng([seed, zlib.crc32(PLACEBO.encode())]).choice(len(invented), wanted, replace=False)
+        names = [invented[place] for place in sorted(drawn.tolist())]
+    else:
+        names = list(wanted)
+    dimensions = []
+    for name in names:
+        if name not in known:
+            raise StimulusError(f"stimuli.placebo names {name!r}: {suggest(name, known)}")
+        if names.count(name) > 1:
+            raise StimulusError(f"stimuli.placebo names {name!r} twice")
+        groups = known[name].groups or {}
+        fewest = min(len(group.terms) for group in groups.values())
+        if not 1 <= n_terms <= fewest:
+            raise StimulusError(f"stimuli.placebo_terms={n_terms}: the groups of {name} have {fewest}")
+        few = {key: group.model_copy(update={"terms": group.terms[:n_terms]}) for key, group in groups.items()}
+        part = known[name].model_copy(update={"groups": few})
+        dimensions.append(replace(_build(name, [part], [name], unspecified=False, no_persona=False), placebo=True))
+    return tuple(dimensions)
 
 
 def _parse(content: object, *, place: str) -> dict[str, _Dimension]:
@@ -274,7 +351,7 @@ def _build(
     sides = []
     for side in ([p.perceiver_groups for p in parts], [p.experiencer_groups for p in parts]):
         if len(parts) == 1:
-            identities = [Identity(t, g, (g,)) for g, group in side[0].items() for t in group.terms]
+            identities = [Identity(t.term, g, (g,), t.stem, t.cue) for g, group in side[0].items() for t in group.terms]
         else:
             identities = _intersections(side, part_names)
         if unspecified:

@@ -162,7 +162,7 @@ def truth_of(cube: NarrativeCube) -> Truth:
     n_rated = rated.sum(axis=0)
     means = fit.cell_means
     known = n_rated > 0
-    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(compared.n_shared))
+    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(compared.columns))
     design = np.column_stack([perceivers, experiencers, compared.in_group[known], lesser])
     inverse = np.linalg.pinv(design, rcond=1e-9)
     by_perceiver, by_experiencer, _ = np.split(inverse @ means[known], np.cumsum(n_rated.shape))
@@ -284,7 +284,7 @@ def simulate(
     beyond = truth.pair_sd * rng.standard_normal(in_group.shape)
     beyond += members @ (truth.group_gap_sd * rng.standard_normal(members.shape[2]))
     can_be_rated = asked.any(axis=0) & (truth.missing_rates < 1)
-    target = delta + adjusted_gap(np.where(can_be_rated, beyond, np.nan), compared.n_shared)
+    target = delta + adjusted_gap(np.where(can_be_rated, beyond, np.nan), compared.columns)
 
     l11, l21, l22 = truth._factor
     scores = rng.standard_normal((n, 2))

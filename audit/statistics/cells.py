@@ -114,6 +114,9 @@ class NarrativeCube:
         Length P, in order of first appearance.
     experiencers, experiencer_groups
         Length E; they need not be the perceivers.
+    nuisance
+        Shape (M, P, E), 0/1: what δ is estimated beside, next to perceivers, experiencers and lesser sharing; None for
+        nothing. See :mod:`audit.statistics.echo`.
     """
 
     dimension: str
@@ -133,6 +136,13 @@ class NarrativeCube:
     experiencers: tuple[str, ...]
     perceiver_groups: tuple[str, ...]
     experiencer_groups: tuple[str, ...]
+    nuisance: FloatArray | None = None
+
+    @property
+    def columns(self) -> FloatArray:
+        """Shape (D, P, E), 0/1: what pairs have that δ is estimated beside, then what δ is of."""
+        degrees = degree_columns(self.n_shared)
+        return degrees if self.nuisance is None else np.concatenate([self.nuisance, degrees])
 
     @classmethod
     def from_ratings(cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> Self:
@@ -221,6 +231,7 @@ class NarrativeCube:
             experiencers=tuple(self.experiencers[column] for column in columns),
             perceiver_groups=tuple(self.perceiver_groups[row] for row in rows),
             experiencer_groups=tuple(self.experiencer_groups[column] for column in columns),
+            nuisance=None if self.nuisance is None else self.nuisance[:, rows[:, None], columns],
         )
 
     def of_narratives(self, chosen: BoolArray) -> Self:
@@ -234,6 +245,13 @@ class NarrativeCube:
             narrative_ids=tuple(self.narrative_ids[place] for place in places),
             emotions=tuple(self.emotions[place] for place in places),
         )
+
+
+def degree_columns(n_shared: npt.ArrayLike) -> FloatArray:
+    """Lay out degrees of sharing, shape (P, E), as 0/1 columns, shape (D, P, E): of degree 1 to the largest one."""
+    shared = np.asarray(n_shared)
+    degrees = range(1, max(int(shared.max(initial=1)), 1) + 1)
+    return np.stack([shared == degree for degree in degrees]).astype(np.float64)
 
 
 def _check_degrees(pairs: Pairs, dimension: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.errors import NotEstimableError
-from audit.statistics.cells import NarrativeCube
+from audit.statistics.cells import NarrativeCube, degree_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
-from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+from audit.statistics.ratings import BoolArray, FloatArray
 
 _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
@@ -50,20 +50,40 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     the pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver
     and every experiencer, so that their main effects cancel whatever the number of terms in a group.
     """
-    shared = np.asarray(n_shared)
-    n_degrees = int(shared.max(initial=0))
-    where = f"the {' × '.join(map(str, shared.shape))} pairs of identities"
-    if n_degrees < 1:
+    return column_weights(degree_columns(n_shared))
+
+
+def column_weights(columns: FloatArray) -> FloatArray:
+    """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
+
+    Parameters
+    ----------
+    columns
+        Shape (D, P, E), 0/1 and not all in one pair of identities: what in-group is estimated beside, then in-group.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (D, P, E); NaN for a column before the last that the pairs do not determine.
+
+    Raises
+    ------
+    NotEstimableError
+        If the last one can not be told from the others and from perceiver and experiencer effects.
+    """
+    masks = np.asarray(columns, dtype=np.float64)
+    n_degrees, in_group = len(masks), masks[-1]
+    where = f"the {' × '.join(map(str, in_group.shape))} pairs of identities"
+    if not in_group.any():
         raise NotEstimableError(f"no perceiver shares a group with an experiencer in {where}: nothing is in-group")
-    if (shared == n_degrees).all():
+    if in_group.all():
         raise NotEstimableError(
             f"every perceiver shares the group of every experiencer in {where}: nothing is out-group"
         )
-    if min(shared.shape) < 2:
+    if min(in_group.shape) < 2:
         raise NotEstimableError(
             f"{where} can not tell in-group from the identity itself: ask at least two perceivers and two experiencers"
         )
-    masks = np.stack([shared == degree for degree in range(1, n_degrees + 1)]).astype(np.float64)
     centred = (
         masks
         - masks.mean(axis=2, keepdims=True)
@@ -75,10 +95,9 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     close = np.isclose(centred @ inverse, np.eye(n_degrees), rtol=0, atol=1e-8)
     determined = np.asarray(close.all(axis=1))
     if not determined[-1]:
-        reason = "" if (shared == 0).any() else ": no pair shares none, to compare with"
+        reason = "" if (masks == 0).all(axis=0).any() else ": no pair shares none, to compare with"
         raise NotEstimableError(
-            f"sharing {n_degrees} can not be told from lesser sharing and from perceiver and experiencer effects in "
-            f"{where}{reason}"
+            f"in-group can not be told from lesser sharing and from perceiver and experiencer effects in {where}{reason}"
         )
     weights: FloatArray = inverse.T.reshape(masks.shape)
     weights[~determined] = np.nan
@@ -98,28 +117,27 @@ def in_group_weights(cube: NarrativeCube) -> FloatArray:
             f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, cube.in_group.shape))} "
             "pairs of identities: nothing is in-group"
         )
-    weights: FloatArray = contrast_weights(cube.n_shared)[-1]
+    weights: FloatArray = column_weights(cube.columns)[-1]
     return weights
 
 
-def effect_columns(n_shared: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def effect_columns(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lay out what in-group must be told from in the pairs of identities.
 
     Parameters
     ----------
-    n_shared
-        Shape (P, E), in how many of the crossed dimensions perceiver and experiencer share the group.
+    columns
+        Shape (D, P, E), 0/1: as :attr:`~audit.statistics.cells.NarrativeCube.columns`, in-group last.
 
     Returns
     -------
     tuple
-        0/1 columns for the C = P · E pairs: of each lesser degree of sharing, shape (C, D − 1), of each perceiver,
-        shape (C, P), and of each experiencer, shape (C, E).
+        0/1 columns for the C = P · E pairs: of all but in-group, shape (C, D − 1), of each perceiver, shape (C, P), and
+        of each experiencer, shape (C, E).
     """
-    n_perceivers, n_experiencers = n_shared.shape
-    degrees = np.arange(1, max(int(n_shared.max(initial=0)), 1))
+    n_perceivers, n_experiencers = columns.shape[1:]
     return (
-        (n_shared.reshape(-1, 1) == degrees).astype(np.float64),
+        columns[:-1].reshape(len(columns) - 1, -1).T,
         np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
         np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
     )

@@ -6,7 +6,7 @@ test can not tell small p apart, which a family needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
@@ -17,8 +17,8 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.schema import FAMILIES
-from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_weights, in_group_weights
+from audit.statistics.cells import NarrativeCube, degree_columns
+from audit.statistics.contrasts import column_weights, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
@@ -248,6 +248,8 @@ def _pair_families(
         _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
     )
     weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
+    if compared.nuisance is not None:
+        weights = np.stack([_pair_weights(compared, {groups[a], groups[b]}) for a, b in pairs])
 
     def against_others(inside: npt.ArrayLike) -> FloatArray:
         first, second = np.asarray(inside)[pairs].T
@@ -277,6 +279,22 @@ def _pair_families(
         yield from _rows(compared, "cluster", _named(names_of, members), confidence=confidence, over=over)
 
 
+def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
+    """Shape (P, E): weights of the gap of two groups beside what their terms share, NaN where that can not be told."""
+    rows, columns = (
+        np.flatnonzero([group in pair for group in groups])
+        for groups in (compared.perceiver_groups, compared.experiencer_groups)
+    )
+    cells = np.ix_(rows, columns)
+    weights = np.zeros(compared.in_group.shape)
+    try:
+        weights[cells] = column_weights(compared.columns[:, *cells])[-1]
+    except NotEstimableError:
+        weights[cells] = np.nan
+    weights[np.abs(weights) < _DUST] = 0.0
+    return weights
+
+
 def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
     """Each group's own gap; of two groups, the gap of their pair for both."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
@@ -285,7 +303,10 @@ def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str
         perceivers, experiencers = (
             _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
         )
-        [member] = _estimate(compared.y, perceivers[:, :, None] * experiencers[:, None, :] / 2, confidence=confidence)
+        weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
+        if compared.nuisance is not None:
+            weights = _pair_weights(compared, set(groups))[None]
+        [member] = _estimate(compared.y, weights, confidence=confidence)
         noted = replace(member, note="; ".join(filter(None, (member.note, TWO_GROUPS))))
         return _named(groups, [noted] * len(groups))
     weights = own_group_weights(
@@ -293,6 +314,7 @@ def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str
         compared.perceiver_groups,
         compared.experiencer_groups,
         rated=~np.asarray(np.isnan(compared.y).all(axis=0)),
+        nuisance=compared.nuisance,
     )
     return _named(groups, _estimate_with_rest(compared.y, weights, confidence=confidence))
 
@@ -365,10 +387,12 @@ def _closeness(compared: NarrativeCube, clusters: Mapping[str, str]) -> npt.NDAr
 
 def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence: float) -> list[_Member]:
     """Each level from 1 against level 0, beside perceiver and experiencer effects."""
+    levels = degree_columns(level)
     try:
-        weights = contrast_weights(level)
+        weights = column_weights(levels if compared.nuisance is None else np.concatenate([compared.nuisance, levels]))
     except NotEstimableError:
         return [_Member(note=_UNDETERMINED)] * int(level.max())
+    weights = weights[-len(levels) :]
     # The pseudo-inverse leaves dust where a weight is 0, and a missing rating there must not cost the narrative.
     weights[np.abs(weights) < _DUST] = 0.0
     return _estimate(compared.y, weights, confidence=confidence)

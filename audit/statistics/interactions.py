@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.narrative_fits import Swept, narrative_fits, patterns, pseudo_inverse
-from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+from audit.statistics.ratings import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
     .. [1] Searle, Casella and McCulloch (1992), Variance Components, section 5.5.
     """
     compared = cube.without_baselines()
-    residual = narrative_fits(compared).residual_variance
-    by_perceiver, told = _variance(compared.y.transpose(0, 2, 1), compared.n_shared.T, residual)
-    by_experiencer, told_too = _variance(compared.y, compared.n_shared, residual)
+    residual, columns = narrative_fits(compared).residual_variance, compared.columns
+    by_perceiver, told = _variance(compared.y.transpose(0, 2, 1), columns.transpose(0, 2, 1), residual)
+    by_experiencer, told_too = _variance(compared.y, columns, residual)
     told = told | told_too
     silent = [name for name, found in (("perceiver", by_perceiver), ("experiencer", by_experiencer)) if np.isnan(found)]
     note = ""
@@ -82,9 +82,9 @@ def interaction_variances(cube: NarrativeCube) -> InteractionVariances:
     return InteractionVariances(by_perceiver, by_experiencer, residual, int(np.count_nonzero(told)), n_ratings, note)
 
 
-def _variance(y: FloatArray, n_shared: IntArray, residual: float) -> tuple[float, BoolArray]:
+def _variance(y: FloatArray, columns: FloatArray, residual: float) -> tuple[float, BoolArray]:
     """Variance of the interaction of narratives with the last axis, and which narratives, shape (N,), tell of it."""
-    sums = Swept.of(y, n_shared)
+    sums = Swept.of(y, columns)
     inner, _ = pseudo_inverse(sums.columns_columns)
     leaning = sums.experiencers_columns @ inner
     k = sums.experiencers - leaning @ sums.experiencers_columns.transpose(0, 2, 1)

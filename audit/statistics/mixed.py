@@ -214,7 +214,7 @@ def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
 def _columns(cube: NarrativeCube, present: BoolArray, *, crossed: bool) -> tuple[FloatArray, tuple[slice, ...], int]:
     """Columns of the design, shape (C, p), the slices of the random ones, and the place of δ."""
     n_perceivers, n_experiencers = cube.in_group.shape
-    lesser, perceivers, experiencers = effect_columns(cube.n_shared)
+    lesser, perceivers, experiencers = effect_columns(cube.columns)
     fixed = [np.ones((len(lesser), 1)), lesser]
     if not crossed:
         fixed += [perceivers[:, 1:], experiencers[:, 1:]]

@@ -29,7 +29,7 @@ class Swept:
     Attributes
     ----------
     columns
-        Shape (D, P, E), 0/1: the lesser degrees of sharing, then in-group.
+        Shape (D, P, E), 0/1: as :attr:`~audit.statistics.cells.NarrativeCube.columns`, in-group last.
     valid
         Shape (N, P, E), which ratings there are.
     y
@@ -59,15 +59,13 @@ class Swept:
     columns_y: FloatArray
 
     @classmethod
-    def of(cls, y: FloatArray, n_shared: IntArray) -> Self:
-        """Sum up ratings, shape (N, P, E), NaN where missing, of pairs that share so many dimensions, shape (P, E)."""
+    def of(cls, y: FloatArray, columns: FloatArray) -> Self:
+        """Sum up ratings, shape (N, P, E), NaN where missing, of pairs with these columns, shape (D, P, E)."""
         n = len(y)
         valid = ~np.isnan(y)
         o = valid.astype(np.float64)
         centre = float(y[valid].mean()) if valid.any() else 0.0
         filled = np.where(valid, y - centre, 0.0)
-        columns = np.stack([n_shared == degree for degree in range(1, max(int(n_shared.max(initial=1)), 1) + 1)])
-        columns = columns.astype(np.float64)
         flat = columns.reshape(len(columns), -1)
         n_each = o.sum(axis=2)
         inverse = 1 / np.maximum(n_each, 1)
@@ -153,7 +151,7 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     y = cube.y
     if not cube.in_group.size:
         raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
-    sums = Swept.of(y, cube.n_shared)
+    sums = Swept.of(y, cube.columns)
     n_experiencers = y.shape[2]
     pattern_of, first = patterns(sums.valid)
     inverse, rank = pseudo_inverse(sums.experiencers[first])

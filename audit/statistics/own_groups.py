@@ -20,7 +20,12 @@ _DUST: Final = 1e-12
 
 
 def own_group_weights(
-    groups: Sequence[str], perceiver_groups: Sequence[str], experiencer_groups: Sequence[str], *, rated: BoolArray
+    groups: Sequence[str],
+    perceiver_groups: Sequence[str],
+    experiencer_groups: Sequence[str],
+    *,
+    rated: BoolArray,
+    nuisance: FloatArray | None = None,
 ) -> FloatArray:
     """Weights of the cells whose sum with one narrative's ratings is each group's own gap.
 
@@ -32,6 +37,8 @@ def own_group_weights(
         Lengths P and E, the group of each identity.
     rated
         Shape (P, E), the cells that have a rating; the others get no weight.
+    nuisance
+        Shape (M, P, E), 0/1: what all groups' gaps are estimated beside, such as repeated words; None for nothing.
 
     Returns
     -------
@@ -56,7 +63,8 @@ def own_group_weights(
             np.tile(np.eye(experiencers.size), (perceivers.size, 1)),
         ]
     )
-    design = np.hstack([own.T, effects]) * rated.reshape(-1, 1)
+    beside = np.empty((rated.size, 0)) if nuisance is None else nuisance.reshape(len(nuisance), -1).T
+    design = np.hstack([own.T, effects, beside]) * rated.reshape(-1, 1)
     inverse = np.linalg.pinv(design, rcond=1e-10)[: len(groups)]
     determined = np.isclose(inverse @ design, np.eye(len(groups), design.shape[1]), rtol=0, atol=1e-8).all(axis=1)
     inverse[np.abs(inverse) < _DUST] = 0.0

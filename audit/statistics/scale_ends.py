@@ -122,7 +122,7 @@ def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float
         used=flat[kept],
         at_low=at_low.reshape(n, -1)[kept] & flat[kept],
         at_high=at_high.reshape(n, -1)[kept] & flat[kept],
-        x=np.column_stack([in_group, *effect_columns(compared.n_shared)]).astype(np.float64),
+        x=np.column_stack([in_group, *effect_columns(compared.columns)]).astype(np.float64),
     )
     delta, parts = fit.gap()
     by_narrative = np.full(n, np.nan)

@@ -14,11 +14,11 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_weights, effect_columns
+from audit.statistics.contrasts import column_weights, effect_columns
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.incomplete import cell_means
 from audit.statistics.mixed import MixedFit
-from audit.statistics.ratings import BoolArray, FloatArray, IntArray
+from audit.statistics.ratings import BoolArray, FloatArray
 
 MIN_GROUPS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""
@@ -153,7 +153,7 @@ def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str
     for group in counted:
         kept = np.ix_(perceivers != group, experiencers != group)
         try:
-            left_out[group] = adjusted_gap(means[kept], compared.n_shared[kept])
+            left_out[group] = adjusted_gap(means[kept], compared.columns[:, *kept])
         except NotEstimableError:
             return {}, uncounted, f"without {group} there is no gap to compare with"
     return left_out, uncounted, ""
@@ -164,7 +164,7 @@ def _counted(compared: NarrativeCube, means: FloatArray, groups: list[str]) -> l
     known: BoolArray = np.isfinite(means)
     if known.all():  # no group's is, once there are two
         return groups
-    _, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(compared.n_shared))
+    _, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(compared.columns))
     of_group = np.array(groups) == np.array(compared.perceiver_groups)[:, None]
     own = (compared.in_group[:, :, None] & of_group[:, None, :])[known].astype(np.float64)
     effects = np.column_stack([perceivers, experiencers])
@@ -173,27 +173,27 @@ def _counted(compared: NarrativeCube, means: FloatArray, groups: list[str]) -> l
     return [group for group, rest in zip(groups, squares.tolist(), strict=True) if rest >= 1e-9]
 
 
-def adjusted_gap(means: FloatArray, n_shared: IntArray) -> float:
+def adjusted_gap(means: FloatArray, columns: FloatArray) -> float:
     """Return the in-group coefficient of cell means on in-group, perceiver and experiencer.
 
     Parameters
     ----------
     means
         Shape (P, E), in points; a cell of NaN is left out, and the others are weighed alike.
-    n_shared
-        Shape (P, E).
+    columns
+        Shape (D, P, E), 0/1: what in-group is estimated beside, then in-group.
 
     Raises
     ------
     NotEstimableError
-        As :func:`contrast_weights`, or if the cells there are do not determine the coefficient.
+        As :func:`column_weights`, or if the cells there are do not determine the coefficient.
     """
     known: BoolArray = np.isfinite(means)
-    weights = contrast_weights(n_shared)
+    weights = column_weights(columns)
     if known.all():
         return float((weights[-1] * means).sum())
-    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(n_shared))
-    in_group = (n_shared == n_shared.max())[known]
+    lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(columns))
+    in_group = columns[-1][known]
     others = np.column_stack([perceivers, experiencers, lesser])
     fitted, *_ = np.linalg.lstsq(others, np.column_stack([in_group, means[known]]), rcond=1e-9)
     rest = np.column_stack([in_group, means[known]]) - others @ fitted

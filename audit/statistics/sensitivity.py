@@ -188,7 +188,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     used = used.reshape(n, -1)
     n_informative = _n_informative(used, cube.in_group.ravel())
 
-    x = np.column_stack([cube.in_group.ravel(), *effect_columns(cube.n_shared)])
+    x = np.column_stack([cube.in_group.ravel(), *effect_columns(cube.columns)])
     a, total, weighted_y = w @ x, w.sum(axis=1), w * y
     inverse = divide(np.ones(n), total)
     inverse[np.isnan(inverse)] = 0.0

@@ -204,10 +204,10 @@ def test_cells_without_a_rating_are_left_out_of_the_adjusted_gap(seed):
     draws = np.random.default_rng(seed)
     means, mask = draws.normal(50, 9, size=(5, 5)), mask_of("AABCD")
     means[tuple(draws.integers(0, 5, size=2))] = NAN
-    assert adjusted_gap(means, mask) == pytest.approx(ordinary_gap(means, mask), abs=1e-9)
+    assert adjusted_gap(means, degree_columns(mask)) == pytest.approx(ordinary_gap(means, mask), abs=1e-9)
 
 
 def test_cells_that_do_not_tell_in_group_apart_are_not_estimable():
     means = np.where(np.eye(2) == 1, 50.0, NAN)
     with pytest.raises(NotEstimableError, match="do not tell in-group"):
-        adjusted_gap(means, np.eye(2, dtype=int))
+        adjusted_gap(means, degree_columns(np.eye(2, dtype=int)))

@@ -1,0 +1,225 @@
+"""What δ is to be controlled for: the repetition of words, by terms that share none and by invented groups.
+
+A gap is one *between groups* if it is there without any repetition of a word, or, where every two terms of a group share
+a word, if it goes beyond what the same design shows of groups that do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.schema import CONTROLS
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.crossed import crossed_gap
+from audit.statistics.echo import echo_free, echo_of_words, same_words
+from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.headline import headline_gap
+from audit.statistics.ratings import FloatArray
+
+RANDOM_SETS: Final = 4
+"""From so many sets of invented groups on they are taken for a sample of such sets."""
+_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """Gaps of the narratives of one cube, by what was counted as in-group."""
+
+    narrative_ids: tuple[Any, ...]
+    estimate: GapEstimate
+
+
+def control_rows(
+    cube: NarrativeCube,
+    *,
+    stems: Mapping[str, str],
+    placebos: Mapping[str, NarrativeCube],
+    placebo_stems: Mapping[str, Mapping[str, str]],
+    confidence: float,
+    n_missing: int,
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``schema.CONTROLS`` for the repetition of words.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension, with or without baselines.
+    stems
+        Its wordings' stems, where they are told; see :meth:`~audit.statistics.echo.Overlap.of`.
+    placebos, placebo_stems
+        By set of invented groups, the ratings of the same variant and the stems of its wordings.
+    confidence
+        Coverage of the intervals, between 0 and 1.
+    n_missing
+        Prompts between the dimension's identities without a rating.
+
+    Yields
+    ------
+    dict
+        ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What can not be
+        estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
+        groups: ``echo_free`` where there is one, else ``placebo_difference``.
+
+    Notes
+    -----
+    Real and invented groups are compared in what both have: in-group pairs that repeat the very same words, against
+    other groups, ``same_words``. A narrative's placebo gap is the mean over sets; their difference is paired by
+    narrative. From :data:`RANDOM_SETS` sets on, narratives and sets are crossed
+    (:func:`~audit.statistics.crossed.crossed_gap`); fewer say nothing about other sets, and the interval is of these.
+    """
+
+    def attempt(make: Callable[[], GapEstimate]) -> GapEstimate | NotEstimableError:
+        try:
+            return make()
+        except NotEstimableError as error:
+            return error
+
+    def own(which: Callable[[NarrativeCube, Mapping[str, str]], NarrativeCube]) -> GapEstimate | NotEstimableError:
+        return attempt(lambda: headline_gap(which(cube, stems), confidence=confidence))
+
+    real = own(same_words)
+    sets, refused = _placebo_gaps(placebos, placebo_stems, confidence=confidence)
+    invented = _without_real(sets, refused, cube, placebos, confidence=confidence)
+    difference = (
+        attempt(lambda: _paired(real, sets, cube.narrative_ids, confidence=confidence))
+        if not isinstance(real, NotEstimableError) and sets
+        else NotEstimableError(str(real if isinstance(real, NotEstimableError) else invented))
+    )
+    free = own(echo_free)
+    made: dict[str, tuple[GapEstimate | NotEstimableError, int]] = {
+        "all_terms": (own(lambda each, _: each), 1),
+        "echo_free": (free, 1),
+        "echo": (own(echo_of_words), 1),
+        "same_words": (real, 1),
+        "placebo": (invented, len(sets)),
+        "placebo_difference": (difference, len(sets)),
+    }
+    decides = "placebo_difference" if isinstance(free, NotEstimableError) or free.not_estimable else "echo_free"
+    for control, (estimate, levels) in made.items():
+        missing = _n_missing(placebos) if control == "placebo" else n_missing
+        yield control_row(cube, control, estimate, levels=levels, n_missing=missing, decides=control == decides)
+
+
+def control_row(
+    cube: NarrativeCube,
+    control: str,
+    estimate: GapEstimate | NotEstimableError,
+    *,
+    levels: int,
+    n_missing: int,
+    decides: bool = False,
+) -> dict[str, Any]:
+    """Lay out one control as a row of ``schema.CONTROLS``; an error is a row without numbers that says why."""
+    row = dict.fromkeys(CONTROLS, float("nan")) | {
+        "dimension": cube.dimension,
+        "variant": cube.variant,
+        "control": control,
+        "estimator": "contrast",
+        "scope": "narratives",
+        "headline": decides,
+        "n_narratives": 0,
+        "n_ratings": 0,
+        "n_narratives_asked": len(cube.narrative_ids),
+        "n_missing": n_missing,
+        "levels": levels,
+        "note": "",
+    }
+    if isinstance(estimate, NotEstimableError):
+        return row | {"note": str(estimate), "levels": 0}
+    return row | {name: getattr(estimate, name) for name in _NUMBERS} | {"note": estimate.not_estimable}
+
+
+def _placebo_gaps(
+    placebos: Mapping[str, NarrativeCube], stems: Mapping[str, Mapping[str, str]], *, confidence: float
+) -> tuple[dict[str, _Gaps], str]:
+    """Gaps of every set that has some, and why there are none where there is not one."""
+    sets, reason = {}, "no invented groups were asked about"
+    for name, cube in placebos.items():
+        try:
+            estimate = headline_gap(same_words(cube, stems.get(name, {})), confidence=confidence)
+        except NotEstimableError as error:
+            reason = f"{name}: {error}"
+            continue
+        sets[name] = _Gaps(cube.narrative_ids, estimate)
+    return sets, reason
+
+
+def _matrix(sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    """Gaps and their noise, shape (N, V), of these narratives in every set; NaN where there is none."""
+    gaps, noise = np.full((2, len(narrative_ids), len(sets)), np.nan)
+    for place, each in enumerate(sets.values()):
+        row_of = {name: row for row, name in enumerate(each.narrative_ids)}
+        rows = [row_of.get(name, -1) for name in narrative_ids]
+        known = np.array(rows) >= 0
+        taken = np.array(rows)[known]
+        gaps[known, place] = each.estimate.by_narrative[taken]
+        noise[known, place] = each.estimate.noise[taken]
+    return gaps, noise
+
+
+def _without_real(
+    sets: Mapping[str, _Gaps],
+    refused: str,
+    cube: NarrativeCube,
+    placebos: Mapping[str, NarrativeCube],
+    *,
+    confidence: float,
+) -> GapEstimate | NotEstimableError:
+    """δ of the invented groups."""
+    if not sets:
+        return NotEstimableError(refused)
+    gaps, noise = _matrix(sets, cube.narrative_ids)
+    n_ratings = sum(each.estimate.n_ratings for each in sets.values())
+    try:
+        return _pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings, confidence=confidence)
+    except NotEstimableError as error:
+        return error
+
+
+def _paired(
+    real: GapEstimate, sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any], *, confidence: float
+) -> GapEstimate:
+    """How much further the gap of real groups goes than that of invented ones, narrative by narrative."""
+    gaps, noise = _matrix(sets, narrative_ids)
+    return _pool(
+        real.by_narrative[:, None] - gaps,
+        noise,
+        own_noise=real.noise,
+        rounding=real.rounding + _rounding(sets),
+        n_ratings=real.n_ratings + sum(each.estimate.n_ratings for each in sets.values()),
+        confidence=confidence,
+    )
+
+
+def _pool(
+    gaps: FloatArray,
+    noise: FloatArray,
+    *,
+    rounding: float,
+    n_ratings: int,
+    confidence: float,
+    own_noise: FloatArray | None = None,
+) -> GapEstimate:
+    """Average over sets and narratives; sets as a sample of such sets where there are enough of them."""
+    if gaps.shape[1] >= RANDOM_SETS:
+        return crossed_gap(gaps, confidence=confidence, n_ratings=n_ratings).estimate
+    means = gaps.mean(axis=1)
+    if np.isnan(means).all():
+        raise NotEstimableError("no narrative was asked with both real and invented groups")
+    of_means = noise.mean(axis=1) / gaps.shape[1] + (0.0 if own_noise is None else own_noise)
+    means[np.abs(means) <= rounding] = 0.0
+    return summarise_contrasts(means, noise=of_means, rounding=rounding, confidence=confidence, n_ratings=n_ratings)
+
+
+def _rounding(sets: Mapping[str, _Gaps]) -> float:
+    return max(each.estimate.rounding for each in sets.values())
+
+
+def _n_missing(placebos: Mapping[str, NarrativeCube]) -> int:
+    compared = [cube.without_baselines() for cube in placebos.values()]
+    return sum(int(np.count_nonzero((cube.status >= 0) & np.isnan(cube.y))) for cube in compared)

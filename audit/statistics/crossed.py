@@ -1,0 +1,113 @@
+"""Narratives crossed with something else that could have been other, such as wordings: an interval for both at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
+from audit.statistics.ratings import FloatArray
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A mean of gaps, narratives × wordings, that speaks of any such narratives and any such wordings.
+
+    Attributes
+    ----------
+    estimate
+        Its interval; ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
+    n_wordings
+        V.
+    narratives, wordings, rest
+        Variances between narratives' and between wordings' true gaps, and of what is left, in squared points; not below
+        0, NaN where one narrative or one wording does not tell.
+    """
+
+    estimate: GapEstimate
+    n_wordings: int
+    narratives: float
+    wordings: float
+    rest: float
+
+    def se_of(self, n_narratives: int, n_wordings: int) -> float:
+        """Return the standard error that so many narratives and wordings would have, in points."""
+        n, v = n_narratives, n_wordings
+        return float((self.narratives / n + self.wordings / v + self.rest / (n * v)) ** 0.5)
+
+
+def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Crossed:
+    """Average gaps over narratives and wordings, both of which are a sample.
+
+    Parameters
+    ----------
+    gaps
+        Shape (N, V), in points: of each narrative in each wording; narratives with NaN are left out.
+    confidence
+        Coverage of the interval, between 0 and 1.
+    n_ratings
+        Ratings that the gaps are made of.
+
+    Raises
+    ------
+    NotEstimableError
+        If fewer than two narratives have a gap in every wording, or there is one wording.
+
+    Notes
+    -----
+    d_iv = δ + a_i + b_v + e_iv. With MS_N = V var(row means), MS_V = N var(column means) and MS_R the mean square of the
+    rest, the variance of the grand mean is max(MS_N, MS_V, MS_N + MS_V − MS_R)/(NV), its degrees of freedom those of
+    Satterthwaite for the three mean squares, N − 1 or V − 1 where one of them is the largest. [1]_ calls this the
+    crossed design of participants and stimuli.
+
+    References
+    ----------
+    .. [1] Judd, Westfall and Kenny (2012), Journal of Personality and Social Psychology 103(1), 54–69.
+    """
+    used = ~np.isnan(gaps).any(axis=1)
+    d = gaps[used]
+    n, v = d.shape
+    if v < 2:
+        raise NotEstimableError("one wording says nothing about how wordings differ")
+    if n < 2:
+        raise NotEstimableError(
+            f"{n} of {len(gaps)} narratives have a gap in every one of {v} wordings; two are needed"
+        )
+    rows, columns, mean = d.mean(axis=1), d.mean(axis=0), float(d.mean())
+    dust = (16 * EPSILON * float(np.abs(d).max(initial=0.0))) ** 2
+    of_rows, of_columns = v * float(rows.var(ddof=1)), n * float(columns.var(ddof=1))
+    rest = float(((d - rows[:, None] - columns + mean) ** 2).sum()) / ((n - 1) * (v - 1))
+    of_rows, of_columns, rest = (square if square > dust else 0.0 for square in (of_rows, of_columns, rest))
+    both = of_rows + of_columns - rest
+    largest = max(of_rows, of_columns, both)
+    if largest == both and both > 0:
+        df = both**2 / (of_rows**2 / (n - 1) + of_columns**2 / (v - 1) + rest**2 / ((n - 1) * (v - 1)))
+    else:
+        df = float(n - 1 if of_rows >= of_columns else v - 1)
+    reason = "" if largest > 0 else "all narratives give the same gap in every wording"
+    se = (largest / (n * v)) ** 0.5 if largest > 0 else float("nan")
+    low, high, p = t_interval(mean, se, df, confidence=confidence)
+    by_narrative = np.full(len(gaps), np.nan)
+    by_narrative[used] = rows
+    return Crossed(
+        estimate=GapEstimate(
+            delta_points=mean,
+            se=se,
+            df=df,
+            ci_low=low,
+            ci_high=high,
+            p=p,
+            d_z=float("nan"),
+            n_narratives=n,
+            n_narratives_asked=len(gaps),
+            n_ratings=n_ratings,
+            not_estimable=reason,
+            by_narrative=by_narrative,
+        ),
+        n_wordings=v,
+        narratives=max(0.0, of_rows - rest) / v,
+        wordings=max(0.0, of_columns - rest) / n,
+        rest=rest,
+    )

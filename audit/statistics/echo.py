@@ -1,0 +1,197 @@
+"""Same group, or same words: what of δ is there without any repetition of a word.
+
+Where every in-group pair repeats the perceiver's words in the experiencer, a gap may be the echo of a word. Groups of
+several terms tell the two apart: a pair may repeat the *same words*, share a *stem* in other words ("a Hindu", "a Hindu
+person"), or have no word in common ("a Muslim", "a person who follows Islam"). The last is the echo-free gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+
+from audit.errors import NotEstimableError
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import column_weights
+from audit.statistics.ratings import BoolArray, FloatArray
+
+_FRAME: Final = frozenset(
+    ["a", "an", "the", "and", "or", "not", "no", "any", "of", "from", "in", "at", "on", "to", "with", "by", "as", "who", "whose", "that", "this", "person", "people", "someone", "somebody", "one", "individual", "man", "woman", "men", "women", "human", "being", "is", "are", "was", "were", "am", "has", "have", "had", "does", "do", "did", "born", "raised", "grew", "up", "lives", "living", "comes", "came", "belongs", "belong", "follower", "follows", "follow", "following", "member", "members", "believer", "believes", "believe", "practises", "practices", "practising", "practicing", "identifies", "identify", "named", "called", "describes", "roots", "root", "descent", "ancestry", "ancestors", "ancestor", "background", "heritage", "origin", "origins", "family", "families", "parents", "faith", "religion", "nationality", "citizen", "native", "community", "people's"]
+)
+"""Words that frame a term and name no group."""
+_ALIKE: Final = 4
+"""Two words of at least so many letters that begin with the same ones are taken for one stem: Hindu, Hinduism."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """What two wordings have in common, shape (P, E) each.
+
+    Attributes
+    ----------
+    same_words
+        The experiencer's wording is the perceiver's own.
+    same_stem
+        They share a word that is no frame, or its stem, in other words.
+    same_form
+        Their frames are the same: "a person who follows …".
+    """
+
+    same_words: BoolArray
+    same_stem: BoolArray
+    same_form: BoolArray
+
+    @classmethod
+    def of(cls, perceivers: Sequence[str], experiencers: Sequence[str], stems: Mapping[str, str]) -> Self:
+        """Compare the wordings of identities.
+
+        Parameters
+        ----------
+        perceivers, experiencers
+            Lengths P and E.
+        stems
+            Wording → its stem, where the user says it: two such wordings share their stem just when it is the same.
+            Of the others, words are compared: equal ones, or of four letters or more with the same first four, are of
+            one stem; articles, "person", "who" and other words of the frame are left out.
+        """
+        sides = [[_Term.of(term, stems.get(term)) for term in terms] for terms in (perceivers, experiencers)]
+
+        def compare(shares: str) -> BoolArray:
+            return np.array([[getattr(p, shares)(e) for e in sides[1]] for p in sides[0]], dtype=bool).reshape(
+                len(perceivers), len(experiencers)
+            )
+
+        same = compare("repeats")
+        return cls(same, compare("shares_stem") & ~same, compare("has_form_of"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A wording taken apart."""
+
+    text: str
+    stem: str | None
+    words: tuple[str, ...]
+    form: tuple[str, ...]
+
+    @classmethod
+    def of(cls, term: str, stem: str | None) -> Self:
+        parts = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", term.casefold())
+        form = tuple("a" if part == "an" else part if part in _FRAME else "…" for part in parts)
+        named = parts if stem is None else re.findall(r"[^\W_]+", stem.casefold())
+        return cls(" ".join(parts), stem, tuple(part for part in named if part not in _FRAME), form)
+
+    def repeats(self, other: _Term) -> bool:
+        return self.text == other.text
+
+    def shares_stem(self, other: _Term) -> bool:
+        if self.stem is not None and other.stem is not None:
+            return self.stem.casefold() == other.stem.casefold()
+        return any(_alike(one, another) for one in self.words for another in other.words)
+
+    def has_form_of(self, other: _Term) -> bool:
+        return self.form == other.form
+
+
+def _alike(one: str, another: str) -> bool:
+    return one == another or (min(len(one), len(another)) >= _ALIKE and one[:_ALIKE] == another[:_ALIKE])
+
+
+def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is the echo-free gap: of in-group pairs without a word in common, against other groups.
+
+    Parameters
+    ----------
+    cube
+        Ratings of one dimension, with or without baselines.
+    stems
+        As :meth:`Overlap.of`.
+
+    Raises
+    ------
+    NotEstimableError
+        If in-group pairs all share a word, or the pairs do not tell the group from the words.
+
+    Notes
+    -----
+    Within each narrative, least squares of y on S (same words), W (same stem in other words), F (same form), G (in-group),
+    perceiver and experiencer: the coefficient of G is the echo-free gap, those of S and W what repeating adds to it. F
+    must be there, since pairs without a word in common mostly differ in form too, while half of the out-group pairs do
+    not: a model that merely prefers like forms would seem to have a gap.
+    """
+    overlap, in_group = _overlap(cube, stems)
+    if (cube.n_shared != cube.in_group).any():
+        raise NotEstimableError("an intersection words each crossed group in one way")
+    if not (in_group & ~overlap.same_words & ~overlap.same_stem).any():
+        raise NotEstimableError("every two terms of a group share a word or its stem")
+    free = replace(cube, nuisance=_told(overlap.same_form, overlap.same_words, overlap.same_stem))
+    _check(free)
+    return free
+
+
+def echo_of_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is the echo: what the very same words add to being of the same group.
+
+    Beside same form and, where some in-group pairs have no word in common, same stem: else what they add to the stem.
+
+    Raises
+    ------
+    NotEstimableError
+        If groups have one term each, so that in-group pairs all repeat it.
+    """
+    overlap, in_group = _overlap(cube, stems)
+    repeated = overlap.same_words & in_group
+    if not (in_group & ~repeated).any():
+        raise NotEstimableError("each group has one term, which all its pairs repeat")
+    some_free = bool((in_group & ~overlap.same_words & ~overlap.same_stem).any())
+    beside = [overlap.same_form, in_group, *([overlap.same_stem] if some_free else [])]
+    return _targeting(cube, repeated, _told(*beside))
+
+
+def same_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is that of in-group pairs that repeat the same words, against other groups.
+
+    It is what real and invented groups can be compared in: the latter have no terms without a word in common.
+
+    Raises
+    ------
+    NotEstimableError
+        If no pair repeats its words, or the pairs do not tell them apart.
+    """
+    overlap, in_group = _overlap(cube, stems)
+    repeated = overlap.same_words & in_group
+    if not repeated.any():
+        raise NotEstimableError("no perceiver and experiencer have the same wording")
+    return _targeting(cube, repeated, _told(overlap.same_form, in_group & ~repeated, overlap.same_stem & ~in_group))
+
+
+def _overlap(cube: NarrativeCube, stems: Mapping[str, str]) -> tuple[Overlap, BoolArray]:
+    """What the cube's wordings share, nothing at baselines; and which pairs are in-group."""
+    overlap = Overlap.of(cube.perceivers, cube.experiencers, stems)
+    compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
+    return Overlap(*(each & compared for each in (overlap.same_words, overlap.same_stem, overlap.same_form))), (
+        cube.in_group & compared
+    )
+
+
+def _targeting(cube: NarrativeCube, target: BoolArray, nuisance: FloatArray | None) -> NarrativeCube:
+    found = replace(cube, in_group=target, n_shared=target.astype(np.int64), nuisance=nuisance)
+    _check(found)
+    return found
+
+
+def _told(*columns: BoolArray) -> FloatArray | None:
+    """Keep the columns that differ between pairs."""
+    kept = [column for column in columns if column.any()]
+    return np.stack(kept).astype(np.float64) if kept else None
+
+
+def _check(cube: NarrativeCube) -> None:
+    compared = cube.without_baselines()
+    if not compared.in_group.size:
+        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
+    column_weights(compared.columns)
