@@ -128,6 +128,8 @@ class StimuliConfig(_Strict):
     situations_per_emotion: int | Literal["all"]
     columns: ColumnsConfig
     conversations: ConversationsConfig | None = None
+    placebo: Annotated[int, Field(ge=0)] | Words = 0
+    placebo_terms: int = Field(default=1, ge=1)
 
 
 class StatisticsConfig(_Strict):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from audit.config import AuditConfig, RecognitionTask
+from audit.config import AuditConfig, IntensityTask, RecognitionTask
 from audit.errors import ConfigError
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool
-from stimuli.identities import load_dimensions
+from stimuli.identities import load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
@@ -149,6 +149,8 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         unspecified=stimuli.unspecified,
         no_persona=stimuli.no_persona,
     )
+    if isinstance(config.task, IntensityTask) and stimuli.placebo:
+        dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
     per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
     if conversations is not None:
         narratives = choose_narratives(

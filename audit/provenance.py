@@ -20,6 +20,7 @@ from audit.config import AuditConfig, IntensityTask, fingerprint, measured
 from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
+from stimuli.identities import Identity
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt
 from stimuli.strategies import NO_STRATEGY, Strategy
@@ -37,6 +38,8 @@ ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
+_OF_PLACEBOS: Final = ("placebo", "placebo_terms")
+"""Keys of the stimuli for which the names and identities of the dimensions stand."""
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
 """Keys of the stimuli that matter where no narrative is shown."""
 
@@ -47,7 +50,7 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
         return _inventory_identity(plan)
     config, grid = plan.config, plan.grid
     settings = _settings(config)
-    for key in _PLACES:
+    for key in (*_PLACES, *_OF_PLACEBOS):
         settings["stimuli"].pop(key)
     # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
     settings["stimuli"].pop("conversations")
@@ -79,7 +82,7 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     settings["identities"] = fingerprint(
         {
             d.name: [
-                *([asdict(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
+                *([_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
                 *(sorted(map(list, pairs)) for pairs in d.in_group_pairs),
             ]
             for d in grid.dimensions
@@ -87,6 +90,11 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     )
     settings["dimensions"] = [d.name for d in grid.dimensions]
     return settings
+
+
+def _asked(identity: Identity) -> dict[str, Any]:
+    """Return what prompts show of an identity, and who it is; how its words are compared may change."""
+    return {"term": identity.term, "group": identity.group, "groups": identity.groups}
 
 
 def _settings(config: AuditConfig) -> dict[str, Any]:
@@ -102,7 +110,8 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
     config, grid = plan.config, plan.grid
     settings = _settings(config)
     stimuli = settings["stimuli"]
-    kept = [key for key in stimuli if key not in (*_PLACES, "conversations")] if plan.affect else _OF_PERCEIVERS
+    left_out = (*_PLACES, *_OF_PLACEBOS, "conversations")
+    kept = [key for key in stimuli if key not in left_out] if plan.affect else _OF_PERCEIVERS
     wording = [asdict(prompt) for prompt in grid.wording]
     items = [[item.item_id for item in sheet.items] for sheet in grid.sheets]
     shown = grid.variant.narrative if plan.affect else None
@@ -119,7 +128,7 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
         else None,
         "task": {"kind": "inventory", "inventory": grid.inventory.name, **_how_filled_in(plan)},
         "narratives": None if grid.narratives is None else grid.narratives.sha256,
-        "identities": fingerprint({d.name: [asdict(identity) for identity in d.perceivers] for d in grid.dimensions}),
+        "identities": fingerprint({d.name: [_asked(identity) for identity in d.perceivers] for d in grid.dimensions}),
         "dimensions": [d.name for d in grid.dimensions],
     }
 
@@ -226,6 +235,9 @@ def describe_run(
         "strategy": {**_describe_strategy(plan.strategy), **given},
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
+        "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
+        "cues": {d.name: d.cues for d in grid.dimensions if set(d.cues.values()) > {"label"}},
+        "placebo": [d.name for d in grid.dimensions if d.placebo],
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
         "example_prompt": dict(example) | _fed(config, model, example),

@@ -101,6 +101,8 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         settings=_settings(settings),
         valence=emotion_valence(),
         clusters=clusters,
+        stems=manifest.get("stems", {}),
+        placebo=manifest.get("placebo", ()),
     )
     stages = folder.read_stages()
     on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])

@@ -198,7 +198,7 @@ CONTROLS: Final[dict[str, str]] = {
     **{name: GAP[name] for name in GAP if name not in ("dimension", "variant", "headline", "n_missing")},
     "headline": "whether this control decides if δ is a gap between groups",
     "n_missing": "prompts without a rating among those that it could have used",
-    "levels": "sets of invented groups, or wordings, that it is of; 1 where there is one of each, 0 without an estimate",
+    "levels": "sets of invented groups, or wordings, that it is of; 0 without an estimate",
 }
 
 PUBLISHED_CELLS: Final[dict[str, str]] = {
@@ -584,6 +584,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "power": POWER,
     "missing": MISSING,
     "sensitivity": SENSITIVITY,
+    "controls": CONTROLS,
     "missing_grid": MISSING_GRID,
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,

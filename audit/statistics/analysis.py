@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from audit.errors import NotEstimableError
 from audit.schema import TABLES
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
+from audit.statistics.controls import control_rows
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.heterogeneity import heterogeneity_rows
@@ -65,6 +68,8 @@ def analyse(
     settings: Settings | None = None,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
+    stems: Mapping[str, Mapping[str, str]] | None = None,
+    placebo: Collection[str] = (),
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -83,6 +88,10 @@ def analyse(
         Emotion → positive, negative or neutral.
     clusters
         Dimension → group → cultural cluster.
+    stems
+        Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
+    placebo
+        Which dimensions are sets of invented groups: they are in ``controls`` and in no other table.
 
     Returns
     -------
@@ -102,7 +111,14 @@ def analyse(
     frames: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
     remarks: list[Remark] = []
     labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
-    for dimension, variant, part in split_ratings(compact):
+    parts = list(split_ratings(compact))
+    invented: defaultdict[str, dict[str, NarrativeCube]] = defaultdict(dict)
+    for dimension, variant, part in parts:
+        if dimension in placebo:
+            invented[variant][dimension] = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+    for dimension, variant, part in parts:
+        if dimension in placebo:
+            continue
         if variant not in scales:
             raise ValueError(
                 f"the ratings hold variant {variant!r}, of which no scale is given; there are: {', '.join(scales)}"
@@ -110,9 +126,19 @@ def analyse(
         low, high = scales[variant]
         cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
         outcomes = outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass)
+        n_missing, told = _n_missing(outcomes), (stems or {}).get(dimension, {})
+        rows["controls"] += control_rows(
+            cube,
+            stems=told,
+            placebos=invented[variant],
+            placebo_stems=stems or {},
+            confidence=settings.confidence,
+            n_missing=n_missing,
+        )
+        cube = _without_echo(cube, told)
         found = Estimates.of(cube, seed=seed, settings=settings)
         missing = list(missing_rows(cube, confidence=settings.confidence))
-        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=_n_missing(outcomes)))
+        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
         gap = list(anchored_rows(made, cube, scale=(low, high)))
         rows["gap"] += gap
         rows["variances"] += variance_rows(cube, found)
@@ -195,6 +221,14 @@ def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
+
+
+def _without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is echo-free, or itself where its terms do not allow that."""
+    try:
+        return echo_free(cube, stems)
+    except NotEstimableError:
+        return cube
 
 
 def _n_missing(outcomes: pd.DataFrame) -> int:

@@ -97,7 +97,8 @@ def column_weights(columns: FloatArray) -> FloatArray:
     if not determined[-1]:
         reason = "" if (masks == 0).all(axis=0).any() else ": no pair shares none, to compare with"
         raise NotEstimableError(
-            f"in-group can not be told from lesser sharing and from perceiver and experiencer effects in {where}{reason}"
+            "in-group can not be told from lesser sharing and from perceiver and experiencer effects in "
+            f"{where}{reason}"
         )
     weights: FloatArray = inverse.T.reshape(masks.shape)
     weights[~determined] = np.nan
@@ -137,7 +138,7 @@ def effect_columns(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
     """
     n_perceivers, n_experiencers = columns.shape[1:]
     return (
-        columns[:-1].reshape(len(columns) - 1, -1).T,
+        columns[:-1].reshape(len(columns) - 1, n_perceivers * n_experiencers).T,
         np.repeat(np.eye(n_perceivers), n_experiencers, axis=0),
         np.tile(np.eye(n_experiencers), (n_perceivers, 1)),
     )

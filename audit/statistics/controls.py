@@ -1,7 +1,7 @@
 """What δ is to be controlled for: the repetition of words, by terms that share none and by invented groups.
 
-A gap is one *between groups* if it is there without any repetition of a word, or, where every two terms of a group share
-a word, if it goes beyond what the same design shows of groups that do not exist.
+A gap is one *between groups* if it is there without any repetition of a word, or, where every two terms of a group
+share a word, if it goes beyond what the same design shows of groups that do not exist.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Cross
 
     Notes
     -----
-    d_iv = δ + a_i + b_v + e_iv. With MS_N = V var(row means), MS_V = N var(column means) and MS_R the mean square of the
-    rest, the variance of the grand mean is max(MS_N, MS_V, MS_N + MS_V − MS_R)/(NV), its degrees of freedom those of
-    Satterthwaite for the three mean squares, N − 1 or V − 1 where one of them is the largest. [1]_ calls this the
+    d_iv = δ + a_i + b_v + e_iv. With MS_N = V var(row means), MS_V = N var(column means) and MS_R the mean square of
+    the rest, the variance of the grand mean is max(MS_N, MS_V, MS_N + MS_V − MS_R)/(NV), its degrees of freedom those
+    of Satterthwaite for the three mean squares, N − 1 or V − 1 where one of them is the largest. [1]_ calls this the
     crossed design of participants and stimuli.
 
     References

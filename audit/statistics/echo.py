@@ -20,8 +20,18 @@ from audit.statistics.contrasts import column_weights
 from audit.statistics.ratings import BoolArray, FloatArray
 
 _FRAME: Final = frozenset(
-    ["a", "an", "the", "and", "or", "not", "no", "any", "of", "from", "in", "at", "on", "to", "with", "by", "as", "who", "whose", "that", "this", "person", "people", "someone", "somebody", "one", "individual", "man", "woman", "men", "women", "human", "being", "is", "are", "was", "were", "am", "has", "have", "had", "does", "do", "did", "born", "raised", "grew", "up", "lives", "living", "comes", "came", "belongs", "belong", "follower", "follows", "follow", "following", "member", "members", "believer", "believes", "believe", "practises", "practices", "practising", "practicing", "identifies", "identify", "named", "called", "describes", "roots", "root", "descent", "ancestry", "ancestors", "ancestor", "background", "heritage", "origin", "origins", "family", "families", "parents", "faith", "religion", "nationality", "citizen", "native", "community", "people's"]
-)
+    {
+        "a", "an", "the", "and", "or", "not", "no", "any", "of", "from", "in", "at", "on", "to", "with", "by",
+        "as", "who", "whose", "that", "this", "person", "people", "people's", "someone", "somebody", "one",
+        "individual", "man", "woman", "men", "women", "human", "being", "is", "are", "was", "were", "am", "has",
+        "have", "had", "does", "do", "did", "born", "raised", "grew", "up", "lives", "living", "comes", "came",
+        "grown", "follower", "follows", "follow", "following", "member", "members", "believer", "believes",
+        "believe", "belongs", "belong", "practises", "practices", "practising", "practicing", "identifies",
+        "identify", "named", "called", "describes", "roots", "root", "descent", "ancestry", "ancestors",
+        "ancestor", "background", "heritage", "origin", "origins", "family", "families", "parents", "faith",
+        "religion", "nationality", "citizen", "native", "community",
+    }
+)  # fmt: skip
 """Words that frame a term and name no group."""
 _ALIKE: Final = 4
 """Two words of at least so many letters that begin with the same ones are taken for one stem: Hindu, Hinduism."""
@@ -80,10 +90,11 @@ class _Term:
 
     @classmethod
     def of(cls, term: str, stem: str | None) -> Self:
-        parts = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", term.casefold())
+        parts, words = _words(term), _words(term if stem is None else stem)
         form = tuple("a" if part == "an" else part if part in _FRAME else "…" for part in parts)
-        named = parts if stem is None else re.findall(r"[^\W_]+", stem.casefold())
-        return cls(" ".join(parts), stem, tuple(part for part in named if part not in _FRAME), form)
+        return cls(
+            " ".join(parts).casefold(), stem, tuple(each.casefold() for each in words if each not in _FRAME), form
+        )
 
     def repeats(self, other: _Term) -> bool:
         return self.text == other.text
@@ -95,6 +106,12 @@ class _Term:
 
     def has_form_of(self, other: _Term) -> bool:
         return self.form == other.form
+
+
+def _words(text: str) -> list[str]:
+    """Split a wording into words in small letters; an "A" that is no article, in "group A", stays as it is."""
+    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)
+    return [word if place and word == "A" else word.casefold() for place, word in enumerate(words)]
 
 
 def _alike(one: str, another: str) -> bool:
@@ -118,16 +135,22 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
 
     Notes
     -----
-    Within each narrative, least squares of y on S (same words), W (same stem in other words), F (same form), G (in-group),
-    perceiver and experiencer: the coefficient of G is the echo-free gap, those of S and W what repeating adds to it. F
-    must be there, since pairs without a word in common mostly differ in form too, while half of the out-group pairs do
-    not: a model that merely prefers like forms would seem to have a gap.
+    Within each narrative, least squares of y on S (same words), W (same stem in other words), F (same form), G
+    (in-group), perceiver and experiencer: the coefficient of G is the echo-free gap, those of S and W what repeating
+    adds to it. F must be there, since pairs without a word in common mostly differ in form too, while half of the
+    out-group pairs do not: a model that merely prefers like forms would seem to have a gap.
     """
     overlap, in_group = _overlap(cube, stems)
     if (cube.n_shared != cube.in_group).any():
         raise NotEstimableError("an intersection words each crossed group in one way")
-    if not (in_group & ~overlap.same_words & ~overlap.same_stem).any():
+    without = in_group & ~overlap.same_words & ~overlap.same_stem
+    if not without.any():
         raise NotEstimableError("every two terms of a group share a word or its stem")
+    groups = np.array(cube.perceiver_groups, dtype=object)
+    asked = dict.fromkeys(groups[in_group.any(axis=1)])
+    lacking = [str(group) for group in asked if not without[groups == group].any()]
+    if lacking:
+        raise NotEstimableError(f"every two terms share a word or its stem in the groups {', '.join(lacking)}")
     free = replace(cube, nuisance=_told(overlap.same_form, overlap.same_words, overlap.same_stem))
     _check(free)
     return free
@@ -170,7 +193,7 @@ def same_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
 
 
 def _overlap(cube: NarrativeCube, stems: Mapping[str, str]) -> tuple[Overlap, BoolArray]:
-    """What the cube's wordings share, nothing at baselines; and which pairs are in-group."""
+    """Compare the cube's wordings, of which baselines share nothing; and say which pairs are in-group."""
     overlap = Overlap.of(cube.perceivers, cube.experiencers, stems)
     compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
     return Overlap(*(each & compared for each in (overlap.same_words, overlap.same_stem, overlap.same_form))), (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.estimates import EPSILON
 from audit.statistics.narrative_fits import Swept, narrative_fits, patterns, pseudo_inverse
 from audit.statistics.ratings import BoolArray, FloatArray
 
@@ -97,7 +98,10 @@ def _variance(y: FloatArray, columns: FloatArray, residual: float) -> tuple[floa
     squares = np.einsum("n,nef,nfg->eg", n_each, k[first], k[first])
     expected = float(np.trace(k.sum(axis=0)) - np.trace(pooled[0] @ squares))
     total = c.sum(axis=0)
-    reduction = float(np.einsum("ne,nef,nf->", c, own[pattern_of], c) - total @ pooled[0] @ total)
+    separate = float(np.einsum("ne,nef,nf->", c, own[pattern_of], c))
+    reduction = separate - float(total @ pooled[0] @ total)
+    if abs(reduction) <= c.size * EPSILON * separate:
+        reduction = 0.0
     df = int(ranks[pattern_of].sum() - pooled_rank[0])
     if expected < 1e-6 * max(float(np.trace(pooled[0])), 1.0) or np.isnan(residual):
         return float("nan"), told

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import NotEstimableError
+from audit.statistics.cells import degree_columns
 from audit.statistics.headline import headline_gap
 from audit.statistics.scopes import adjusted_gap, group_scope
 
