@@ -118,7 +118,7 @@ class ConversationsConfig(_Strict):
 class StimuliConfig(_Strict):
     """Which identities and narratives are crossed."""
 
-    source: Literal["geneva", "hou2025", "csv", "conversations"]
+    source: Literal["geneva", "geneva20", "hou2025", "csv", "conversations"]
     identities: str
     own_identities: Path | None
     unspecified: bool
@@ -130,6 +130,9 @@ class StimuliConfig(_Strict):
     conversations: ConversationsConfig | None = None
     placebo: Annotated[int, Field(ge=0)] | Words = 0
     placebo_terms: int = Field(default=1, ge=1)
+    intensity: str = "rotate"
+    cues: Words | None = None
+    perceiver_terms: int | None = None
 
 
 class StatisticsConfig(_Strict):

@@ -148,6 +148,8 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         names=config.dimensions,
         unspecified=stimuli.unspecified,
         no_persona=stimuli.no_persona,
+        cues=stimuli.cues,
+        perceiver_terms=stimuli.perceiver_terms,
     )
     if isinstance(config.task, IntensityTask) and stimuli.placebo:
         dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
@@ -168,6 +170,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             emotions=stimuli.emotions,
             situations_per_emotion=per_emotion,
             seed=config.seed,
+            intensity=stimuli.intensity,
         )
     return PromptGrid(dimensions, narratives, variant)
 

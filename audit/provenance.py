@@ -38,8 +38,8 @@ ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-_OF_PLACEBOS: Final = ("placebo", "placebo_terms")
-"""Keys of the stimuli for which the names and identities of the dimensions stand."""
+_TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms")
+"""Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
 """Keys of the stimuli that matter where no narrative is shown."""
 
@@ -50,7 +50,7 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
         return _inventory_identity(plan)
     config, grid = plan.config, plan.grid
     settings = _settings(config)
-    for key in (*_PLACES, *_OF_PLACEBOS):
+    for key in (*_PLACES, *_TOLD):
         settings["stimuli"].pop(key)
     # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
     settings["stimuli"].pop("conversations")
@@ -110,7 +110,7 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
     config, grid = plan.config, plan.grid
     settings = _settings(config)
     stimuli = settings["stimuli"]
-    left_out = (*_PLACES, *_OF_PLACEBOS, "conversations")
+    left_out = (*_PLACES, *_TOLD, "conversations")
     kept = [key for key in stimuli if key not in left_out] if plan.affect else _OF_PERCEIVERS
     wording = [asdict(prompt) for prompt in grid.wording]
     items = [[item.item_id for item in sheet.items] for sheet in grid.sheets]

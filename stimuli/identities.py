@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
@@ -287,13 +287,15 @@ def load_dimensions(
     names: Sequence[str] | None = None,
     unspecified: bool = True,
     no_persona: bool = False,
+    cues: Sequence[str] | None = None,
+    perceiver_terms: int | None = None,
 ) -> tuple[Dimension, ...]:
     """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
 
     Parameters
     ----------
     study
-        A study of ``data/identities.yaml``: ``geneva`` or ``hou2025``.
+        A study of ``data/identities.yaml``: ``geneva``, ``hou2025`` or ``wide``.
     own
         A user's YAML file whose top level are further dimensions, in the form of the packaged file's dimensions.
     names
@@ -302,6 +304,10 @@ def load_dimensions(
         Whether each side has the unspecified baseline.
     no_persona
         Whether perceivers have the baseline of no persona at all.
+    cues
+        Keep only terms that tell their group by these; None keeps all.
+    perceiver_terms
+        Let perceivers have the first so many terms of each group; None takes all.
 
     Raises
     ------
@@ -337,12 +343,45 @@ def load_dimensions(
             raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself")
         try:
             dimensions.append(
-                _build(name, [known[part] for part in parts], parts, unspecified=unspecified, no_persona=no_persona)
+                _build(
+                    name,
+                    [_with_terms(known[part], cues=cues, perceiver_terms=perceiver_terms) for part in parts],
+                    parts,
+                    unspecified=unspecified,
+                    no_persona=no_persona,
+                )
             )
         except StimulusError as error:
             where = ", ".join(dict.fromkeys(places[part] for part in parts))
             raise StimulusError(f"{where}: dimension {name!r}: {error}") from error
     return tuple(dimensions)
+
+
+def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, perceiver_terms: int | None) -> _Dimension:
+    """Return a dimension with some of its terms; StimulusError if a group has none left."""
+    if cues is None and perceiver_terms is None:
+        return part
+    if perceiver_terms is not None and perceiver_terms < 1:
+        raise StimulusError(f"stimuli.perceiver_terms={perceiver_terms} must be at least 1")
+    for cue in cues or ():
+        if cue not in get_args(Cue):
+            raise StimulusError(f"stimuli.cues names {cue!r}: {suggest(cue, get_args(Cue))}")
+
+    def side(groups: _Groups, limit: int | None) -> _Groups:
+        kept = {}
+        for name, group in groups.items():
+            terms = tuple(term for term in group.terms if cues is None or term.cue in cues)[:limit]
+            if not terms:
+                raise StimulusError(f"stimuli.cues={list(cues or ())}: the group {name!r} has no such term")
+            kept[name] = group.model_copy(update={"terms": terms})
+        return kept
+
+    sides = {
+        "groups": None,
+        "perceivers": side(part.perceiver_groups, perceiver_terms),
+        "experiencers": side(part.experiencer_groups, None),
+    }
+    return part.model_copy(update=sides)
 
 
 def _build(

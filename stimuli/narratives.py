@@ -9,7 +9,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,10 +21,14 @@ from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_yaml
 
 WORDINGS: Final = ("neutral", "first_person", "third_person")
-"""The wordings a narrative may have. For crowd-enVENT ``neutral`` is the writer's own text (``generated_text``)."""
+"""The wordings a narrative may have. ``neutral`` is what the writer tells: for crowd-enVENT ``generated_text``, for the
+packaged situations the first person."""
 
 _DATA: Final = Path(__file__).parent / "data"
 GENEVA_FILE: Final = _DATA / "geneva_narratives.csv"
+GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
+INTENSITIES: Final = ("mild", "middle", "strong")
+"""The intensities that each situation of ``geneva20`` is written in."""
 HOU2025_COUNTS: Final = {
     "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
     "trust": 550, "relief": 550, "surprise": 550, "guilt": 275, "shame": 275,
@@ -58,7 +62,11 @@ def emotion_valence() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Narrative:
-    """One situation in which somebody felt an emotion; a wording that the source lacks is empty."""
+    """One situation in which somebody felt an emotion; a wording that the source lacks is empty.
+
+    ``situation`` is what narratives of one event in several intensities share, ``intensity`` which of
+    :data:`INTENSITIES` it was written for; both are empty where the source has no such design.
+    """
 
     narrative_id: str
     emotion: str
@@ -66,6 +74,8 @@ class Narrative:
     neutral: str
     first_person: str
     third_person: str
+    situation: str = ""
+    intensity: str = ""
 
     def wording(self, name: str) -> str:
         """Return the text in one of :data:`WORDINGS`."""
@@ -125,15 +135,17 @@ def load_narratives(
     emotions: Sequence[str] | None = None,
     situations_per_emotion: int | None = None,
     seed: int = 0,
+    intensity: str = "rotate",
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
     Parameters
     ----------
     source
-        ``geneva`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv`` (a user's file).
+        ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv`` (a user's
+        file).
     path
-        The folder or file; not for ``geneva``.
+        The folder or file; not for the packaged ones.
     columns
         For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
         emotion_noun emotion_adjective``; None where the file has none.
@@ -144,6 +156,10 @@ def load_narratives(
         out an emotion changes no other's draw. None keeps all.
     seed
         Of the draw.
+    intensity
+        Of ``geneva20``: ``mild``, ``middle`` or ``strong``, or ``rotate``: each situation in one of them, every third
+        of an emotion's situations in the same. Never in several, since versions of one event are no independent
+        narratives.
 
     Raises
     ------
@@ -154,19 +170,49 @@ def load_narratives(
     if emotions is not None and not emotions:
         raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
     match source:
+        case "geneva" | "geneva20" if path is not None:
+            raise StimulusError(f"stimuli.path={path}: the {source} narratives are packaged; stimuli=csv reads a file")
+        case "geneva20":
+            rows = in_intensity(geneva20_versions(), intensity)
         case "geneva":
-            if path is not None:
-                raise StimulusError(
-                    f"stimuli.path={path}: the geneva narratives are packaged; stimuli=csv reads a file"
-                )
-            rows = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS)})
+            read = _read_table(GENEVA_FILE, {c: c for c in ("narrative_id", "emotion", *WORDINGS[1:])})
+            rows = [replace(row, neutral=row.first_person) for row in read]
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
             rows = _read_csv(path, columns or {})
         case _:
-            raise StimulusError(f"stimuli.source={source!r}: {suggest(source, ('geneva', 'hou2025', 'csv'))}")
+            raise StimulusError(
+                f"stimuli.source={source!r}: {suggest(source, ('geneva', 'geneva20', 'hou2025', 'csv'))}"
+            )
     return choose_narratives(source, rows, emotions=emotions, per_emotion=situations_per_emotion, seed=seed)
+
+
+def geneva20_versions() -> list[Narrative]:
+    """Return every situation of ``geneva20`` in each of its intensities."""
+    wanted = ("narrative_id", "emotion", "situation", "intensity", *WORDINGS[1:])
+    return [replace(row, neutral=row.first_person) for row in _read_table(GENEVA20_FILE, {c: c for c in wanted})]
+
+
+def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrative]:
+    """Return each situation in one of its intensities; see :func:`load_narratives`.
+
+    Raises
+    ------
+    StimulusError
+        If the intensity is unknown.
+    """
+    if intensity != "rotate" and intensity not in INTENSITIES:
+        raise StimulusError(f"stimuli.intensity={intensity!r}: {suggest(intensity, ('rotate', *INTENSITIES))}")
+    place: dict[str, dict[str, int]] = {}
+    for row in versions:
+        own = place.setdefault(row.emotion, {})
+        own.setdefault(row.situation, len(own))
+    return [
+        row
+        for row in versions
+        if row.intensity == (INTENSITIES[place[row.emotion][row.situation] % 3] if intensity == "rotate" else intensity)
+    ]
 
 
 def choose_narratives(
@@ -272,6 +318,8 @@ def _narrative(cells: Mapping[str, str]) -> Narrative:
         neutral=cells.get("neutral", ""),
         first_person=cells.get("first_person", ""),
         third_person=cells.get("third_person", ""),
+        situation=cells.get("situation", ""),
+        intensity=cells.get("intensity", ""),
     )
 
 

@@ -32,6 +32,8 @@ class Circumstances:
         Its rows of the sensitivity table for the worst cases of missing ratings.
     codes
         Codes of the remarks on it and on the run.
+    controls
+        Its rows of the table of controls.
     refusals_told
         Whether a card of their own says how many were refused.
     dimensions
@@ -43,6 +45,7 @@ class Circumstances:
     families: Sequence[Row] = ()
     tests: Sequence[Row] = ()
     worst: Sequence[Row] = ()
+    controls: Sequence[Row] = ()
     codes: Set[str] = frozenset()
     refusals_told: bool = False
     dimensions: Mapping[str, Row] = field(default_factory=dict)

@@ -280,6 +280,7 @@ def _section(
                 families=rows_of(own["families"], "families"),
                 tests=rows_of(own["heterogeneity"], "heterogeneity"),
                 worst=[row for check in _WORST for row in _of(own, "sensitivity", check=check)],
+                controls=rows_of(own["controls"], "controls"),
                 codes=_codes(remarks, [key]),
                 refusals_told=refusals is not None,
             ),
@@ -364,6 +365,7 @@ def _overall_cards(
                 families=_rows_at(tables, "families", parts),
                 modes=_rows_at(tables, "modes", parts),
                 worst=[each for each in _rows_at(tables, "sensitivity", parts) if each["check"] in _WORST],
+                controls=_rows_at(tables, "controls", parts),
                 codes=_codes(remarks, parts),
                 dimensions=single,
             )

@@ -9,6 +9,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from audit.report.controlled import control_of
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
 from audit.report.parts import not_within, of_dimensions, parts_of, variation
@@ -30,6 +31,7 @@ from audit.wording import (
 )
 
 _IDENTITIES_NAMED: Final = 8
+_FREE: Final = "echo_free"
 
 LIMITS: Final = {
     "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
@@ -89,6 +91,8 @@ class Answer:
         How large δ is, in percent of the scale and in standard deviations.
     varies
         Which emotions, groups and pairs stand out.
+    control
+        What of it is repetition of words, as far as that was controlled.
     written
         What the model would most probably write; empty where that says as much as its ratings do.
     opposed
@@ -115,6 +119,7 @@ class Answer:
     facts: Markup
     size: Markup
     varies: Markup
+    control: Markup
     written: Markup
     opposed: Markup
     lead: Markup
@@ -170,6 +175,7 @@ def answer(
     held_back = reservations(gap, known.codes, known.worst, margin=within)
     larger, not_shown = _outside(known, within, alpha=1 - confidence)
     unvaried = constant(gap, known)
+    control = control_of(known.controls, several=bool(known.dimensions))
     in_probabilities = is_of_probabilities(known)
     found = verdict(
         gap,
@@ -180,6 +186,7 @@ def answer(
         parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
         constant=unvaried,
         in_probabilities=in_probabilities,
+        control=control,
     )
     excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
@@ -190,7 +197,7 @@ def answer(
             lead=Markup("δ could not be estimated from this run."),
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
-            **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw"), nothing),
+            **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw", "control"), nothing),
             **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
@@ -213,7 +220,8 @@ def answer(
         varies=_varies(known, equivalence, alpha=1 - confidence) if unvaried is None else nothing,
         written=written(known),
         opposed=raw if opposed else nothing,
-        lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities),
+        control=control.words if unvaried is None else nothing,
+        lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show(gap, "delta_points", points),
             scale,
@@ -229,8 +237,14 @@ def answer(
     )
 
 
-def compared(dimension: str) -> tuple[str, str]:
-    """Name the two sides of a gap: in an intersection, out-group is sharing none of the crossed dimensions."""
+def compared(dimension: str, *, free: bool = False) -> tuple[str, str]:
+    """Name the two sides of a gap.
+
+    In an intersection, out-group is sharing none of the crossed dimensions; an echo-free gap is of pairs without a word
+    in common.
+    """
+    if free:
+        return "in-group experiencers in other words than the perceiver's", "out-group experiencers"
     if "+" in dimension:
         return "experiencers who share every crossed dimension with the perceiver", "those who share none"
     return "in-group experiencers", "out-group experiencers"
@@ -248,7 +262,7 @@ def _join(*sentences: Markup) -> Markup:
     return Markup(" ").join(sentence for sentence in sentences if sentence)
 
 
-def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool) -> Markup:
+def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities: bool, free: bool = False) -> Markup:
     """Say in a sentence what δ is here, or what it is compatible with."""
     if constant is not None:
         return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
@@ -257,7 +271,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
-    inside, outside = compared(dimension)
+    inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
     if in_probabilities:
         words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")

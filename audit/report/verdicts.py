@@ -14,6 +14,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.controlled import Control
 from audit.report.numbers import Row, show
 from audit.wording import coverage, listed, towards, unsigned
 
@@ -49,8 +50,8 @@ class Verdict:
     ----------
     kind
         ``gap``, ``within`` (an average gap within the margin), ``none`` (no gap larger than the margin, in no part
-        either), ``average`` (no average gap larger than the margin; of some part it could not be shown),
-        ``undecided`` or ``absent``.
+        either), ``average`` (no average gap larger than the margin; of some part it could not be shown), ``echo``
+        (a gap that goes no further than that of invented groups), ``undecided`` or ``absent``.
     words
         The same in words.
     """
@@ -135,6 +136,7 @@ def verdict(
     parts: str,
     constant: Markup | None,
     in_probabilities: bool,
+    control: Control,
 ) -> Verdict:
     """Say what the data decide, against the margin where one was set.
 
@@ -156,6 +158,9 @@ def verdict(
         What the ratings are where they do not differ.
     in_probabilities
         Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
+    control
+        What the controls of repeated words say: a gap that does not go beyond that of invented groups is none between
+        groups.
     """
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Verdict("absent", Markup("No answer"))
@@ -165,7 +170,9 @@ def verdict(
         return Verdict("absent", Markup("No answer: δ has no interval"))
     where = ", in the model's probabilities" if in_probabilities else ""
     found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
-    gap_words = f"An average gap {towards(gap.number('delta_points'))}"
+    if found and control.kind == "placebo" and not control.goes_beyond:
+        return Verdict("echo", Markup("No more than invented groups show{}").format(where))
+    gap_words = _gap_words(gap, control)
     if margin is None or not math.isfinite(margin.number("margin")):
         if found:
             return Verdict("gap", Markup("{}{}").format(gap_words, where))
@@ -190,6 +197,14 @@ def verdict(
         return Verdict("average", Markup("No average gap larger than {} points{}{}").format(size, where, rest))
     words = Markup("No gap larger than {} points, on average or in any {}{}")
     return Verdict("none", words.format(size, parts, where))
+
+
+def _gap_words(gap: Row, control: Control) -> str:
+    """Name a gap that was found: between groups, where repeated words can not have made it."""
+    if control.kind == "none":
+        return f"An average gap {towards(gap.number('delta_points'))}"
+    decided = gap if control.beyond is None else control.beyond
+    return f"An average gap between groups, {towards(decided.number('delta_points'))}"
 
 
 def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:

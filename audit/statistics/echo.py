@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, Self
 
 import numpy as np
@@ -28,11 +29,12 @@ _FRAME: Final = frozenset(
         "grown", "follower", "follows", "follow", "following", "member", "members", "believer", "believes",
         "believe", "belongs", "belong", "practises", "practices", "practising", "practicing", "identifies",
         "identify", "named", "called", "describes", "roots", "root", "descent", "ancestry", "ancestors",
-        "ancestor", "background", "heritage", "origin", "origins", "family", "families", "parents", "faith",
+        "ancestor", "background", "heritage", "origin", "origins", "family", "families", "parents", "faith", "united",
         "religion", "nationality", "citizen", "native", "community",
     }
 )  # fmt: skip
 """Words that frame a term and name no group."""
+_ARTICLES: Final = frozenset({"a", "an", "the"})
 _ALIKE: Final = 4
 """Two words of at least so many letters that begin with the same ones are taken for one stem: Hindu, Hinduism."""
 
@@ -91,7 +93,8 @@ class _Term:
     @classmethod
     def of(cls, term: str, stem: str | None) -> Self:
         parts, words = _words(term), _words(term if stem is None else stem)
-        form = tuple("a" if part == "an" else part if part in _FRAME else "…" for part in parts)
+        frame = [part if part in _FRAME else "…" for part in parts if part not in _ARTICLES]
+        form = tuple(part for part, _ in groupby(frame))
         return cls(
             " ".join(parts).casefold(), stem, tuple(each.casefold() for each in words if each not in _FRAME), form
         )

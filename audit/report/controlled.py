@@ -1,0 +1,92 @@
+"""Whether a gap is one between groups, in words: what of it is there without any repetition of a word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import Row, show, show_interval
+from audit.wording import points
+
+NOT_CONTROLLED: Final = Markup(
+    "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
+)
+_MIXED: Final = Markup("Not all of it is controlled for repetition of words: the single dimensions say what is.")
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the controls of repetition say of a gap.
+
+    Attributes
+    ----------
+    kind
+        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is held against invented groups)
+        or ``none``.
+    beyond
+        Of ``placebo``, the row of the difference; else None.
+    words
+        What was controlled and what the other controls show.
+    """
+
+    kind: str
+    beyond: Row | None
+    words: Markup
+
+    @property
+    def goes_beyond(self) -> bool:
+        """Whether the gap was found to go beyond what invented groups show."""
+        return self.beyond is not None and not _holds_zero(self.beyond)
+
+
+def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
+    """Read the table of controls of one dimension and variant.
+
+    Parameters
+    ----------
+    rows
+        Its rows; none where ratings had no such analysis.
+    several
+        Whether they are of several dimensions, of which the gap is a mean.
+    """
+    if several:
+        decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
+        free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
+        return Control("echo_free" if free else "none", None, Markup("") if free else _MIXED)
+    found = {str(row["control"]): row for row in rows if _has_interval(row)}
+    free, difference = found.get("echo_free"), found.get("placebo_difference")
+    if free is not None:
+        said = [Markup("Of pairs that have no word in common, against other groups.")]
+        if "all_terms" in found:
+            said.append(Markup("In whatever words: {}.").format(_told(found["all_terms"])))
+        if difference is not None:
+            words = Markup("In the very same words: {}, and {} for invented groups.")
+            said.append(words.format(_told(found["same_words"]), _told(found["placebo"])))
+        return Control("echo_free", None, Markup(" ").join(said))
+    if difference is not None:
+        words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
+        return Control("placebo", difference, words.format(_told(found["placebo"]), _told(difference)))
+    return Control("none", None, NOT_CONTROLLED)
+
+
+def _any_without(rows: Sequence[Row]) -> bool:
+    """Whether a dimension among these rows has no control that decides."""
+    return {row["dimension"] for row in rows} != {
+        row["dimension"] for row in rows if row["headline"] and _has_interval(row)
+    }
+
+
+def _has_interval(row: Row) -> bool:
+    return math.isfinite(row.number("ci_low"))
+
+
+def _holds_zero(row: Row) -> bool:
+    return row.number("ci_low") <= 0.0 <= row.number("ci_high")
+
+
+def _told(row: Row) -> Markup:
+    return Markup("{} ({})").format(show(row, "delta_points", points), show_interval(row))
