@@ -104,6 +104,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         stems=manifest.get("stems", {}),
         placebo=manifest.get("placebo", ()),
     )
+    of_groups = ratings.loc[~ratings["dimension"].isin(manifest.get("placebo", ()))]
     stages = folder.read_stages()
     on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
@@ -135,7 +136,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=explorer_of(manifest, ratings, tables, stages=stages, given=folder.read_given()),
+        explorer=explorer_of(manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=data_dictionary())
     return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
