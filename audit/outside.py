@@ -73,6 +73,8 @@ class OutsideRatings:
         The files, as the user named them.
     ratings_sha256, groups_sha256
         Of the files' bytes.
+    stems
+        Dimension → term → its stem, where the groups file says it.
     status_given
         Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable,
         though it may have been a refusal.
@@ -88,6 +90,7 @@ class OutsideRatings:
     ratings_sha256: str
     groups_sha256: str
     status_given: bool
+    stems: Mapping[str, Mapping[str, str]]
 
 
 def read_outside(
@@ -109,7 +112,9 @@ def read_outside(
         columns are not read.
     groups
         A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
-        depends on it. The group ``unspecified`` is the baseline. Terms that no rating has are ignored.
+        depends on it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share one; where
+        it is absent or empty, terms with a word in common count as of one stem
+        (:meth:`audit.statistics.echo.Overlap.of`). Terms that no rating has are ignored.
     low, high
         Ends of the rating scale, in points. If None, 0 and 100, which the ratings must reach then: nobody can tell a
         scale from 1 to 7 by ratings from 1 to 7.
@@ -149,7 +154,7 @@ def read_outside(
     _check_scale(table, intensity, low=ends[0], high=ends[1], given=missing)
     _check_prompts(table, labels)
     _check_emotions(table, labels)
-    mapping = _read_table("groups", groups, ("term", "group"), ("dimension",))
+    mapping = _read_table("groups", groups, ("term", "group"), ("dimension", "stem"))
     sides, names = _groups_of(table, mapping, labels)
     return OutsideRatings(
         ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
@@ -162,6 +167,7 @@ def read_outside(
         ratings_sha256=table.sha256,
         groups_sha256=mapping.sha256,
         status_given="status" in table.columns,
+        stems=_stems_of(mapping, labels["dimension"].categories),
     )
 
 
@@ -257,7 +263,7 @@ def describe_outside(
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
         },
-    )
+    ) | {"stems": outside.stems}
 
 
 def outside_manifest(
@@ -705,6 +711,26 @@ def _groups_of(
             f"mend its wording: {suggest(term, options)}"
         )
     return sides, names
+
+
+def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the stems that the groups file gives, by the dimensions of the ratings."""
+    if "stem" not in mapping.columns:
+        return {}
+    terms = _words(mapping, "term")
+    stems = ["" if pd.isna(stem) else str(stem).strip() for stem in mapping.columns["stem"]]
+    scopes = _words(mapping, "dimension") if "dimension" in mapping.columns else [""] * mapping.n_rows
+    given: dict[tuple[str, str], str] = {}
+    for row, (scope, term, stem) in enumerate(zip(scopes, terms, stems, strict=True)):
+        if stem and given.setdefault((scope, term), stem) != stem:
+            raise ConfigError(
+                f"{mapping.name}: {mapping.place(row)}: the stem of {term!r} is {stem!r} here and "
+                f"{given[scope, term]!r} before; keep one"
+            )
+    found = {
+        str(name): {term: stem for (scope, term), stem in given.items() if scope in ("", name)} for name in dimensions
+    }
+    return {name: stems for name, stems in found.items() if stems}
 
 
 def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str], str]:
