@@ -399,6 +399,8 @@ def _show(outcome: Outcome) -> None:
             )
         )
     _print_table(lines)
+    for line in outcome.controls:
+        print(line)
     print(f"report: {outcome.report}")
 
 

@@ -266,6 +266,7 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     from audit.conversations import emotions_of, stages_are_told
     from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.statistics.across_runs import measure_run
+    from audit.statistics.controls import Repetition
     from audit.statistics.costs import cost_of
     from audit.statistics.rows import Settings
     from audit.statistics.texts import count_differences, text_tables
@@ -284,7 +285,9 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
-    for measured in measure_run(ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used)):
+    for measured in measure_run(
+        ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used), repetition=Repetition.of(manifest)
+    ):
         yield _Run(
             folder=folder,
             manifest=manifest,
@@ -344,6 +347,7 @@ def _contents(
         "comparisons": list(compare_runs(measured, texts=texts, confidence=used["confidence"])),
         "specifications": list(specification_rows(measured)),
         "strategies": list(led),
+        "controls": [{"run": label, **row} for label, each in measured.items() for row in each.controls],
     }
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)

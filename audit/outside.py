@@ -167,7 +167,7 @@ def read_outside(
         ratings_sha256=table.sha256,
         groups_sha256=mapping.sha256,
         status_given="status" in table.columns,
-        stems=_stems_of(mapping, labels["dimension"].categories),
+        stems=_stems_of(mapping, list(labels["dimension"].categories)),
     )
 
 

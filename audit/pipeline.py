@@ -283,6 +283,7 @@ def calibrate_run(
     from tqdm import tqdm
 
     from audit.statistics.calibration import calibrate_ratings
+    from audit.statistics.controls import Repetition
 
     manifest = read_manifest(path)
     statistics = load_statistics({**defaults, **manifest["config"]["statistics"]})
@@ -302,6 +303,7 @@ def calibrate_run(
                 confidence=statistics.confidence,
                 power=statistics.power,
                 say=say,
+                repetition=Repetition.of(manifest),
             )
         return folder.write_file("calibration.csv", table.to_csv(index=False).encode()), table
 

@@ -49,6 +49,8 @@ class Outcome:
         Level of the intervals in ``gap``.
     remarks
         What a reader must know beside it, in plain words.
+    controls
+        What of each gap is repetition of words, in plain words.
     """
 
     run_dir: Path
@@ -56,6 +58,7 @@ class Outcome:
     gap: pd.DataFrame
     confidence: float
     remarks: tuple[Any, ...]
+    controls: tuple[str, ...] = ()
 
 
 def publish(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
@@ -79,10 +82,12 @@ def publish(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
 def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.figures.gallery import draw_figures
     from audit.figures.style import figure_bytes
+    from audit.report.controlled import control_lines
     from audit.report.render import render_report
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.calls import call_table
+    from audit.statistics.controls import Repetition
     from audit.statistics.people import human_table
     from audit.statistics.texts import text_tables, texts_remarks
 
@@ -101,8 +106,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         settings=_settings(settings),
         valence=emotion_valence(),
         clusters=clusters,
-        stems=manifest.get("stems", {}),
-        placebo=manifest.get("placebo", ()),
+        repetition=Repetition.of(manifest),
     )
     of_groups = ratings.loc[~ratings["dimension"].isin(manifest.get("placebo", ()))]
     stages = folder.read_stages()
@@ -139,7 +143,8 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         explorer=explorer_of(manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=data_dictionary())
-    return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks)
+    said = tuple(control_lines(tables["controls"]))
+    return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks, said)
 
 
 def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:

@@ -757,9 +757,12 @@ PERCEIVER_MAP: Final[dict[str, str]] = {
     "seed": "of the t-SNE's draws: the run's own",
 }
 
+COMPARED_CONTROLS: Final[dict[str, str]] = {"run": RUNS["run"], **CONTROLS}
+
 COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": RUNS,
     "gap": COMPARED_GAP,
+    "controls": COMPARED_CONTROLS,
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
     "strategies": STRATEGIES,

@@ -18,7 +18,7 @@ from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
 from audit.report.sentences import describe_gaps
-from audit.report.tables import Table, comparisons_table
+from audit.report.tables import Table, comparisons_table, controls_table
 from audit.schema import RUNS
 from audit.wording import (
     MEANING,
@@ -167,6 +167,7 @@ def render_comparison(
         first=first,
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],
         gaps=picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
+        controls=controls_table(tables["controls"], level=level, titles=("dimension", "run")),
         comparisons=[
             (unit, picture(figures.get(name), _describe_differences(comparisons.loc[of_first], unit)))
             for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
-from audit.wording import points
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.wording import brief, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
     "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
@@ -55,8 +56,8 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
     """
     if several:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
-        free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
-        return Control("echo_free" if free else "none", None, Markup("") if free else _MIXED)
+        all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
+        return Control("echo_free" if all_free else "none", None, Markup("") if all_free else _MIXED)
     found = {str(row["control"]): row for row in rows if _has_interval(row)}
     free, difference = found.get("echo_free"), found.get("placebo_difference")
     if free is not None:
@@ -71,6 +72,14 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
         return Control("placebo", difference, words.format(_told(found["placebo"]), _told(difference)))
     return Control("none", None, NOT_CONTROLLED)
+
+
+def control_lines(controls: pd.DataFrame) -> Iterator[str]:
+    """Write for a terminal what of each gap is repetition of words."""
+    rows = rows_of(controls, "controls")
+    for key in dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in rows):
+        own = control_of([row for row in rows if (str(row["dimension"]), str(row["variant"])) == key])
+        yield f"group or words? {dimension_title(key[0])} ({printable(brief(key[1]))}): {own.words.striptags()}"
 
 
 def _any_without(rows: Sequence[Row]) -> bool:

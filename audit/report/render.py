@@ -31,6 +31,7 @@ from audit.report.tables import (
     beneath_tables,
     calls_table,
     comparisons_table,
+    controls_table,
     gaps_table,
     heterogeneity_table,
     human_table,
@@ -126,6 +127,7 @@ class Section:
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
     heterogeneity: Table | None
+    controls: Table | None
     sensitivity: Table | None
     missing_grid: tuple[Picture, str] | None
     own_model: Table | None
@@ -211,6 +213,7 @@ def render_report(
         level=coverage(view.confidence),
         narrower=coverage(2 * view.confidence - 1),
         meaning=MEANING,
+        echo_free=any(section.answer.control_kind == "echo_free" for section in sections),
         n_corrected=max((int(row["p_family_size"]) for _, row in narrow if row["p_family_size"] > 0), default=0),
         elicitation=describe_elicitation(
             view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends
@@ -303,6 +306,7 @@ def _section(
         missing=missing_table(own["missing"], level=level),
         beneath=tuple(beneath_tables(own["families"], level=level)),
         heterogeneity=heterogeneity_table(own["heterogeneity"]),
+        controls=controls_table(own["controls"], level=level),
         sensitivity=sensitivity_table(own["sensitivity"], level=level),
         missing_grid=next(iter(pictures(["missing-grid"])), None),
         own_model=own_model_table(own["own_model"], level=level),

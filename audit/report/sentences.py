@@ -91,8 +91,8 @@ class Answer:
         How large δ is, in percent of the scale and in standard deviations.
     varies
         Which emotions, groups and pairs stand out.
-    control
-        What of it is repetition of words, as far as that was controlled.
+    control, control_kind
+        What of it is repetition of words, as far as that was controlled; and by what.
     written
         What the model would most probably write; empty where that says as much as its ratings do.
     opposed
@@ -120,6 +120,7 @@ class Answer:
     size: Markup
     varies: Markup
     control: Markup
+    control_kind: str
     written: Markup
     opposed: Markup
     lead: Markup
@@ -197,6 +198,7 @@ def answer(
             lead=Markup("δ could not be estimated from this run."),
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
+            control_kind=control.kind,
             **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw", "control"), nothing),
             **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
@@ -221,6 +223,7 @@ def answer(
         written=written(known),
         opposed=raw if opposed else nothing,
         control=control.words if unvaried is None else nothing,
+        control_kind=control.kind,
         lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
             show(gap, "delta_points", points),

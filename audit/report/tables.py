@@ -308,6 +308,46 @@ def _check(row: Row) -> tuple[str, str]:
     return said, points(0.0)
 
 
+_CONTROLS: Final = {
+    "all_terms": "in whatever words",
+    "echo_free": "without a word in common",
+    "echo": "what the very same words add",
+    "same_words": "in the very same words",
+    "placebo": "the same, of invented groups",
+    "placebo_difference": "real minus invented groups",
+    "wording": "over wordings, and any such wordings",
+    "elicitation": "a sample, answered in words",
+    "noise": "what asking again changes",
+}
+
+
+def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] = ()) -> Table | None:
+    """Show what δ is without repeated words, and of invented groups; None where there is no such analysis.
+
+    ``titles`` are columns that tell rows apart, such as the run.
+    """
+    rows = rows_of(controls, "controls")
+    if not rows:
+        return None
+    return _with_notes(
+        (*titles, "of which pairs", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
+        [
+            (
+                *(dimension_title(str(row[name])) if name == "dimension" else brief(str(row[name])) for name in titles),
+                _CONTROLS[str(row["control"])],
+                show(row, "delta_points", points),
+                show_interval(row),
+                show(row, "p", bare_p),
+                show(row, "n_narratives", count),
+                show(row, "n_ratings", count),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+        words=range(len(titles) + 1),
+    )
+
+
 def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
     """Show the terms of the user's own model; None where there is none."""
     if own_model.empty:

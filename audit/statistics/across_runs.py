@@ -18,13 +18,14 @@ from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Stat
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.controls import Repetition
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
 from audit.statistics.published_rows import compared_cell_rows, published_row
-from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
+from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 
@@ -114,6 +115,8 @@ class Measured:
         What a reader must know before trusting the numbers.
     tallies
         By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
+    controls
+        Rows of ``schema.CONTROLS``.
     published, published_cells
         Rows of ``schema.COMPARED_PUBLISHED`` and of ``schema.COMPARED_CELLS``, without what names the run.
     """
@@ -126,6 +129,7 @@ class Measured:
     emotions: Mapping[Any, str]
     remarks: tuple[Remark, ...]
     tallies: Mapping[str, Tally] = field(default_factory=dict)
+    controls: tuple[dict[str, Any], ...] = ()
     published: tuple[dict[str, Any], ...] = ()
     published_cells: tuple[dict[str, Any], ...] = ()
 
@@ -136,7 +140,12 @@ class Measured:
 
 
 def measure_run(
-    ratings: pd.DataFrame, *, scale: tuple[float, float], seed: int, settings: Settings
+    ratings: pd.DataFrame,
+    *,
+    scale: tuple[float, float],
+    seed: int,
+    settings: Settings,
+    repetition: Repetition | None = None,
 ) -> Iterator[Measured]:
     """Estimate the headline δ of every dimension of a run, variant by variant.
 
@@ -150,6 +159,8 @@ def measure_run(
         The run's, so that p is the one of the run's own report where the settings are the same.
     settings
         Of which ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass`` matter here.
+    repetition
+        What tells repeated words from groups.
 
     Yields
     ------
@@ -160,8 +171,11 @@ def measure_run(
     variants: dict[str, list[tuple[NarrativeCube, Estimates, Tally]]] = {}
     remarks: dict[str, list[Remark]] = {}
     low, high = scale
-    for dimension, variant, part in split_ratings(compact_ratings(ratings)):
-        cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+    controls: dict[str, list[dict[str, Any]]] = {}
+    told = repetition or Repetition()
+    for cube, part, own in told.controlled(compact_ratings(ratings), confidence=settings.confidence):
+        variant = cube.variant
+        controls.setdefault(variant, []).extend(own)
         found = Estimates.of(cube, seed=seed, settings=settings)
         variants.setdefault(variant, []).append((cube, found, Tally.of(part)))
         remarks.setdefault(variant, []).extend(
@@ -177,7 +191,8 @@ def measure_run(
             )
         )
     for variant, parts in variants.items():
-        yield _measured(variant, parts, remarks[variant], scale=scale, settings=settings)
+        measured = _measured(variant, parts, remarks[variant], scale=scale, settings=settings)
+        yield replace(measured, controls=tuple(controls[variant]))
 
 
 def _measured(

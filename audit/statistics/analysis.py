@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from audit.errors import NotEstimableError
 from audit.schema import TABLES
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
-from audit.statistics.controls import control_rows
+from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
-from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.heterogeneity import heterogeneity_rows
@@ -26,7 +24,7 @@ from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
-from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
+from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import (
     Estimates,
@@ -68,8 +66,7 @@ def analyse(
     settings: Settings | None = None,
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
-    stems: Mapping[str, Mapping[str, str]] | None = None,
-    placebo: Collection[str] = (),
+    repetition: Repetition | None = None,
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -88,10 +85,8 @@ def analyse(
         Emotion → positive, negative or neutral.
     clusters
         Dimension → group → cultural cluster.
-    stems
-        Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
-    placebo
-        Which dimensions are sets of invented groups: they are in ``controls`` and in no other table.
+    repetition
+        What tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
 
     Returns
     -------
@@ -111,34 +106,19 @@ def analyse(
     frames: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
     remarks: list[Remark] = []
     labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
-    parts = list(split_ratings(compact))
-    invented: defaultdict[str, dict[str, NarrativeCube]] = defaultdict(dict)
-    for dimension, variant, part in parts:
-        if dimension in placebo:
-            invented[variant][dimension] = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
-    for dimension, variant, part in parts:
-        if dimension in placebo:
-            continue
+    told = repetition or Repetition()
+    for cube, part, controls in told.controlled(compact, confidence=settings.confidence):
+        dimension, variant = cube.dimension, cube.variant
         if variant not in scales:
             raise ValueError(
                 f"the ratings hold variant {variant!r}, of which no scale is given; there are: {', '.join(scales)}"
             )
         low, high = scales[variant]
-        cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+        rows["controls"] += controls
         outcomes = outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass)
-        n_missing, told = _n_missing(outcomes), (stems or {}).get(dimension, {})
-        rows["controls"] += control_rows(
-            cube,
-            stems=told,
-            placebos=invented[variant],
-            placebo_stems=stems or {},
-            confidence=settings.confidence,
-            n_missing=n_missing,
-        )
-        cube = _without_echo(cube, told)
         found = Estimates.of(cube, seed=seed, settings=settings)
         missing = list(missing_rows(cube, confidence=settings.confidence))
-        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
+        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=_n_missing(outcomes)))
         gap = list(anchored_rows(made, cube, scale=(low, high)))
         rows["gap"] += gap
         rows["variances"] += variance_rows(cube, found)
@@ -221,14 +201,6 @@ def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
-
-
-def _without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
-    """Return the cube whose δ is echo-free, or itself where its terms do not allow that."""
-    try:
-        return echo_free(cube, stems)
-    except NotEstimableError:
-        return cube
 
 
 def _n_missing(outcomes: pd.DataFrame) -> int:

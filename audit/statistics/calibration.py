@@ -19,6 +19,7 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns, listwise_gap
+from audit.statistics.controls import Repetition
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
@@ -27,7 +28,7 @@ from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.planning import detectable_gap
 from audit.statistics.published import published_gap
-from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide, split_ratings
+from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
 from audit.statistics.scopes import adjusted_gap, group_scope
 
 ESTIMATORS: Final = (
@@ -433,6 +434,7 @@ def calibrate_ratings(
     confidence: float,
     power: float,
     say: Callable[[int, int], None] | None = None,
+    repetition: Repetition | None = None,
 ) -> pd.DataFrame:
     """Calibrate the estimators on data like each dimension and variant of a run.
 
@@ -450,6 +452,8 @@ def calibrate_ratings(
         As in the analysis.
     say
         Told how many data sets are done, and of how many.
+    repetition
+        What tells repeated words from groups; sets of invented groups are left out.
 
     Returns
     -------
@@ -457,10 +461,11 @@ def calibrate_ratings(
         Columns of ``schema.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
         reason in ``note``. An interrupt ends it early, with the rows of what was done.
     """
-    parts = list(split_ratings(ratings))
+    told = repetition or Repetition()
+    parts = [cube for cube, *_ in told.controlled(ratings, confidence=confidence)]
     tables: list[pd.DataFrame] = []
-    for place, (dimension, variant, part) in enumerate(parts):
-        cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+    for place, cube in enumerate(parts):
+        dimension, variant = cube.dimension, cube.variant
         rng = np.random.default_rng([seed, zlib.crc32(f"{dimension}\n{variant}".encode())])
 
         def tell(done: int, n: int, before: int = place * n_datasets) -> None:

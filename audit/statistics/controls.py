@@ -6,11 +6,13 @@ share a word, if it goes beyond what the same design shows of groups that do not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 import numpy as np
+import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.schema import CONTROLS
@@ -19,7 +21,7 @@ from audit.statistics.crossed import crossed_gap
 from audit.statistics.echo import echo_free, echo_of_words, same_words
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
-from audit.statistics.ratings import FloatArray
+from audit.statistics.ratings import FloatArray, split_ratings
 
 RANDOM_SETS: Final = 4
 """From so many sets of invented groups on they are taken for a sample of such sets."""
@@ -32,6 +34,68 @@ class _Gaps:
 
     narrative_ids: tuple[Any, ...]
     estimate: GapEstimate
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What tells repeated words from groups.
+
+    Attributes
+    ----------
+    stems
+        Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
+    placebo
+        Which dimensions are sets of invented groups: they are a control, and have no δ of their own.
+    """
+
+    stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    placebo: Collection[str] = ()
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Self:
+        """Read it from a run's manifest; runs of earlier versions had neither."""
+        return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())))
+
+    def controlled(
+        self, ratings: pd.DataFrame, *, confidence: float
+    ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
+        """Go through dimensions and variants, sets of invented groups apart.
+
+        Parameters
+        ----------
+        ratings
+            Columns of ``schema.RATINGS``.
+        confidence
+            Coverage of the controls' intervals, between 0 and 1.
+
+        Yields
+        ------
+        tuple
+            The ratings with baselines, as a cube whose δ is echo-free where its terms allow that; the same as a table;
+            and their rows of ``schema.CONTROLS``.
+        """
+        parts = list(split_ratings(ratings))
+        placebos: dict[str, dict[str, NarrativeCube]] = {}
+        for dimension, variant, part in parts:
+            if dimension in self.placebo:
+                cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+                placebos.setdefault(variant, {})[dimension] = cube
+        for dimension, variant, part in parts:
+            if dimension in self.placebo:
+                continue
+            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+            stems = self.stems.get(dimension, {})
+            rows = control_rows(
+                cube,
+                stems=stems,
+                placebos=placebos.get(variant, {}),
+                placebo_stems=self.stems,
+                confidence=confidence,
+                n_missing=_n_missing([cube]),
+            )
+            with contextlib.suppress(NotEstimableError):
+                cube = echo_free(cube, stems)
+            yield cube, part, list(rows)
 
 
 def control_rows(
@@ -101,7 +165,7 @@ def control_rows(
     }
     decides = "placebo_difference" if isinstance(free, NotEstimableError) or free.not_estimable else "echo_free"
     for control, (estimate, levels) in made.items():
-        missing = _n_missing(placebos) if control == "placebo" else n_missing
+        missing = _n_missing(placebos.values()) if control == "placebo" else n_missing
         yield control_row(cube, control, estimate, levels=levels, n_missing=missing, decides=control == decides)
 
 
@@ -220,6 +284,7 @@ def _rounding(sets: Mapping[str, _Gaps]) -> float:
     return max(each.estimate.rounding for each in sets.values())
 
 
-def _n_missing(placebos: Mapping[str, NarrativeCube]) -> int:
-    compared = [cube.without_baselines() for cube in placebos.values()]
+def _n_missing(cubes: Iterable[NarrativeCube]) -> int:
+    """Prompts between identities without a rating."""
+    compared = [cube.without_baselines() for cube in cubes]
     return sum(int(np.count_nonzero((cube.status >= 0) & np.isnan(cube.y))) for cube in compared)

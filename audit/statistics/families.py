@@ -288,7 +288,7 @@ def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
     cells = np.ix_(rows, columns)
     weights = np.zeros(compared.in_group.shape)
     try:
-        weights[cells] = column_weights(compared.columns[:, *cells])[-1]
+        weights[cells] = column_weights(compared.columns[:, cells[0], cells[1]])[-1]
     except NotEstimableError:
         weights[cells] = np.nan
     weights[np.abs(weights) < _DUST] = 0.0

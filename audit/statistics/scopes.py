@@ -153,7 +153,7 @@ def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str
     for group in counted:
         kept = np.ix_(perceivers != group, experiencers != group)
         try:
-            left_out[group] = adjusted_gap(means[kept], compared.columns[:, *kept])
+            left_out[group] = adjusted_gap(means[kept], compared.columns[:, kept[0], kept[1]])
         except NotEstimableError:
             return {}, uncounted, f"without {group} there is no gap to compare with"
     return left_out, uncounted, ""
