@@ -236,7 +236,7 @@ def describe_run(
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
         "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
-        "cues": {d.name: d.cues for d in grid.dimensions if set(d.cues.values()) > {"label"}},
+        "cues": {d.name: d.cues for d in grid.dimensions if not d.placebo},
         "placebo": [d.name for d in grid.dimensions if d.placebo],
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},

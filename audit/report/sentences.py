@@ -70,6 +70,7 @@ LIMITS: Final = {
         "Few narratives",
         "the interval leans on how these few differ",
     ),
+    "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
 """Remarks that limit what may be claimed, by their code: what they are called and what follows from them."""

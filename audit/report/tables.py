@@ -28,6 +28,7 @@ _FAMILIES: Final = {
     "emotion": "δ within each emotion",
     "cluster": "Cultural clusters: pairs within one, and each cluster's gap to the others",
     "group": "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it",
+    "cue": "δ by how experiencers' terms tell their group: by its label, a first name, or what its members do",
     "pair": "Gaps of pairs of groups",
 }
 _HEADS: Final = {"uplift": "part", "degree": "shared dimensions"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,8 @@ from audit.statistics.rows import (
     variance_rows,
 )
 from audit.statistics.sensitivity import sensitivity_rows
+
+_CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,7 @@ def analyse(
             confidence=settings.confidence,
             valence=valence or {},
             clusters=(clusters or {}).get(dimension, {}),
+            cues=told.cues.get(dimension, {}),
         )
         rows["heterogeneity"] += heterogeneity_rows(
             cube,
@@ -173,6 +176,7 @@ def analyse(
             high=high,
             min_number_mass=settings.min_number_mass,
         )
+        remarks += _on_cues(cube, told.cues.get(dimension, {}))
         if isinstance(found.headline, GapEstimate):
             ids = cube.narrative_ids
             labelled[dimension].append(Labelled(variant, found.headline, ids, (low, high)))
@@ -201,6 +205,20 @@ def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
+
+
+def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
+    """Say so where all wordings tell their group in one way."""
+    used = {cues[term] for term in (*cube.perceivers, *cube.experiencers) if term in cues}
+    if len(used) == 1:
+        way = _CUES[used.pop()]
+        others = " or ".join(each for each in _CUES.values() if each != way)
+        yield Remark(
+            cube.dimension,
+            cube.variant,
+            "one_cue",
+            f"Every term tells its group by {way}: told by {others}, the gap may be another one.",
+        )
 
 
 def _n_missing(outcomes: pd.DataFrame) -> int:

@@ -38,7 +38,7 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What tells repeated words from groups.
+    """What is known of the wordings, that tells repeated words from groups.
 
     Attributes
     ----------
@@ -46,15 +46,18 @@ class Repetition:
         Dimension → wording → its stem, where that is told; see :meth:`~audit.statistics.echo.Overlap.of`.
     placebo
         Which dimensions are sets of invented groups: they are a control, and have no δ of their own.
+    cues
+        Dimension → wording → how it tells its group: label, name or context; empty where that is not known.
     """
 
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     placebo: Collection[str] = ()
+    cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read it from a run's manifest; runs of earlier versions had neither."""
-        return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())))
+        """Read it from a run's manifest; runs of earlier versions had none of it."""
+        return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())), manifest.get("cues", {}))
 
     def controlled(
         self, ratings: pd.DataFrame, *, confidence: float

@@ -58,6 +58,7 @@ def family_rows(
     confidence: float,
     valence: Mapping[str, str],
     clusters: Mapping[str, str],
+    cues: Mapping[str, str] | None = None,
     over: Over | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Estimate every family of contrasts beneath δ.
@@ -72,6 +73,8 @@ def family_rows(
         Emotion → its valence, such as ``positive``; narratives of other emotions are in no valence.
     clusters
         Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
+    cues
+        Wording → how it tells its group: label, name or context. No family ``cue`` without several of them.
     over
         Gives an estimate another uncertainty, where narratives are not independent.
 
@@ -96,6 +99,7 @@ def family_rows(
       against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
       cluster c with a group outside, the mean of g_ab over a in c and b outside.
     - ``degree``, of an intersection: sharing d dimensions against sharing none, as ``degree_gaps`` estimates it.
+    - ``cue``: δ of the experiencers whose wording tells the group by a label, by a first name or by what its members do.
     - ``uplift``, where the unspecified perceiver u was asked: since δ's weights w sum to 0 over perceivers,
       δ = Σ w_pe (y_pe − y_ue). Its in-group terms are the "in-group uplift", the others the "out-group dampening",
       positive where out-group pairs are rated below u. Only their sum is free of perceiver effects: identities that
@@ -131,6 +135,13 @@ def family_rows(
         degrees = _levels(compared, compared.n_shared, confidence=confidence)
         named = {(str(d), ""): member for d, member in enumerate(degrees, start=1)}
         yield from _rows(cube, "degree", named, confidence=confidence, over=over)
+    told = [(cues or {}).get(term, "") for term in compared.experiencers]
+    if len(set(filter(None, told))) > 1:
+        members = {
+            (cue, ""): _of_experiencers(compared, [each == cue for each in told], confidence=confidence)
+            for cue in dict.fromkeys(filter(None, told))
+        }
+        yield from _rows(cube, "cue", members, confidence=confidence, over=over)
     if _UNSPECIFIED in cube.perceiver_groups:
         yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence), confidence=confidence, over=over)
 
@@ -438,6 +449,16 @@ def _of_narratives(
         n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
         members[name, ""] = _Member(headline.among(chosen), n_pairs, note=headline.not_estimable)
     return members
+
+
+def _of_experiencers(compared: NarrativeCube, chosen: Sequence[bool], *, confidence: float) -> _Member:
+    """δ of some experiencers."""
+    part = compared.select(np.ones(len(compared.perceivers), dtype=bool), np.array(chosen))
+    try:
+        estimate = headline_gap(part, confidence=confidence)
+    except NotEstimableError as error:
+        return _Member(note=str(error))
+    return _Member(estimate, int(np.count_nonzero((~np.isnan(part.y)).any(axis=0))), note=estimate.not_estimable)
 
 
 def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:

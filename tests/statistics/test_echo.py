@@ -10,6 +10,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.controls import control_rows
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.echo import Overlap, echo_free, echo_of_words, same_words
+from audit.statistics.families import family_rows
 from audit.statistics.headline import headline_gap
 
 NAN = np.nan
@@ -208,3 +209,20 @@ def test_without_invented_groups_or_other_terms_nothing_decides():
     found = controls(planted(LABELS, 5))
     assert np.isnan(found["placebo_difference"]["ci_low"])
     assert "no invented groups" in found["placebo_difference"]["note"]
+
+
+# --- Cues ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_gap_of_each_cue_is_that_of_its_experiencers():
+    cube = planted(RELIGIONS, 60, sd=0.5)
+    cues = {term: "label" if place % 2 == 0 else "context" for place, term in enumerate(cube.experiencers)}
+    own = np.equal.outer(np.array(cube.perceiver_groups), np.array(cube.experiencer_groups))
+    of_context = np.array([cues[term] == "context" for term in cube.experiencers])
+    y = cube.y + 4.0 * own * of_context
+    cube = cube_of(y, groups=cube.perceiver_groups, perceivers=cube.perceivers, experiencers=cube.experiencers)
+    rows = family_rows(cube, confidence=0.95, valence={}, clusters={}, cues=cues)
+    found = {row["member"]: row["delta_points"] for row in rows if row["family"] == "cue"}
+    assert found == {"label": pytest.approx(0, abs=0.1), "context": pytest.approx(4, abs=0.1)}
+    rows = family_rows(cube, confidence=0.95, valence={}, clusters={}, cues=dict.fromkeys(cues, "label"))
+    assert "cue" not in {row["family"] for row in rows}
