@@ -289,7 +289,7 @@ FAMILIES: Final[dict[str, str]] = {
     "variant": RATINGS["variant"],
     "family": "pair, group (the group's own cell: how much higher its ratings of its own are than its ratings of "
     "others and others' ratings of it lead one to expect), emotion, valence, cluster, degree, cue or uplift",
-    "member": "what the contrast is about: a group, an emotion, a valence, a cluster, a cue, a number of shared dimensions",
+    "member": "what the contrast is about: a group, emotion, valence, cluster or cue, or a number of shared dimensions",
     "partner": "of a pair, the other group; else empty",
     "estimator": "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives "
     "and of all pairs, from all valid ratings); of emotion and valence always contrast, as the headline",

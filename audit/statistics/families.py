@@ -99,7 +99,8 @@ def family_rows(
       against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
       cluster c with a group outside, the mean of g_ab over a in c and b outside.
     - ``degree``, of an intersection: sharing d dimensions against sharing none, as ``degree_gaps`` estimates it.
-    - ``cue``: δ of the experiencers whose wording tells the group by a label, by a first name or by what its members do.
+    - ``cue``: δ of the experiencers whose wording tells the group by a label, by a first name, or by what its members
+      do.
     - ``uplift``, where the unspecified perceiver u was asked: since δ's weights w sum to 0 over perceivers,
       δ = Σ w_pe (y_pe − y_ue). Its in-group terms are the "in-group uplift", the others the "out-group dampening",
       positive where out-group pairs are rated below u. Only their sum is free of perceiver effects: identities that
