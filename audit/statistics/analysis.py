@@ -41,6 +41,7 @@ from audit.statistics.rows import (
     variance_rows,
 )
 from audit.statistics.sensitivity import sensitivity_rows
+from audit.statistics.wordings import Worded, cube_of_prompts
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,9 @@ def analyse(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+        Columns of ``schema.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
+        are of the mean over its rated wordings; what counts prompts (``cells``, ``outcomes``, ``missing``, ``modes``,
+        ``distributions``) counts each, and ``controls`` has the interval for any such wordings.
     scales
         The lower and the upper end of each variant's scale, in points.
     seed
@@ -137,6 +140,16 @@ def analyse(
         )
         cube = _without_echo(cube, told)
         found = Estimates.of(cube, seed=seed, settings=settings)
+        worded = Worded.of(
+            part, cube, within=lambda each, told=told: _without_echo(each, told), confidence=settings.confidence
+        )
+        every = cube
+        if worded is not None:
+            every = cube_of_prompts(part, dimension=dimension, variant=variant)
+            rows["controls"].append(worded.control(n_missing=n_missing))
+            rows["wordings"] += worded.rows()
+            rows["wording_shares"] += worded.shares(found.scopes["contrast"], found.contrast)
+            rows["wording_splits"] += worded.splits()
         missing = list(missing_rows(cube, confidence=settings.confidence))
         made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
         gap = list(anchored_rows(made, cube, scale=(low, high)))
@@ -159,7 +172,7 @@ def analyse(
             n_permutations=settings.n_permutations,
             confidence=settings.confidence,
         )
-        rows["modes"] += mode_rows(cube)
+        rows["modes"] += mode_rows(every)
         sensitivity = list(
             sensitivity_rows(
                 cube,
@@ -177,7 +190,7 @@ def analyse(
             )
         rows["cell_emotions"] += cell_emotion_rows(cube)
         rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
-        rows["distributions"] += distribution_rows(cube, low=low, high=high)
+        rows["distributions"] += distribution_rows(every, low=low, high=high)
         if isinstance(found.published, PublishedGap):
             rows["null"] += null_rows(cube, found.published.shuffled)
         rows["published_cells"] += published_cell_rows(cube)
