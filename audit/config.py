@@ -517,7 +517,7 @@ class AuditConfig(_Strict):
         """
         if self.wordings > 1 and not isinstance(self.task, IntensityTask):
             raise ConfigError(
-                f"wordings={self.wordings}: task={self.task.kind} has one wording, and only ratings have several; leave "
+                f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
                 "wordings=1"
             )
         variant = self._variant_that_rates()
@@ -565,8 +565,8 @@ class AuditConfig(_Strict):
             of = getattr(own.originals, part)
             if of is not None and of.strip() != getattr(original, part):
                 raise ConfigError(
-                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} are paraphrases of; give "
-                    f"those of yours with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
+                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} are paraphrases of; "
+                    f"give those of yours with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
                 )
         return original, *(
             original.reworded(number, **{part: texts[number - 1] for part, texts in own.parts.items()})

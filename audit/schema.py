@@ -218,10 +218,11 @@ WORDING_SHARES: Final[dict[str, str]] = {
     "of ratings) or identities (of δ as a whole)",
     "variance": "of one narrative's gap in one wording, the part of its variance, in squared points; missing for "
     "identities, since a gap is of all of them",
-    "share": "the same over the sum of the parts; missing where that is 0",
+    "sd": "the root of variance, in points",
+    "share": "variance over the sum of the parts; missing where that is 0",
     "of_delta": "of δ over all narratives and wordings, the part of its variance, in squared points; missing where it "
     "is not known",
-    "share_of_delta": "the same over the sum of the parts that are known",
+    "share_of_delta": "of_delta over the sum of the parts that are known",
     "levels": "narratives, wordings, both multiplied, or groups, that it is of",
     "note": "why the part is not known, in words; else empty",
 }

@@ -101,7 +101,7 @@ class NarrativeCube:
         Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt. Of several wordings
         the first one in that order: rated if one of them is.
     number_mass, mode
-        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing. Of several wordings the mean of those that have it.
+        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
     n_shared
         Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
         either is a baseline or the pair was never asked.

@@ -47,8 +47,8 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     A prompt that failed says nothing about what the model would have done: it is no refusal and no answer. So the rates
     of ``refused`` and ``unparseable`` are over the prompts that did not fail, and their gaps over the narratives
     without a failure. Of a prompt in several wordings all count, and its indicator is the share of them, so that gaps
-    stay in percentage points of prompts. Narratives with a prompt that was never asked are in no gap. An outcome that no prompt shows has
-    a gap of 0 and no interval: that none was seen does not make its rate known.
+    stay in percentage points of prompts. Narratives with a prompt that was never asked are in no gap. An
+    outcome that no prompt shows has a gap of 0 and no interval: that none was seen does not make its rate known.
     """
     compared = cube.without_baselines()
     counts = compared.n_by_status

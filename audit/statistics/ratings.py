@@ -49,8 +49,8 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity`` and ``mode`` (points)
-        and ``number_mass`` as floats, NaN where missing; ``wording`` as whole numbers, 0 where none is told. A response,
-        even one with a number, is read as an intensity only where the status is ``rated``.
+        and ``number_mass`` as floats, NaN where missing; ``wording`` as a whole number, 0 where it is not told. A
+        response, even one with a number, is read as an intensity only where the status is ``rated``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The same prompts in several wordings: δ in each of them, an interval for any such wordings, and what δ varies with."""
+"""The same prompts in several wordings: δ in each, an interval for any such wordings, and what δ varies with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.schema import WORDING_SHARES, WORDINGS
+from audit.schema import WORDINGS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import control_row
 from audit.statistics.crossed import Crossed, crossed_gap
@@ -236,6 +236,7 @@ def variance_shares(
         yield {
             "part": name,
             "variance": one,
+            "sd": one**0.5,
             "share": one / of_one if of_one > 0 else float("nan"),
             "of_delta": part,
             "share_of_delta": part / of_delta if of_delta > 0 else float("nan"),
