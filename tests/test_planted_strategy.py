@@ -69,7 +69,10 @@ class Scripted:
         ]
 
     def write(self, text, seed):
-        asked = re.search(r'user: (.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100, how much .* did the person feel\? Number:$', text)
+        question = (
+            r'^(?:user: )?(.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100, how much .* did the person feel\? Number:\Z'
+        )
+        asked = re.search(question, text, re.MULTILINE)
         if asked is None:
             return f"{INFERRED} {uniform(text, str(seed))}"
         told_by, narrative = asked.groups()

@@ -64,9 +64,9 @@ def plot_wordings(
     height = max(len(rows) * _STEP, 2 * len(_PARTS) * 0.17)
     axis = fill(f"δ in points, and its {coverage(confidence)} interval", width=_FOREST + 0.3, size=TEXT)
     note = fill(
-        f"\N{BLACK CIRCLE} δ over all wordings, with the interval for any such narratives and wordings   "
-        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for any such narratives.   Dark bars: of the variance of "
-        "δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
+        "\N{BLACK CIRCLE} δ over all wordings, with the interval for any such narratives and wordings   "
+        "\N{WHITE CIRCLE} δ in one wording (0 is the original), for any such narratives.   Dark bars: of the variance "
+        "of δ over all that was asked. Pale bars: of the variance of one narrative's gap in one wording.",
         width=width - 2 * PAD,
         size=SMALL,
     )
@@ -121,6 +121,8 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame) -> None:
             if np.isfinite(value):
                 axes.text(value + 0.03, place + offset, f"{fixed(100 * value, decimals=0)}%", va="center",
                           fontsize=SMALL, color=INK)  # fmt: skip
+    for place in places[~np.isfinite(shares[["share", "share_of_delta"]].to_numpy(dtype=float)).any(axis=1)]:
+        axes.text(0.03, place, "not known", va="center", fontsize=SMALL, color=MUTED)
     axes.text(0.0, 1.0, "shares of variance", transform=axes.transAxes, ha="left", va="bottom", fontsize=TEXT)
     axes.set_yticks(places, list(shares.index))
     axes.set_ylim(len(shares) - 0.5, -0.5)

@@ -99,9 +99,9 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
         return said + Markup(", without an interval: {}.").format(crossed["note"])
     out = not crossed["ci_low"] <= 0 <= crossed["ci_high"]
     what = (
-        "it leaves out 0, so that the gap does not hang on how the prompt was put"
+        "it leaves out 0, so that a gap of this sign is there on average over such wordings; single ones may differ"
         if out
-        else "it holds 0, so that with other wordings there might be no gap, or one the other way"
+        else "it holds 0, so that on average over such wordings there might be no gap, or one the other way"
     )
     return said + Markup(
         "; the {} interval {} speaks of any such narratives and any such wordings, these identities given: {}. The δ "
