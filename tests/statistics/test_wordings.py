@@ -114,9 +114,7 @@ def test_prompts_by_themselves_are_all_there():
 
 
 def test_a_run_in_several_wordings_can_be_calibrated():
-    table = calibrate_ratings(
-        worded(*planted([0.0, 2.0])), n_datasets=5, delta=1.0, seed=0, confidence=0.95, power=0.8
-    )
+    table = calibrate_ratings(worded(*planted([0.0, 2.0])), n_datasets=5, delta=1.0, seed=0, confidence=0.95, power=0.8)
     assert table["n_datasets"].max() == 5
 
 
