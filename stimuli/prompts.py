@@ -160,7 +160,8 @@ class PromptVariant:
                 raise StimulusError(f"{place} lacks the placeholder {{{name}}}, which the original shows")
             for name in sorted(shown - original):
                 raise StimulusError(f"{place} shows {{{name}}}, which the original does not")
-        return replace(self, **templates)
+        persona, system, user = (templates.get(part, getattr(self, part)) for part in ("persona", "system", "user"))
+        return replace(self, persona=persona, system=system, user=user)
 
     def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
         """Return what stands for each placeholder; ``persona`` is empty where the model is given no identity."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,9 +141,7 @@ def analyse(
         )
         cube = _without_echo(cube, told)
         found = Estimates.of(cube, seed=seed, settings=settings)
-        worded = Worded.of(
-            part, cube, within=lambda each, told=told: _without_echo(each, told), confidence=settings.confidence
-        )
+        worded = Worded.of(part, cube, within=partial(_without_echo, stems=told), confidence=settings.confidence)
         every = cube
         if worded is not None:
             every = cube_of_prompts(part, dimension=dimension, variant=variant)

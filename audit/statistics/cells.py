@@ -149,7 +149,8 @@ class NarrativeCube:
         """Shape (N, P, E, 4): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
         if self.of_wordings is not None:
             return self.of_wordings
-        return (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)
+        counts: npt.NDArray[np.int16] = (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)
+        return counts
 
     @property
     def columns(self) -> FloatArray:
