@@ -347,6 +347,7 @@ def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[A
             columns.setdefault(name, []).extend([value] * len(of_pair))
     return columns | {
         "prompt_index": [cell.index for cell in cells],
+        "wording": [cell.wording for cell in cells],
         "narrative_id": [cell.narrative.narrative_id for cell in cells],
         "emotion": [cell.narrative.emotion for cell in cells],
     }

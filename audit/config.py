@@ -274,6 +274,29 @@ class ScaleConfig(_Strict):
     high_label: str
 
 
+class OriginalsConfig(_Strict):
+    """What paraphrases are paraphrases of, as it stands in the prompt; None is not checked."""
+
+    persona: str | None = None
+    system: str | None = None
+    user: str | None = None
+
+
+class ParaphrasesConfig(_Strict):
+    """Other wordings of a prompt's parts, in order; a part without any stays as it is in every wording."""
+
+    originals: OriginalsConfig = OriginalsConfig()
+    persona: Words = ()
+    system: Words = ()
+    user: Words = ()
+
+    @property
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The paraphrases of each part that has some; their outer blanks are not meant."""
+        lists = {name: getattr(self, name) for name in type(self.originals).model_fields}
+        return {name: tuple(text.strip() for text in texts) for name, texts in lists.items() if texts}
+
+
 class TemplateConfig(_Strict):
     """A prompt variant in our or the user's wording."""
 
@@ -284,6 +307,7 @@ class TemplateConfig(_Strict):
     user: str
     narrative: str
     scale: ScaleConfig
+    paraphrases: ParaphrasesConfig = ParaphrasesConfig()
 
 
 class PublishedConfig(_Strict):
@@ -467,6 +491,7 @@ class AuditConfig(_Strict):
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None
+    wordings: int = Field(default=1, ge=1)
     seed: int = Field(ge=0, lt=2**32)
     run_dir: Path | None
     reports_dir: Path
@@ -491,8 +516,13 @@ class AuditConfig(_Strict):
         StimulusError
             If a template or the study's file can not be used.
         ConfigError
-            If ``prompt.path`` is needed and missing.
+            If ``prompt.path`` is needed and missing, or several wordings are asked for where nothing is rated.
         """
+        if self.wordings > 1 and not isinstance(self.task, IntensityTask):
+            raise ConfigError(
+                f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
+                "wordings=1"
+            )
         variant = self._variant_that_rates()
         if not isinstance(self.task, WrittenTask):
             return variant
@@ -507,6 +537,45 @@ class AuditConfig(_Strict):
             scale=None,
         )
 
+    def prompt_wordings(self, labels: str = "") -> tuple[PromptVariant, ...]:
+        """Return the prompt variant in each of the wordings that the configuration asks for, the original first.
+
+        Parameters
+        ----------
+        labels
+            As of :meth:`prompt_variant`.
+
+        Raises
+        ------
+        StimulusError, ConfigError
+            As of :meth:`prompt_variant`; or if there are fewer wordings, or the paraphrases are of another original.
+        """
+        original = self.prompt_variant(labels)
+        if self.wordings == 1:
+            return (original,)
+        asked = f"wordings={self.wordings}"
+        if isinstance(self.prompt, PublishedConfig):
+            raise ConfigError(f"{asked}: prompt=published has one wording, the study's; leave wordings=1")
+        own = self.prompt.paraphrases
+        most = 1 + min(map(len, own.parts.values()), default=0)
+        if self.wordings > most:
+            has = "no paraphrases" if most == 1 else f"{most - 1} paraphrases"
+            raise ConfigError(
+                f"{asked}: prompt {original.name} has {has}, so that wordings={most} is the most; give more of them in "
+                "prompt.paraphrases"
+            )
+        for part in own.parts:
+            of = getattr(own.originals, part)
+            if of is not None and of.strip() != getattr(original, part):
+                raise ConfigError(
+                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} are paraphrases of; "
+                    f"give those of yours with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
+                )
+        return original, *(
+            original.reworded(number, **{part: texts[number - 1] for part, texts in own.parts.items()})
+            for number in range(1, self.wordings)
+        )
+
     def _variant_that_rates(self) -> PromptVariant:
         match self.prompt:
             case PublishedConfig():
@@ -516,7 +585,7 @@ class AuditConfig(_Strict):
                     )
                 return read_published_variant(self.prompt.variant, self.prompt.path)
             case template:
-                fields = template.model_dump(exclude={"kind", "scale"})
+                fields = template.model_dump(exclude={"kind", "scale", "paraphrases"})
                 # A YAML block leaves a newline at its end, which nobody means to ask.
                 stripped = {name: text.strip() for name, text in fields.items()}
                 return PromptVariant(**stripped, scale=Scale(**template.scale.model_dump()))

@@ -38,6 +38,8 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
     for cell in plan.grid:
         values = strategy_values(plan.grid, cell, brought)
         record: dict[str, Any] = labels(cell, plan.grid.variant.name)
+        if len(plan.grid.wordings) > 1:
+            record["wording"] = cell.wording
         for place, stage in enumerate(strategy.stages):
             prompt = strategy.prompt_of(place, values, texts[:place])
             call = {"stage": stage.name, "system": prompt.system, "turns": prompt.turns, "user": prompt.user}

@@ -63,6 +63,7 @@ def run_audit(
     grid, strategy = plan.grid, plan.strategy
     path = _folder_of(plan, job)
     narratives = grid.narratives
+    wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
     led = (
         f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, then the question)"
         if strategy.stages
@@ -71,7 +72,7 @@ def run_audit(
     say(
         f"{config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
         f"{narratives.n_available:,} narratives ({narratives.source}) x {grid.n_pairs:,} pairs of identities in "
-        f"{', '.join(d.name for d in grid.dimensions)} = {len(grid):,} prompts"
+        f"{', '.join(d.name for d in grid.dimensions)}{wordings} = {len(grid):,} prompts"
     )
     say(f"run folder: {path}")
     with RunFolder(path) as folder:

@@ -70,6 +70,7 @@ def make_plan(config: AuditConfig) -> Plan:
             f"strategy {strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave it out"
         )
     _check_room(config, strategy)
+    _check_wordings(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
         pool = load_pool(examples.pool, examples.columns.model_dump())
@@ -88,6 +89,15 @@ def make_plan(config: AuditConfig) -> Plan:
         if known.source == "file":
             knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
     return Plan(config, grid, strategy, pool, knowledge, conversations)
+
+
+def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
+    """Refuse several wordings where stages are asked before the question: their texts are compared prompt by prompt."""
+    if config.wordings > 1 and strategy.stages:
+        raise ConfigError(
+            f"wordings={config.wordings}: strategy {strategy.name} has stages, whose texts are compared in one wording "
+            "alone; leave wordings=1, or take a strategy without stages"
+        )
 
 
 def _check_room(config: AuditConfig, strategy: Strategy) -> None:
@@ -140,7 +150,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
     ConfigError
         If the configuration lacks what one of them needs.
     """
-    variant = config.prompt_variant(conversations.choice if conversations is not None else "")
+    variant, *paraphrases = config.prompt_wordings(conversations.choice if conversations is not None else "")
     stimuli = config.stimuli
     dimensions = load_dimensions(
         stimuli.identities,
@@ -172,11 +182,11 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             seed=config.seed,
             intensity=stimuli.intensity,
         )
-    return PromptGrid(dimensions, narratives, variant)
+    return PromptGrid(dimensions, narratives, variant, paraphrases)
 
 
 def labels(cell: PromptCell, variant: str) -> dict[str, str]:
-    """Return the columns of the ratings table that say which prompt a row is of."""
+    """Return the columns of the ratings table that say which prompt a row is of, but for its wording."""
     return {
         "dimension": cell.dimension.name,
         "variant": variant,

@@ -22,7 +22,7 @@ from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
 from stimuli.identities import Identity
 from stimuli.narratives import Narratives
-from stimuli.prompts import Prompt
+from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     settings["stimuli"].pop("conversations")
     if plan.conversations is not None:
         settings["conversations"] = plan.conversations.sha256
-    settings["prompt"] = {"variant": grid.variant.name, "sha256": grid.variant.sha256}
+    settings["prompt"] = {"variant": grid.variant.name, "sha256": _wording(grid)}
+    # A run in one wording is the run that it was before there were several.
+    if len(grid.wordings) > 1:
+        settings["wordings"] = len(grid.wordings)
     # A run that leads the model to nothing is the run that it was before there were strategies.
     led = settings.pop("strategy")
     if plan.strategy.name != NO_STRATEGY:
@@ -92,6 +95,13 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     return settings
 
 
+def _wording(grid: PromptGrid) -> str:
+    """Return the SHA-256 of all that the prompt puts into prompts, in whatever wording."""
+    if len(grid.wordings) == 1:
+        return grid.variant.sha256
+    return fingerprint({"wordings": [wording.sha256 for wording in grid.wordings]})
+
+
 def _asked(identity: Identity) -> dict[str, Any]:
     """Return what prompts show of an identity, and who it is; how its words are compared may change."""
     return {"term": identity.term, "group": identity.group, "groups": identity.groups}
@@ -100,6 +110,7 @@ def _asked(identity: Identity) -> dict[str, Any]:
 def _settings(config: AuditConfig) -> dict[str, Any]:
     """Return what answers depend on; special tokens that are added are named apart, where there are any."""
     settings = measured(config)
+    del settings["wordings"]  # those that are asked are in the prompt's hash
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
     return settings
@@ -141,7 +152,7 @@ def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> s
     """Name the first setting in which a run's identity differs from a plan's; empty where they are the same run."""
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None}
-    return first_difference(earlier, {**absent, **run_identity(plan)})
+    return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **run_identity(plan)})
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
@@ -181,7 +192,8 @@ def default_run_dir(plan: Plan | InventoryPlan) -> Path:
     task = [] if isinstance(config.task, IntensityTask) else [config.task.kind]
     model = Path(config.model.path).name if own else config.model.name
     asked = plan.grid.inventory.name if isinstance(plan, InventoryPlan) else config.stimuli.source
-    words = (model, *task, asked, plan.grid.variant.name, *led)
+    wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
+    words = (model, *task, asked, plan.grid.variant.name, *wordings, *led)
     name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
     return config.reports_dir / f"{name}-{fingerprint(run_identity(plan))[:8]}"
 

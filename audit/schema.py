@@ -54,6 +54,7 @@ RATINGS: Final[dict[str, str]] = {
     "n_dropped": "examples and earlier calls left out of that prompt, the oldest first, for want of room",
     "pruned_points": "how far the intensity could be from the one reported for what was not asked: branches of the "
     "tree of numbers, and whether numbers end (`expected`), in points",
+    "wording": "which wording of the prompt was asked, from 0, the original; runs of earlier versions had that alone",
 }
 
 STAGES: Final[dict[str, str]] = {
@@ -169,8 +170,8 @@ GAP: Final[dict[str, str]] = {
     "null_high": "97.5 percentile of the same",
     "n_narratives": "narratives that the estimate uses",
     "n_narratives_asked": "narratives that were asked",
-    "n_ratings": "ratings that the estimate uses",
-    "n_missing": "prompts between the dimension's identities (baselines left out) without a rating",
+    "n_ratings": "ratings that the estimate uses; of a prompt in several wordings their mean, which counts once",
+    "n_missing": "prompts between the dimension's identities (baselines left out) without a rating, in any wording",
     "note": "why there is no estimate or no interval, how many groups count for the wider scope where not all do, or "
     "which permutations were taken, in words; else empty",
     "p_adjusted": "p corrected for all headlines of the run within narratives: of every dimension, intersection and "
@@ -199,6 +200,41 @@ CONTROLS: Final[dict[str, str]] = {
     "headline": "whether this control decides if δ is a gap between groups",
     "n_missing": "prompts without a rating among those that it could have used",
     "levels": "sets of invented groups, or wordings, that it is of; 0 without an estimate",
+}
+
+WORDINGS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "wording": RATINGS["wording"],
+    "delta_points": "gap in scale points of the wording's own ratings: in-group minus out-group, as the headline",
+    **{name: GAP[name] for name in ("se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")},
+    "note": "why there is no estimate or no interval, in words; else empty",
+}
+
+WORDING_SHARES: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "part": "what gaps vary with: narratives, wordings, rest (what is of a narrative in a wording alone, and the noise "
+    "of ratings) or identities (of δ as a whole)",
+    "variance": "of one narrative's gap in one wording, the part of its variance, in squared points; missing for "
+    "identities, since a gap is of all of them",
+    "sd": "the root of variance, in points",
+    "share": "variance over the sum of the parts; missing where that is 0",
+    "of_delta": "of δ over all narratives and wordings, the part of its variance, in squared points; missing where it "
+    "is not known",
+    "share_of_delta": "of_delta over the sum of the parts that are known",
+    "levels": "narratives, wordings, both multiplied, or groups, that it is of",
+    "note": "why the part is not known, in words; else empty",
+}
+
+WORDING_SPLITS: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "split": "asked, best (the least standard error of as many prompts), or best of twice as many",
+    "budget": "most prompts for a pair of identities: narratives times wordings",
+    "n_narratives": "narratives of the split",
+    "n_wordings": "wordings of the split, 64 at most",
+    "se": "standard error of δ that the variances of wording_shares let one expect, in points",
 }
 
 PUBLISHED_CELLS: Final[dict[str, str]] = {
@@ -585,6 +621,9 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "missing": MISSING,
     "sensitivity": SENSITIVITY,
     "controls": CONTROLS,
+    "wordings": WORDINGS,
+    "wording_shares": WORDING_SHARES,
+    "wording_splits": WORDING_SPLITS,
     "missing_grid": MISSING_GRID,
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,

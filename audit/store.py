@@ -49,6 +49,7 @@ _TYPES: Final = {
     "prompt_index": pa.int64(),
     "in_group": pa.bool_(),
     "n_shared": pa.int8(),
+    "wording": pa.int8(),
     "response": pa.string(),
     "intensity": pa.float64(),
     "number_mass": pa.float64(),
@@ -95,8 +96,10 @@ _OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
 """Tasks in which the model writes to or about an experiencer."""
 _PEOPLE: Final = "people/ratings.csv"
 _PART: Final = re.compile(r"part-(\d{6})\.parquet")
-_ADDED: Final = ("n_prompt_tokens", "n_dropped", "pruned_points")
+_ADDED: Final = ("n_prompt_tokens", "n_dropped", "pruned_points", "wording")
 """The last columns of ratings, which those of earlier runs lack, or the last of them."""
+_BEFORE: Final = {"wording": 0}
+"""What earlier runs had that had no such column; others are missing there."""
 
 
 @contextmanager
@@ -151,7 +154,9 @@ def _read_parquet(path: Path, schema: pa.Schema, what: str) -> pa.Table:
         table.validate(full=True)
         if schema is RATINGS_SCHEMA and table.column_names == schema.names[: len(table.column_names)]:
             for name in (name for name in _ADDED if name not in table.column_names):
-                table = table.append_column(schema.field(name), pa.nulls(len(table), schema.field(name).type))
+                own = schema.field(name).type
+                known = pa.scalar(_BEFORE.get(name), type=own)
+                table = table.append_column(schema.field(name), pa.repeat(known, len(table)))
         if not table.schema.equals(schema):
             raise pa.ArrowInvalid(f"its columns are not those of {what}")
     except (OSError, pa.ArrowException) as error:

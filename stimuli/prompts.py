@@ -1,7 +1,8 @@
 """Prompt variants, and the grid that crosses perceivers, experiencers and narratives, one prompt at a time.
 
 The grid is a sequence: prompt ``i`` is computed from ``i``, so 37 million prompts take no more memory than one. Its
-order (dimension, perceiver, experiencer, then narratives by emotion) puts prompts that begin alike next to each other.
+order (dimension, wording, perceiver, experiencer, then narratives by emotion) puts prompts that begin alike next to
+each other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -131,6 +132,36 @@ class PromptVariant:
     def sha256(self) -> str:
         """Of everything that the variant puts into prompts."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def reworded(self, number: int, **templates: str) -> PromptVariant:
+        """Return the variant in another wording of some of its templates.
+
+        Parameters
+        ----------
+        number
+            The wording's, from 1, for messages.
+        templates
+            ``persona``, ``system`` or ``user``: each shows what the original shows, in other words; the experiencer may
+            begin a sentence or not.
+
+        Raises
+        ------
+        StimulusError
+            If a template can not be filled, or does not show the same placeholders as the original.
+        """
+
+        def of(template: str, place: str) -> set[str]:
+            return {name.replace("Exp", "exp") for name in placeholders(template, VALUE_NAMES, place=place)}
+
+        for part, template in templates.items():
+            place = f"prompt {self.name}: paraphrase {number} of {part}"
+            shown, original = of(template, place), of(getattr(self, part), f"prompt {self.name}: {part}")
+            for name in sorted(original - shown):
+                raise StimulusError(f"{place} lacks the placeholder {{{name}}}, which the original shows")
+            for name in sorted(shown - original):
+                raise StimulusError(f"{place} shows {{{name}}}, which the original does not")
+        persona, system, user = (templates.get(part, getattr(self, part)) for part in ("persona", "system", "user"))
+        return replace(self, persona=persona, system=system, user=user)
 
     def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
         """Return what stands for each placeholder; ``persona`` is empty where the model is given no identity."""
@@ -289,17 +320,20 @@ def _string(node: ast.expr | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PromptCell:
-    """One place of the grid: whose prompt it is."""
+    """One place of the grid: whose prompt it is, and in which wording; 0 is the original."""
 
     index: int
     dimension: Dimension
     perceiver: Identity
     experiencer: Identity
     narrative: Narrative
+    wording: int = 0
 
 
 class PromptGrid(Sequence[PromptCell]):
-    """Every perceiver with every experiencer and narrative of every dimension, computed on demand.
+    """Every perceiver with every experiencer, narrative and wording of every dimension, computed on demand.
+
+    Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with.
 
     Parameters
     ----------
@@ -309,14 +343,37 @@ class PromptGrid(Sequence[PromptCell]):
         Shown to each pair; must have the wording and the emotion words that the variant asks for.
     variant
         The way of asking.
+    paraphrases
+        The same in other wordings, of which it is number 0; see :meth:`PromptVariant.reworded`.
 
     Raises
     ------
     StimulusError
-        If a narrative lacks the wording or the emotion word that the variant's templates show.
+        If a narrative lacks the wording or the emotion word that a template shows.
     """
 
-    def __init__(self, dimensions: Sequence[Dimension], narratives: Narratives, variant: PromptVariant) -> None:
+    def __init__(
+        self,
+        dimensions: Sequence[Dimension],
+        narratives: Narratives,
+        variant: PromptVariant,
+        paraphrases: Sequence[PromptVariant] = (),
+    ) -> None:
+        self.dimensions = tuple(dimensions)
+        self.variant = variant
+        self.wordings = (variant, *paraphrases)
+        self.narratives = narratives
+        for wording in self.wordings:
+            self._check(wording)
+        rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
+        self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
+        pairs = (len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
+        self._sizes = [n * len(self._by_emotion) * len(self.wordings) for n in pairs]
+        self._ends = list(accumulate(self._sizes))
+
+    def _check(self, variant: PromptVariant) -> None:
+        """Refuse narratives that lack what a variant shows."""
+        narratives = self.narratives
         narratives.check_wording(variant.narrative, asked_by=f"prompt {variant.name}")
         for field in variant.emotion_fields - {"emotion"}:
             kind = field.removeprefix("emotion_")
@@ -333,13 +390,6 @@ class PromptGrid(Sequence[PromptCell]):
                         f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
                         f"third_person text of {narrative.narrative_id!r} does not begin"
                     )
-        self.dimensions = tuple(dimensions)
-        self.variant = variant
-        self.narratives = narratives
-        rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
-        self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
-        self._sizes = [len(d.perceivers) * len(d.experiencers) * len(self._by_emotion) for d in self.dimensions]
-        self._ends = list(accumulate(self._sizes))
 
     def __len__(self) -> int:
         """Return the number of prompts."""
@@ -362,12 +412,14 @@ class PromptGrid(Sequence[PromptCell]):
         k = bisect_right(self._ends, index)
         dimension = self.dimensions[k]
         pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))
+        wording, pair = divmod(pair, len(dimension.perceivers) * len(dimension.experiencers))
         p, e = divmod(pair, len(dimension.experiencers))
-        return PromptCell(index, dimension, dimension.perceivers[p], dimension.experiencers[e], self._by_emotion[n])
+        perceiver, experiencer = dimension.perceivers[p], dimension.experiencers[e]
+        return PromptCell(index, dimension, perceiver, experiencer, self._by_emotion[n], wording)
 
     def prompt(self, cell: PromptCell) -> Prompt:
         """Return the text of one place of the grid."""
-        return self.variant.fill(cell.perceiver, cell.experiencer, cell.narrative)
+        return self.wordings[cell.wording].fill(cell.perceiver, cell.experiencer, cell.narrative)
 
     @property
     def n_pairs(self) -> int:

@@ -303,8 +303,9 @@ def strategy_values(
         By narrative, its knowledge by placeholder, and the parts of its examples by :func:`example_name`; None for a
         strategy with neither.
     """
-    values = grid.variant.values(cell.perceiver, cell.experiencer, cell.narrative)
-    prompt = grid.variant.filled(values)
+    variant = grid.wordings[cell.wording]
+    values = variant.values(cell.perceiver, cell.experiencer, cell.narrative)
+    prompt = variant.filled(values)
     own = given[cell.narrative.narrative_id] if given else {}
     return {**values, **own, "system": prompt.system, "question": prompt.user}
 

@@ -69,10 +69,14 @@ class Scripted:
         ]
 
     def write(self, text, seed):
-        asked = re.search(r'"([^"]+)"\nFrom 0 to 100, how much .* did (.+) feel\? Number:$', text)
+        question = (
+            r'^(?:user: )?(.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100, how much .* did the person feel\? Number:\Z'
+        )
+        asked = re.search(question, text, re.MULTILINE)
         if asked is None:
             return f"{INFERRED} {uniform(text, str(seed))}"
-        narrative, experiencer = asked.groups()
+        told_by, narrative = asked.groups()
+        experiencer = told_by[0].lower() + told_by[1:]
         perceiver = re.match(r"system: For this task you are (.+)\.\n", text)[1]
         led = "two-stage" if f"understood them: {INFERRED}" in text else ""
         led = "basic-empathy" if "be empathetic" in text else led

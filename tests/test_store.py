@@ -44,6 +44,7 @@ def row(index, **changes):
         "n_prompt_tokens": 120,
         "n_dropped": 0,
         "pruned_points": 0.04,
+        "wording": 0,
     } | changes
 
 
@@ -452,6 +453,17 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
                 continue
             unnoticed += not read.equals(undisturbed)
     assert unnoticed == 0
+
+
+def test_a_shard_of_an_earlier_version_was_in_the_original_wording(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0, wording=3), row(1, wording=3)])
+        folder.write_shard(1, [row(2, wording=5)])
+        path = folder.path / "ratings" / "part-000000.parquet"
+        pq.write_table(pq.read_table(path).drop_columns(["wording"]), path)
+        ratings = folder.read_ratings(n_prompts=3)
+    assert ratings["wording"].tolist() == [0, 0, 5]
+    assert ratings["n_dropped"].tolist() == [0, 0, 0]
 
 
 def test_a_shard_of_other_columns_is_refused(tmp_path):

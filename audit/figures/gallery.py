@@ -23,6 +23,7 @@ from audit.figures.heatmaps import (
 )
 from audit.figures.missing_grid import plot_missing_grid
 from audit.figures.texts import plot_texts
+from audit.figures.wordings import plot_wordings
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -96,6 +97,12 @@ def _distributions(own: Tables, *, low: float, high: float, confidence: float) -
         found["ratings"] = partial(plot_ratings, own["distributions"], low=low, high=high)
     if not own["missing_grid"].empty:
         found["missing-grid"] = partial(plot_missing_grid, own["missing_grid"], confidence=confidence)
+    if not own["wordings"].empty:
+        controls = own["controls"]
+        crossed = _first(controls.loc[controls["control"] == "wording"])
+        found["wordings"] = partial(
+            plot_wordings, own["wordings"], own["wording_shares"], crossed, confidence=confidence
+        )
     if not own["stage_texts"].empty:
         found["texts"] = partial(plot_texts, own["stage_texts"], confidence=confidence)
     published = _first(gap.loc[gap["estimator"] == "published"])

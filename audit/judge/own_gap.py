@@ -141,6 +141,7 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
                     "in_group": dimension.in_group(writer, experiencer),
                     "n_shared": dimension.n_shared(writer, experiencer),
                     "n_dropped": 0,
+                    "wording": 0,
                 }
                 | _columns(answer)
             )

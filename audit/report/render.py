@@ -41,6 +41,7 @@ from audit.report.tables import (
     sensitivity_table,
 )
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
+from audit.report.wordings import Wordings, wordings_section
 from audit.schema import OVERALL, TABLES
 from audit.wording import MEANING, brief, coverage, dimension_title
 
@@ -62,6 +63,11 @@ _FIGURES: Final = {
         "δ if the missing ratings were higher or lower than the ratings that there are let one expect.",
         "missing_grid",
     ),
+    "wordings": (
+        "δ in each wording of the prompt, and over all of them with the interval for any such wordings; and what it "
+        "varies with.",
+        "wordings",
+    ),
     "texts": (FIGURE_CAPTION, "stage_texts"),
     "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
     "cells": ("Mean intensity of each pair. Framed: in-group. Baselines stand apart, and are no part of δ.", "cells"),
@@ -70,7 +76,7 @@ _FIGURES: Final = {
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
-_APART: Final = ("texts", "missing-grid")
+_APART: Final = ("texts", "missing-grid", "wordings")
 """Kinds that have a place of their own on the page."""
 _WORST: Final = ("worst_case_low", "worst_case_high")
 _HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
@@ -130,6 +136,7 @@ class Section:
     controls: Table | None
     sensitivity: Table | None
     missing_grid: tuple[Picture, str] | None
+    wordings: Wordings | None
     own_model: Table | None
     human: Table | None
     published: Row | None
@@ -309,6 +316,14 @@ def _section(
         controls=controls_table(own["controls"], level=level),
         sensitivity=sensitivity_table(own["sensitivity"], level=level),
         missing_grid=next(iter(pictures(["missing-grid"])), None),
+        wordings=wordings_section(
+            own["wordings"],
+            own["controls"],
+            own["wording_shares"],
+            own["wording_splits"],
+            level=level,
+            figure=next(iter(pictures(["wordings"])), None),
+        ),
         own_model=own_model_table(own["own_model"], level=level),
         human=human_table(own["human"], level=level),
         published=next((row for row in _of(own, "gap", estimator="published") if math.isfinite(row["delta_z"])), None),

@@ -87,7 +87,7 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
     """Show the headline gaps, each in both scopes, with what sets their size in proportion."""
     head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", "p, corrected")
     sizes = ("% of scale", "SD of ratings", "plain mean, in-group", "plain mean, out-group", Markup("d<sub>z</sub>"))
-    return _with_notes(
+    return with_notes(
         (*head, *sizes, "narratives", "ratings", "estimator"),
         [
             (
@@ -109,7 +109,7 @@ def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
     )
 
 
-def _with_notes(
+def with_notes(
     head: tuple[str, ...], rows: Sequence[tuple[str, ...]], notes: Sequence[str], *, words: Sequence[int] = ()
 ) -> Table:
     """Put notes at the end of the rows, if there are any."""
@@ -196,7 +196,7 @@ def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
     rows = rows_of(missing.loc[missing["n_with_outcome"] > 0], "missing")
     if not rows:
         return None
-    return _with_notes(
+    return with_notes(
         ("outcome", "in-group", "out-group", "gap, percentage points", f"{level} interval", "p", "narratives"),
         [
             (
@@ -230,7 +230,7 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         rest = ("gap of the rest", "difference", "its p, corrected") if against else ()
         yield (
             shown,
-            _with_notes(
+            with_notes(
                 (*head, *rest, "narratives"),
                 [
                     (
@@ -255,7 +255,7 @@ def heterogeneity_table(heterogeneity: pd.DataFrame) -> Table | None:
     rows = rows_of(heterogeneity, "heterogeneity")
     if not rows:
         return None
-    return _with_notes(
+    return with_notes(
         ("over all", "compared", "F", "df", "p", "p, corrected"),
         [
             (
@@ -279,7 +279,7 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
     rows = rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity")
     if not rows:
         return None
-    return _with_notes(
+    return with_notes(
         ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share"),
         [
             (
@@ -330,7 +330,7 @@ def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] 
     rows = rows_of(controls, "controls")
     if not rows:
         return None
-    return _with_notes(
+    return with_notes(
         (*titles, "of which pairs", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
         [
             (
@@ -354,7 +354,7 @@ def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
     if own_model.empty:
         return None
     rows = rows_of(own_model, "own_model")
-    return _with_notes(
+    return with_notes(
         ("term", "component", "estimate", f"{level} interval", "p"),
         [
             (
@@ -376,7 +376,7 @@ def human_table(human: pd.DataFrame, *, level: str) -> Table | None:
     if human.empty:
         return None
     rows = rows_of(human, "human")
-    return _with_notes(
+    return with_notes(
         (
             "emotion",
             "Spearman's ρ",
@@ -408,7 +408,7 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
         return None
     rows = rows_of(comparisons, "comparisons")
     head = ("dimension", "first", "second", "δ, first", "δ, second", "change", f"{level} interval", "p, corrected")
-    return _with_notes(
+    return with_notes(
         (*head, "unit", "narratives"),
         [
             (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
+from audit.statistics.echo import without_echo
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.heterogeneity import heterogeneity_rows
@@ -39,6 +41,7 @@ from audit.statistics.rows import (
     variance_rows,
 )
 from audit.statistics.sensitivity import sensitivity_rows
+from audit.statistics.wordings import Worded, cube_of_prompts
 
 _CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
 
@@ -75,7 +78,9 @@ def analyse(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+        Columns of ``schema.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
+        are of the mean over its rated wordings; what counts prompts (``cells``, ``outcomes``, ``missing``, ``modes``,
+        ``distributions``) counts each, and ``controls`` has the interval for any such wordings.
     scales
         The lower and the upper end of each variant's scale, in points.
     seed
@@ -119,6 +124,15 @@ def analyse(
         rows["controls"] += controls
         outcomes = outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass)
         found = Estimates.of(cube, seed=seed, settings=settings)
+        within = partial(without_echo, stems=told.stems.get(dimension, {}))
+        worded = Worded.of(part, cube, within=within, confidence=settings.confidence)
+        every = cube
+        if worded is not None:
+            every = cube_of_prompts(part, dimension=dimension, variant=variant)
+            rows["controls"].append(worded.control(n_missing=_n_missing(outcomes)))
+            rows["wordings"] += worded.rows()
+            rows["wording_shares"] += worded.shares(found.scopes["contrast"], found.contrast)
+            rows["wording_splits"] += worded.splits()
         missing = list(missing_rows(cube, confidence=settings.confidence))
         made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=_n_missing(outcomes)))
         gap = list(anchored_rows(made, cube, scale=(low, high)))
@@ -142,7 +156,7 @@ def analyse(
             n_permutations=settings.n_permutations,
             confidence=settings.confidence,
         )
-        rows["modes"] += mode_rows(cube)
+        rows["modes"] += mode_rows(every)
         sensitivity = list(
             sensitivity_rows(
                 cube,
@@ -160,7 +174,7 @@ def analyse(
             )
         rows["cell_emotions"] += cell_emotion_rows(cube)
         rows["narratives"] += narrative_rows(cube, _contrasts(cube, found))
-        rows["distributions"] += distribution_rows(cube, low=low, high=high)
+        rows["distributions"] += distribution_rows(every, low=low, high=high)
         if isinstance(found.published, PublishedGap):
             rows["null"] += null_rows(cube, found.published.shuffled)
         rows["published_cells"] += published_cell_rows(cube)

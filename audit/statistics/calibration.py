@@ -305,7 +305,7 @@ def simulate(
         status[asked & _refuse(truth, y, intercepts, slopes, in_group, rng=rng)] = _REFUSED
     y[status != 0] = np.nan
     unknown = np.broadcast_to(np.nan, y.shape)
-    return replace(compared, y=y, status=status, number_mass=unknown, mode=unknown), target
+    return replace(compared, y=y, status=status, number_mass=unknown, mode=unknown, of_wordings=None), target
 
 
 def _selected_on(truth: Truth, y: FloatArray, intercepts: FloatArray, slopes: FloatArray) -> FloatArray | None:

@@ -91,14 +91,17 @@ def _cells_of(dimension: str, variant: str, part: pd.DataFrame) -> pd.DataFrame:
 class NarrativeCube:
     """The ratings of one dimension and variant, narrative by narrative.
 
+    Where the prompt was asked in several wordings, a rating is the mean over those of them that were rated.
+
     Attributes
     ----------
     y
         Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
     status
-        Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt.
+        Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt. Of several wordings
+        the first one in that order: rated if one of them is.
     number_mass, mode
-        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing.
+        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
     n_shared
         Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
         either is a baseline or the pair was never asked.
@@ -117,6 +120,8 @@ class NarrativeCube:
     nuisance
         Shape (M, P, E), 0/1: what δ is estimated beside, next to perceivers, experiencers and lesser sharing; None for
         nothing. See :mod:`audit.statistics.echo`.
+    of_wordings
+        Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     """
 
     dimension: str
@@ -137,6 +142,15 @@ class NarrativeCube:
     perceiver_groups: tuple[str, ...]
     experiencer_groups: tuple[str, ...]
     nuisance: FloatArray | None = None
+    of_wordings: npt.NDArray[np.int16] | None = None
+
+    @property
+    def n_by_status(self) -> npt.NDArray[np.int16]:
+        """Shape (N, P, E, 4): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
+        if self.of_wordings is not None:
+            return self.of_wordings
+        counts: npt.NDArray[np.int16] = (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)
+        return counts
 
     @property
     def columns(self) -> FloatArray:
@@ -160,8 +174,8 @@ class NarrativeCube:
         Raises
         ------
         ValueError
-            As :func:`compact_ratings`; or if there are no such ratings, a prompt occurs twice, or a pair has more
-            than one value of ``n_shared`` or ``in_group``, or values that contradict each other.
+            As :func:`compact_ratings`; or if there are no such ratings, a prompt occurs twice in a wording, or a pair
+            has more than one value of ``n_shared`` or ``in_group``, or values that contradict each other.
         """
         compact = compact_ratings(ratings)
         wanted = ((compact["dimension"] == dimension) & (compact["variant"] == variant)).to_numpy()
@@ -173,28 +187,48 @@ class NarrativeCube:
         narrative_codes, narrative_ids = axis_codes(part["narrative_id"])
         shape = len(narrative_ids), len(pairs.perceivers), len(pairs.experiencers)
         place = narrative_codes * pairs.n_prompts.size + pairs.pair
-        times_asked = np.bincount(place, minlength=shape[0] * shape[1] * shape[2])
-        if times_asked.max() > 1:
-            narrative, perceiver, experiencer = np.unravel_index(int(np.argmax(times_asked)), shape)
+        wording = part["wording"].to_numpy()
+        n_cells = shape[0] * shape[1] * shape[2]
+        times_asked = np.bincount(place, minlength=n_cells)
+        several = bool((wording != wording[0]).any())
+        in_one = _most_in_a_wording(place, wording, n_cells) if several else times_asked
+        if in_one.max() > 1:
+            narrative, perceiver, experiencer = np.unravel_index(int(np.argmax(in_one)), shape)
             raise ValueError(
-                f"the ratings hold {times_asked.max()} rows of dimension {dimension!r}, variant {variant!r}, narrative "
+                f"the ratings hold {in_one.max()} rows of dimension {dimension!r}, variant {variant!r}, narrative "
                 f"{narrative_ids[narrative]!r}, perceiver {pairs.perceivers[perceiver]!r} and experiencer "
                 f"{pairs.experiencers[experiencer]!r}: keep one"
             )
 
         def fill(values: npt.NDArray[_Scalar], absent: float) -> npt.NDArray[_Scalar]:
-            filled = np.full(times_asked.size, absent, dtype=values.dtype)
+            filled = np.full(n_cells, absent, dtype=values.dtype)
             filled[place] = values
             return filled.reshape(shape)
 
+        def fill_numbers(values: FloatArray) -> FloatArray:
+            if not several:
+                return fill(values, np.nan)
+            there = ~np.isnan(values)
+            total = np.bincount(place[there], weights=values[there], minlength=n_cells)
+            return divide(total, np.bincount(place[there], minlength=n_cells)).reshape(shape)
+
+        of_wordings = None
+        codes = part["status"].array.codes
+        status = fill(codes, -1)
+        if several:
+            of_wordings = count_statuses(part["status"], place, n_groups=n_cells).astype(np.int16)
+            # The first status that any wording had; a prompt that was never asked has none.
+            first = np.where(of_wordings.any(axis=1), (of_wordings > 0).argmax(axis=1), -1)
+            status = first.astype(codes.dtype).reshape(shape)
+            of_wordings = of_wordings.reshape(*shape, len(STATUSES))
         compared = ~np.isnan(pairs.n_shared)
         cube = cls(
             dimension=dimension,
             variant=variant,
-            y=fill(part["intensity"].to_numpy(), np.nan),
-            status=fill(part["status"].array.codes, -1),
-            number_mass=fill(part["number_mass"].to_numpy(), np.nan),
-            mode=fill(part["mode"].to_numpy(), np.nan),
+            y=fill_numbers(part["intensity"].to_numpy()),
+            status=status,
+            number_mass=fill_numbers(part["number_mass"].to_numpy()),
+            mode=fill_numbers(part["mode"].to_numpy()),
             n_shared=np.where(compared, pairs.n_shared, 0).astype(np.int64),
             in_group=pairs.in_group == 1,
             asked=pairs.n_prompts > 0,
@@ -206,6 +240,7 @@ class NarrativeCube:
             experiencers=pairs.experiencers,
             perceiver_groups=pairs.perceiver_groups,
             experiencer_groups=pairs.experiencer_groups,
+            of_wordings=of_wordings,
         )
         return cube if baselines else cube.without_baselines()
 
@@ -232,6 +267,7 @@ class NarrativeCube:
             perceiver_groups=tuple(self.perceiver_groups[row] for row in rows),
             experiencer_groups=tuple(self.experiencer_groups[column] for column in columns),
             nuisance=None if self.nuisance is None else self.nuisance[:, rows[:, None], columns],
+            of_wordings=None if self.of_wordings is None else self.of_wordings[:, rows[:, None], columns],
         )
 
     def of_narratives(self, chosen: BoolArray) -> Self:
@@ -244,6 +280,7 @@ class NarrativeCube:
             **{name: getattr(self, name)[places] for name in _BY_PROMPT},
             narrative_ids=tuple(self.narrative_ids[place] for place in places),
             emotions=tuple(self.emotions[place] for place in places),
+            of_wordings=None if self.of_wordings is None else self.of_wordings[places],
         )
 
 
@@ -252,6 +289,14 @@ def degree_columns(n_shared: npt.ArrayLike) -> FloatArray:
     shared = np.asarray(n_shared)
     degrees = range(1, max(int(shared.max(initial=1)), 1) + 1)
     return np.stack([shared == degree for degree in degrees]).astype(np.float64)
+
+
+def _most_in_a_wording(place: IntArray, wording: npt.NDArray[np.int16], n_cells: int) -> IntArray:
+    """Count how often each cell was asked in the wording in which it was asked most often."""
+    keys, times = np.unique(place * (int(wording.max()) + 1) + wording, return_counts=True)
+    most = np.zeros(n_cells, dtype=np.int64)
+    np.maximum.at(most, keys // (int(wording.max()) + 1), times)
+    return most
 
 
 def _check_degrees(pairs: Pairs, dimension: str) -> None:

@@ -6,7 +6,6 @@ share a word, if it goes beyond what the same design shows of groups that do not
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -18,7 +17,7 @@ from audit.errors import NotEstimableError
 from audit.schema import CONTROLS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.echo import echo_free, echo_of_words, same_words
+from audit.statistics.echo import echo_free, echo_of_words, same_words, without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, split_ratings
@@ -96,9 +95,7 @@ class Repetition:
                 confidence=confidence,
                 n_missing=_n_missing([cube]),
             )
-            with contextlib.suppress(NotEstimableError):
-                cube = echo_free(cube, stems)
-            yield cube, part, list(rows)
+            yield without_echo(cube, stems), part, list(rows)
 
 
 def control_rows(

@@ -22,10 +22,11 @@ def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
     tables = []
     for emotion in emotions:
         part = cube.of_narratives(of_narrative == emotion)
-        counts = [(part.status == code).sum(axis=0) for code in range(len(STATUSES))]
-        mean = divide(np.nansum(part.y, axis=0), counts[0])
+        counts = np.moveaxis(part.n_by_status.sum(axis=0, dtype=np.int64), -1, 0)
+        n_rated = np.count_nonzero(part.status == 0, axis=0)
+        mean = divide(np.nansum(part.y, axis=0), n_rated)
         squares = np.nansum((part.y - mean) ** 2, axis=0)
-        tables.append((emotion, counts, mean, np.sqrt(divide(squares, counts[0] - 1))))
+        tables.append((emotion, counts, mean, np.sqrt(divide(squares, n_rated - 1))))
     for p, e in np.argwhere(cube.asked).tolist():
         for emotion, counts, mean, sd in tables:
             n_prompts = sum(int(count[p, e]) for count in counts)
@@ -52,9 +53,8 @@ def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[
     contrasts
         Shape (N,), the headline's ``by_narrative``; NaN where it does not use the narrative.
     """
-    n_rated = (cube.status == 0).sum(axis=(1, 2))
-    n_prompts = (cube.status >= 0).sum(axis=(1, 2))
-    mean = divide(np.nansum(cube.y, axis=(1, 2)), n_rated)
+    counts = cube.n_by_status.sum(axis=(1, 2), dtype=np.int64)
+    mean = divide(np.nansum(cube.y, axis=(1, 2)), (cube.status == 0).sum(axis=(1, 2)))
     for place, narrative_id in enumerate(cube.narrative_ids):
         yield {
             **_names(cube),
@@ -62,8 +62,8 @@ def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[
             "emotion": cube.emotions[place],
             "contrast_points": float(contrasts[place]),
             "mean": float(mean[place]),
-            "n_prompts": int(n_prompts[place]),
-            "n_rated": int(n_rated[place]),
+            "n_prompts": int(counts[place].sum()),
+            "n_rated": int(counts[place, 0]),
         }
 
 

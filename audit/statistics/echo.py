@@ -159,6 +159,14 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     return free
 
 
+def without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is echo-free, or itself where its terms do not allow that."""
+    try:
+        return echo_free(cube, stems)
+    except NotEstimableError:
+        return cube
+
+
 def echo_of_words(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     """Return the cube whose δ is the echo: what the very same words add to being of the same group.
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
-from audit.statistics.ratings import STATUSES, BoolArray, divide
+from audit.statistics.ratings import STATUSES, divide
 
+Counts: TypeAlias = npt.NDArray[np.int16]
+"""Shape (N, P, E), prompts of a narrative and pair."""
 _VERB: Final = {
     "refused": "was refused",
     "unparseable": "was unparseable",
@@ -43,24 +46,25 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     -----
     A prompt that failed says nothing about what the model would have done: it is no refusal and no answer. So the rates
     of ``refused`` and ``unparseable`` are over the prompts that did not fail, and their gaps over the narratives
-    without a failure. Narratives with a prompt that was never asked are in no gap. An outcome that no prompt shows has
-    a gap of 0 and no interval: that none was seen does not make its rate known.
+    without a failure. Of a prompt in several wordings all count, and its indicator is the share of them, so that gaps
+    stay in percentage points of prompts. Narratives with a prompt that was never asked are in no gap. An
+    outcome that no prompt shows has a gap of 0 and no interval: that none was seen does not make its rate known.
     """
     compared = cube.without_baselines()
-    status = compared.status
-    asked = status >= 0
-    answered = asked & (status != _FAILED)
-    shows = {name: (status == code, asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
+    counts = compared.n_by_status
+    asked = counts.sum(axis=-1)
+    answered = asked - counts[..., _FAILED]
+    shows = {name: (counts[..., code], asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
     del shows["rated"]
-    shows["missing"] = status > _RATED, asked
-    for outcome, (indicator, could) in shows.items():
-        yield _row(compared, outcome, indicator, could, confidence=confidence)
+    shows["missing"] = asked - counts[..., _RATED], asked
+    for outcome, (shown, could) in shows.items():
+        yield _row(compared, outcome, shown, could, wanted=int(asked.max(initial=1)), confidence=confidence)
 
 
 def _row(
-    cube: NarrativeCube, outcome: str, indicator: BoolArray, could: BoolArray, *, confidence: float
+    cube: NarrativeCube, outcome: str, shown: Counts, could: Counts, *, wanted: int, confidence: float
 ) -> dict[str, Any]:
-    n_could, n_with = could.sum(axis=0), indicator.sum(axis=0)
+    n_could, n_with = could.sum(axis=0), shown.sum(axis=0)
     inside = cube.in_group
     row: dict[str, Any] = {
         "dimension": cube.dimension,
@@ -76,7 +80,7 @@ def _row(
         "note": "",
     }
     try:
-        estimate = _gap(cube, indicator, could, confidence=confidence)
+        estimate = _gap(cube, shown, could, wanted=wanted, confidence=confidence)
     except NotEstimableError as error:
         return row | {"note": str(error)}
     none = "" if row["n_with_outcome"] else f"none of {row['n_prompts']} prompts {_VERB[outcome]}"
@@ -84,15 +88,16 @@ def _row(
     return row | {name: getattr(estimate, name) for name in _ESTIMATE}
 
 
-def _gap(cube: NarrativeCube, indicator: BoolArray, could: BoolArray, *, confidence: float) -> GapEstimate:
-    """Estimate the gap of an indicator in percentage points, from narratives whose every prompt could show it."""
+def _gap(cube: NarrativeCube, shown: Counts, could: Counts, *, wanted: int, confidence: float) -> GapEstimate:
+    """Estimate the gap of an outcome in percentage points, from narratives whose every prompt could show it."""
     weights = in_group_weights(cube)
-    used = np.asarray(could.all(axis=(1, 2)))
+    used = np.asarray((could == wanted).all(axis=(1, 2)))
     if not used.any():
-        wanted = "was asked" if np.array_equal(could, cube.status >= 0) else "was asked and answered"
+        asked = cube.n_by_status.sum(axis=-1)
+        was = "was asked" if np.array_equal(could, asked) else "was asked and answered"
         raise NotEstimableError(
-            f"none of {len(used)} narratives {wanted} for all {' × '.join(map(str, weights.shape))} pairs of identities"
+            f"none of {len(used)} narratives {was} for all {' × '.join(map(str, weights.shape))} pairs of identities"
         )
-    contrasts, rounding = contrast_by_narrative(indicator.astype(np.float64), 100 * weights, used=used)
+    contrasts, rounding = contrast_by_narrative(shown / wanted, 100 * weights, used=used)
     n_ratings = int(np.count_nonzero(used)) * weights.size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)

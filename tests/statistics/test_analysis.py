@@ -31,6 +31,7 @@ SCALES = {"origin": (0.0, 100.0), "10-scale": (0.0, 10.0)}
 CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Muslim", "Christian")]
 INTERVAL = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"]
 OF_OTHERS = {"calls", "stage_texts", "marked_words", "human"}  # of a strategy's calls and of people, not of ratings
+OF_WORDINGS = {"wordings", "wording_shares", "wording_splits"}
 VALENCE = {"joy": "positive", "anger": "negative"}
 CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 
@@ -98,7 +99,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS or name == "missing_grid")  # no rating is missing
+        assert table.empty == (name in OF_OTHERS or name in OF_WORDINGS or name == "missing_grid")  # nothing is missing
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip

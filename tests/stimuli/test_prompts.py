@@ -81,7 +81,7 @@ def test_a_packaged_variant_composes_and_fills(name):
     assert chosen.name == name
     prompt = chosen.fill(LATINA, HINDU, NARRATIVE)
     assert "a Latina" in prompt.system
-    assert "a Hindu" in prompt.user
+    assert prompt.user.lower().count("a hindu") == 1
     assert "a Latina" not in prompt.user
     assert "Hindu" not in prompt.system
     assert ("angry" if name == "adjective" else "anger") in prompt.user

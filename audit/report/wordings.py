@@ -1,0 +1,163 @@
+"""What the page says of the prompt's wordings: δ in each, for any such wordings, and what it varies with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+from markupsafe import Markup
+
+from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.page import Picture
+from audit.report.tables import Table, with_notes
+from audit.wording import bare_p, count, fixed, plural, points, rate, unsigned
+
+_PARTS: Final = {
+    "narratives": "narratives: which situation it is",
+    "wordings": "wordings: how the prompt is put",
+    "rest": "rest: a narrative in a wording, and noise",
+    "identities": "identities: which groups are asked about",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """The section of one dimension and variant.
+
+    Attributes
+    ----------
+    found
+        What the interval for any such wordings says.
+    gaps
+        δ in each wording.
+    shares
+        What a gap varies with; None where that is not known.
+    split
+        How else the prompts could have been split; empty where that is not known.
+    figure
+        With its caption; None where it is not in the page.
+    """
+
+    found: Markup
+    gaps: Table
+    shares: Table | None
+    split: Markup
+    figure: tuple[Picture, str] | None
+
+
+def wordings_section(
+    wordings: pd.DataFrame,
+    controls: pd.DataFrame,
+    shares: pd.DataFrame,
+    splits: pd.DataFrame,
+    *,
+    level: str,
+    figure: tuple[Picture, str] | None,
+) -> Wordings | None:
+    """Say what the tables of one dimension and variant hold of wordings; None where there is one.
+
+    Parameters
+    ----------
+    wordings, controls, shares, splits
+        Rows of the tables ``wordings``, ``controls``, ``wording_shares`` and ``wording_splits``.
+    level
+        Coverage of their intervals, as it is written.
+    figure
+        With its caption; None without.
+    """
+    own = rows_of(wordings, "wordings")
+    if not own:
+        return None
+    crossed = next(iter(rows_of(controls.loc[controls["control"] == "wording"], "controls")), None)
+    return Wordings(
+        found=_found(crossed, len(own), level=level),
+        gaps=with_notes(
+            ("wording", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
+            [
+                *([("any such wordings", *_estimate(crossed))] if crossed is not None else []),
+                *((_name(row), *_estimate(row)) for row in own),
+            ],
+            [str(row["note"]) for row in ([crossed] if crossed is not None else []) + own],
+        ),
+        shares=_shares(rows_of(shares, "wording_shares")),
+        split=_split(rows_of(splits, "wording_splits")),
+        figure=figure,
+    )
+
+
+def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
+    """Say what δ over all wordings is, and whether another wording could give another sign."""
+    if crossed is None or not math.isfinite(crossed.number("delta_points")):
+        why = "" if crossed is None else f": {crossed['note']}"
+        return Markup("The prompt was asked in {} wordings, of which nothing can be said{}.").format(n_wordings, why)
+    said = Markup("Over {} wordings of the prompt δ is {} points").format(
+        count(n_wordings), show(crossed, "delta_points", points)
+    )
+    if not math.isfinite(crossed.number("ci_low")):
+        return said + Markup(", without an interval: {}.").format(crossed["note"])
+    out = not crossed["ci_low"] <= 0 <= crossed["ci_high"]
+    what = (
+        "it leaves out 0, so that a gap of this sign is there on average over such wordings; single ones may differ"
+        if out
+        else "it holds 0, so that on average over such wordings there might be no gap, or one the other way"
+    )
+    return said + Markup(
+        "; the {} interval {} speaks of any such narratives and any such wordings, these identities given: {}. The δ "
+        "that stands first speaks of these wordings alone."
+    ).format(level, show_interval(crossed), what)
+
+
+def _estimate(row: Row) -> tuple[str, ...]:
+    return (
+        show(row, "delta_points", points),
+        show_interval(row),
+        show(row, "p", bare_p),
+        show(row, "n_narratives", count),
+        show(row, "n_ratings", count),
+    )
+
+
+def _name(row: Row) -> str:
+    return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])
+
+
+def _shares(rows: list[Row]) -> Table | None:
+    if not rows:
+        return None
+    return with_notes(
+        ("part", "SD between them, points", "share of one narrative's gap in one wording", "share of δ's", "number"),
+        [
+            (
+                _PARTS[row["part"]],
+                show(row, "sd", unsigned),
+                show(row, "share", rate),
+                show(row, "share_of_delta", rate),
+                show(row, "levels", count),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+    )
+
+
+def _split(rows: list[Row]) -> Markup:
+    """Say which split of as many prompts, and of twice as many, would give the least standard error."""
+    by_name = {row["split"]: row for row in rows}
+    if not by_name:
+        return Markup("")
+    asked, best, more = (by_name[name] for name in ("asked", "best", "best of twice as many"))
+
+    def said(row: Row) -> Markup:
+        of_wordings = plural(int(row["n_wordings"]), "wording")
+        return Markup("{} narratives in {} (SE {})").format(
+            show(row, "n_narratives", count),
+            of_wordings,
+            show(row, "se", lambda value: fixed(value, decimals=3)),
+        )
+
+    return Markup(
+        "Asked were {}. If these variances hold, as many prompts give the least standard error in {}, and twice as "
+        "many in {}. The variance between wordings is known from few of them: a guide, no more."
+    ).format(said(asked), said(best), said(more))

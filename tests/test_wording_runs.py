@@ -1,0 +1,226 @@
+"""Whole audits of a scripted model whose gap is planted in each wording: it comes out where it was put in."""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_planted_strategy import Scripted
+
+from audit.engines.base import Generated
+from audit.engines.open import Choice, OpenModel
+from audit.engines.resolve import ModelFiles
+from audit.store import RunFolder
+
+V = 4
+EFFECTS = (0, 6, -3, 9)
+"""Points that a wording adds to the gap."""
+GAP, LEVELS = 5, (0, 12, 7, -8)
+"""Points: the gap, and what a wording adds to every rating."""
+N_NARRATIVES, K = 24, 4
+N_PROMPTS = V * N_NARRATIVES * K * K
+WORDS = ("stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=religion", "stimuli.situations_per_emotion=2",
+         "elicitation=generate", "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
+
+
+def whole(n, *words):
+    """Return a whole number from -n to n that is always the same for the same words."""
+    return int.from_bytes(sha256("|".join(words).encode()).digest()[:4]) % (2 * n + 1) - n
+
+
+def own_gap(narrative):
+    return whole(3, "gap", narrative)
+
+
+def pattern(template):
+    """Return what finds a template's identity, and its narrative where it shows one, in a text made of it."""
+    found = re.escape(template)
+    for name, read in (("perceiver", "(?P<perceiver>.+?)"), ("Experiencer", "(?P<experiencer>.+?)"),
+                       ("narrative", "(?P<narrative>[^\"]+)"), ("emotion_noun", ".+?"), ("low", "0"), ("high", "100"),
+                       ("low_label", "not at all"), ("high_label", "extremely"), ("persona", ".+?")):  # fmt: skip
+        found = found.replace(re.escape(f"{{{name}}}"), read)
+    return re.compile(found)
+
+
+@dataclass
+class Worded(Scripted):
+    """It rates by the wording of all three parts of the prompt, which must be of one number."""
+
+    persona: tuple = ()
+    system: tuple = ()
+    user: tuple = ()
+    refuses: int | None = None
+
+    @classmethod
+    def of(cls, variants, **more):
+        return cls(**{part: tuple(pattern(getattr(each, part)) for each in variants)
+                      for part in ("persona", "system", "user")}, **more)  # fmt: skip
+
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
+        return [Generated(self.rate(bytes(ids).decode()), 3, False) for ids in prompts]
+
+    def rate(self, text):
+        system, user = re.fullmatch(r"system: (.*)\nuser: (.*)", text, re.DOTALL).groups()
+        [wording] = [k for k, each in enumerate(self.user) if each.fullmatch(user)]
+        asked = self.user[wording].fullmatch(user)
+        assert self.system[wording].fullmatch(system)
+        perceiver = self.persona[wording].fullmatch(system.split("\n")[0])["perceiver"]
+        experiencer, narrative = asked["experiencer"], asked["narrative"]
+        same = perceiver.lower() == experiencer.lower()
+        if wording == self.refuses and not same:
+            return "I cannot rate this."
+        rating = 50 + LEVELS[wording] + whole(4, "level", narrative) + whole(3, "as", perceiver)
+        rating += whole(3, "of", experiencer) + same * (GAP + EFFECTS[wording] + own_gap(narrative))
+        return str(rating)
+
+
+@pytest.fixture(scope="module")
+def originals():
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from audit.composition import conf_folder
+    from audit.config import load_config
+
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        values = OmegaConf.to_container(compose("audit", [f"wordings={V}"]), resolve=True)
+    values.pop("experiment", None)
+    return load_config(values).prompt_wordings()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return a function that runs the command on a scripted model, in one folder."""
+    folder = tmp_path_factory.mktemp("wordings")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", list(sys.argv))
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+        from runs import svg_alone
+
+        def run_on(engine, *words, code=0):
+            from audit.__main__ import main
+
+            opened = OpenModel(engine, ModelFiles(folder, None), {})
+            patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
+            with svg_alone():
+                assert main(["run", *WORDS, *words]) == code
+            return folder
+
+        yield run_on
+
+
+@pytest.fixture(scope="module")
+def worded(run, originals):
+    """Folder of a run in four wordings."""
+    return run(Worded.of(originals), f"wordings={V}", "run_dir=worded") / "worded"
+
+
+def table_of(folder, name):
+    return pd.read_csv(folder / "tables" / f"{name}.csv")
+
+
+def narratives_of(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    with RunFolder(folder) as entered:
+        return entered.read_ratings(n_prompts=manifest["n_prompts"])
+
+
+def gaps_of_narratives(folder):
+    """Each narrative's planted gap over the run's own, by its text."""
+    from audit.config import load_config
+    from audit.plan import make_plan
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    plan = make_plan(load_config(manifest["config"]))
+    return np.array([own_gap(each.neutral) for each in plan.grid.narratives.narratives])
+
+
+def test_every_narrative_meets_every_wording_and_the_table_of_ratings_tells_which(worded):
+    ratings = narratives_of(worded)
+    assert len(ratings) == N_PROMPTS
+    assert ratings["wording"].value_counts().to_dict() == dict.fromkeys(range(V), N_PROMPTS // V)
+    assert (ratings.groupby(["wording", "perceiver", "experiencer"], observed=True)["narrative_id"].nunique()
+            == N_NARRATIVES).all()  # fmt: skip
+    assert ratings["wording"].is_monotonic_increasing  # slowest, so that prompts that begin alike stand together
+
+
+def test_the_gap_of_each_wording_is_the_one_that_was_planted(worded):
+    own = gaps_of_narratives(worded)
+    wordings = table_of(worded, "wordings")
+    assert wordings["wording"].tolist() == list(range(V))
+    np.testing.assert_allclose(wordings["delta_points"], GAP + own.mean() + np.array(EFFECTS), atol=1e-9)
+    # A wording adds the same to every narrative, so that they differ alike in each.
+    np.testing.assert_allclose(wordings["se"], own.std(ddof=1) / N_NARRATIVES**0.5, atol=1e-9)
+
+
+def test_the_headline_is_the_mean_and_the_control_widens_its_interval(worded):
+    own = gaps_of_narratives(worded)
+    controls = table_of(worded, "controls").set_index("control")
+    row, gap = controls.loc["wording"], table_of(worded, "gap")
+    headline = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+    delta = GAP + own.mean() + np.mean(EFFECTS)
+    assert row["delta_points"] == pytest.approx(delta)
+    assert headline["delta_points"] == pytest.approx(delta)
+    # d_iv = a_i + b_v exactly: MS_R is 0, and the variance of the mean var(a)/N + var(b)/V.
+    planted = own.var(ddof=1) / N_NARRATIVES + np.var(EFFECTS, ddof=1) / V
+    assert row["se"] == pytest.approx(planted**0.5)
+    assert headline["se"] == pytest.approx(own.std(ddof=1) / N_NARRATIVES**0.5)
+    assert (row["levels"], row["n_narratives"], row["n_ratings"]) == (V, N_NARRATIVES, N_PROMPTS)
+    assert not row["headline"]
+
+
+def test_the_shares_of_variance_are_the_planted_ones(worded):
+    own = gaps_of_narratives(worded)
+    shares = table_of(worded, "wording_shares").set_index("part")
+    np.testing.assert_allclose(
+        shares.loc[["narratives", "wordings", "rest"], "variance"], [own.var(ddof=1), np.var(EFFECTS, ddof=1), 0],
+        atol=1e-9,
+    )  # fmt: skip
+    assert shares["share"].sum() == pytest.approx(1)
+    splits = table_of(worded, "wording_splits").set_index("split")
+    assert splits.loc["asked", ["n_narratives", "n_wordings"]].tolist() == [N_NARRATIVES, V]
+    assert splits.loc["best", "se"] <= splits.loc["asked", "se"]
+
+
+def test_the_page_shows_the_wordings_and_the_figure_is_there(worded):
+    page = (worded / "report.html").read_text()
+    assert "any such wordings" in page
+    assert (worded / "figures" / "wordings-religion-origin.svg").exists()
+    assert len(table_of(worded, "cells")["n_prompts"].unique()) == 1
+    assert table_of(worded, "outcomes").set_index("pairs").loc["all", "n_prompts"] == N_PROMPTS
+
+
+def test_a_wording_that_refuses_out_group_pairs_shifts_the_mean_but_not_the_gaps_of_the_others(run, originals):
+    folder = run(Worded.of(originals, refuses=1), f"wordings={V}", "run_dir=refuses") / "refuses"
+    own = gaps_of_narratives(folder)
+    wordings = table_of(folder, "wordings").set_index("wording")
+    assert np.isnan(wordings.loc[1, "delta_points"])
+    assert wordings.loc[1, "note"]
+    others = [0, 2, 3]
+    planted = GAP + own.mean() + np.array(EFFECTS)[others]
+    np.testing.assert_allclose(wordings.loc[others, "delta_points"], planted, atol=1e-9)
+    control = table_of(folder, "controls").set_index("control").loc["wording"]
+    assert np.isnan(control["delta_points"])
+    missing = table_of(folder, "missing").set_index("outcome").loc["refused"]
+    # One wording of four, in every out-group pair and in no other.
+    assert missing[["rate_in_group", "rate_out_group", "gap_pp"]].tolist() == pytest.approx([0, 0.25, -25])
+    assert missing["n_with_outcome"] == N_NARRATIVES * K * (K - 1)
+
+
+def test_a_folder_of_one_wording_is_no_folder_of_several(worded, run, originals, capfd):
+    run(Worded.of(originals), "wordings=1", "run_dir=worded", code=2)
+    assert "wordings is 4 there and 1 here" in capfd.readouterr().err
+
+
+def test_a_run_in_one_wording_has_no_section_and_no_control(run, originals):
+    folder = run(Worded.of(originals), "run_dir=single") / "single"
+    assert table_of(folder, "wordings").empty
+    assert "wording" not in set(table_of(folder, "controls")["control"])
+    assert "any such wordings" not in (folder / "report.html").read_text()
+    assert set(narratives_of(folder)["wording"]) == {0}
