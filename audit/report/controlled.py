@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.wording import brief, dimension_title, points, printable
+from audit.wording import brief, count, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
     "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
@@ -32,11 +32,19 @@ class Control:
         Of ``placebo``, the row of the difference; else None.
     words
         What was controlled and what the other controls show.
+    wording
+        The row of the gap for any such wordings; None where one wording was asked.
     """
 
     kind: str
     beyond: Row | None
     words: Markup
+    wording: Row | None = None
+
+    @property
+    def is_of_these_wordings(self) -> bool:
+        """Whether a gap was not shown for other wordings, where several were asked."""
+        return self.wording is not None and _holds_zero(self.wording)
 
     @property
     def goes_beyond(self) -> bool:
@@ -59,7 +67,10 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
         return Control("echo_free" if all_free else "none", None, Markup("") if all_free else _MIXED)
     found = {str(row["control"]): row for row in rows if _has_interval(row)}
-    free, difference = found.get("echo_free"), found.get("placebo_difference")
+    free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
+    over = Markup("")
+    if wording is not None:
+        over = Markup(" Over {} wordings, and any such: {}.").format(show(wording, "levels", count), _told(wording))
     if free is not None:
         said = [Markup("Of pairs that have no word in common, against other groups.")]
         if "all_terms" in found:
@@ -67,11 +78,12 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         if difference is not None:
             words = Markup("In the very same words: {}, and {} for invented groups.")
             said.append(words.format(_told(found["same_words"]), _told(found["placebo"])))
-        return Control("echo_free", None, Markup(" ").join(said))
+        return Control("echo_free", None, Markup(" ").join(said) + over, wording)
     if difference is not None:
         words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
-        return Control("placebo", difference, words.format(_told(found["placebo"]), _told(difference)))
-    return Control("none", None, NOT_CONTROLLED)
+        said = [words.format(_told(found["placebo"]), _told(difference))]
+        return Control("placebo", difference, Markup(" ").join(said) + over, wording)
+    return Control("none", None, NOT_CONTROLLED + over, wording)
 
 
 def control_lines(controls: pd.DataFrame) -> Iterator[str]:

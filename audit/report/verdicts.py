@@ -201,10 +201,11 @@ def verdict(
 
 def _gap_words(gap: Row, control: Control) -> str:
     """Name a gap that was found: between groups, where repeated words can not have made it."""
+    only = "; not shown for other wordings" if control.is_of_these_wordings else ""
     if control.kind == "none":
-        return f"An average gap {towards(gap.number('delta_points'))}"
+        return f"An average gap {towards(gap.number('delta_points'))}{only}"
     decided = gap if control.beyond is None else control.beyond
-    return f"An average gap between groups, {towards(decided.number('delta_points'))}"
+    return f"An average gap between groups, {towards(decided.number('delta_points'))}{only}"
 
 
 def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:

@@ -17,13 +17,14 @@ from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, 
 from audit.outside import describe_outside, read_outside
 from audit.report.render import render_report
 from audit.statistics.analysis import Analysis, analyse
+from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
 
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
-def page_of(planted: Planted) -> tuple[str, Analysis]:
-    """Return the whole page of planted ratings as text, and the analysis that it is of."""
+def page_of(planted: Planted, repetition: Repetition | None = None, *, worded: bool = False) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings as text, and its analysis; `worded` reads its variants as wordings."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -31,8 +32,12 @@ def page_of(planted: Planted) -> tuple[str, Analysis]:
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
     settings = Settings(n_permutations=200, **planted.settings)
     manifest["config"]["statistics"] = {"confidence": settings.confidence, "margin": settings.margin}
-    analysis = analyse(outside.ratings, scales={"unknown": (0, 100)} | _scales(outside.ratings), seed=0,
-                       settings=settings)  # fmt: skip
+    ratings = outside.ratings
+    if worded:
+        wording = ratings["variant"].astype(str).str.removeprefix("wording ").astype(int)
+        ratings = ratings.assign(wording=wording, variant="origin")
+    analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
+                       settings=settings, repetition=repetition)  # fmt: skip
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
@@ -251,3 +256,83 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
     assert "This speaks of these identities (a term 01, a term 02, a term 03, a term 04, a term 05)" in text
     assert "There is no rating at all with the perceiver 'a term 00'" in text
+
+
+# --- Group or words --------------------------------------------------------------------------------------------------
+
+TWO_TERMS = {
+    "a Buddhist": "Buddhist", "a follower of the Noble Eightfold Path": "Buddhist",
+    "a Christian": "Christian", "a follower of Jesus": "Christian",
+    "a Hindu": "Hindu", "a follower of the Bhagavad Gita": "Hindu",
+    "a Muslim": "Muslim", "a follower of Islam": "Muslim",
+}  # fmt: skip
+INVENTED = {f"a {name}": name for name in ("Veltan", "Dorrish", "Kessolti", "Omlunder")}
+
+
+def echoing(*, group: float = 0.0, words: float = 0.0, invented: float | None = None, terms: int = 2, sd: float = 1.0):
+    """Ratings with a gap of groups and an echo of words; of invented groups, if asked, with an echo of their own."""
+    groups = dict(list(TWO_TERMS.items())[:: 3 - terms])
+    tables = []
+    for dimension, own, echo, gap in (("religion", groups, words, group), ("invented", INVENTED, invented, 0.0)):
+        if echo is None:
+            continue
+        table = ratings_of(own, n=40, gap=lambda emotion, member, gap=gap: gap, sd=sd, seed=len(own) + len(tables))
+        table["rating"] += echo * (table["perceiver"] == table["experiencer"])
+        tables.append(table.assign(dimension=dimension))
+    return Planted(pd.concat(tables, ignore_index=True), grouped(groups | INVENTED))
+
+
+def first_screen(planted: Planted, *, worded: bool = False) -> tuple[str, Analysis]:
+    text, analysis = page_of(planted, Repetition(placebo=("invented",)), worded=worded)
+    return text.partition("All gaps In-group minus out-group")[0], analysis
+
+
+def test_an_echo_of_words_is_no_gap_between_groups() -> None:
+    screen, analysis = first_screen(echoing(words=2.0))
+    assert headline(analysis)["delta_points"] == pytest.approx(0, abs=0.2)
+    assert "gap between groups" not in screen
+    assert "Undecided: compatible with no average gap" in screen
+    assert re.search(
+        r"Of pairs that have no word in common, against other groups\. In whatever words: \+1\.0\d", screen
+    )
+
+
+def test_a_gap_of_other_words_is_one_between_groups() -> None:
+    screen, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
+    assert "An average gap between groups, towards the out-group" in screen
+    assert re.search(r"In the very same words: \+1\.5\d \([^)]*\), and \+3\.\d\d \([^)]*\) for invented groups", screen)
+
+
+def test_no_more_than_invented_groups_show_is_said_of_no_more() -> None:
+    screen, analysis = first_screen(echoing(words=2.0, invented=2.0, terms=1))
+    assert headline(analysis)["delta_points"] == pytest.approx(2, abs=0.2)
+    assert "No more than invented groups show" in screen
+    assert "gap between groups" not in screen
+
+
+def test_what_goes_beyond_invented_groups_goes_where_the_difference_goes() -> None:
+    screen, analysis = first_screen(echoing(words=1.0, invented=3.0, terms=1))
+    assert headline(analysis)["delta_points"] > 0.5
+    assert "An average gap between groups, towards the out-group" in screen
+    assert re.search(r"Invented groups, [^.]* show \+3\.\d\d \([^)]*\); beyond that: −2\.\d\d \(", screen)
+
+
+def test_without_controls_a_gap_is_not_called_one_between_groups() -> None:
+    screen, _ = first_screen(echoing(words=2.0, terms=1))
+    assert "An average gap towards the in-group" in screen
+    assert "gap between groups" not in screen
+    assert "Not controlled for repetition of words" in screen
+
+
+def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
+    planted = echoing(group=1.0, invented=0.0)
+    member = TWO_TERMS | INVENTED
+    own = planted.ratings["perceiver"].map(member) == planted.ratings["experiencer"].map(member)
+    worded = [
+        planted.ratings.assign(variant=f"wording {k}", rating=planted.ratings["rating"] + shift * own)
+        for k, shift in enumerate((-3.0, 0.0, 3.5))
+    ]
+    screen, analysis = first_screen(Planted(pd.concat(worded, ignore_index=True), planted.groups), worded=True)
+    assert headline(analysis)["ci_low"] > 0.5
+    assert "An average gap between groups, towards the in-group; not shown for other wordings" in screen
+    assert re.search(r"Over 3 wordings, and any such: \+1\.\d\d \(−", screen)
