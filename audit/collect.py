@@ -77,9 +77,12 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     AuditError
         Whatever the user can mend; what was collected before is kept.
     """
+    from audit.elicitation.generate import check_begun
     from audit.strategies.given import give, given_sha256, values_of
 
     config = plan.config
+    if (scale := plan.grid.variant.scale) is not None:
+        check_begun(config.elicitation.prefill, scale)
     given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
     gone = plan.strategy.brings and not given
@@ -99,7 +102,7 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     model, load_s = load_model(config, folder, writes=writes, how=how, say=say)
     if earlier is None:
         first = next(prompt_records(plan, given))
-        example = {name: value for name, value in first.items() if name in ("system", "turns", "user")}
+        example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
         check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
@@ -241,7 +244,10 @@ def _ratings(
     from audit.elicitation.base import Elicited
     from audit.strategies.run import final_prompts
 
-    prompts = final_prompts(plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room)
+    begun = plan.config.elicitation.prefill
+    prompts = final_prompts(
+        plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room, begun=begun
+    )
     whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
     answers = iter(elicitation.elicit(model.engine, whole, done=progress.done) if whole else [])
     outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]

@@ -70,6 +70,8 @@ class ManifestView:
         How a rating is got: ``expected``, ``generate`` or another; of a run without ratings, its task.
     parser
         What read the answers that the model wrote; empty if not recorded.
+    begun
+        What the model was made to begin its answers with; empty where it began as it liked.
     asks_ends
         Whether ``expected`` asked that numbers end, as runs of earlier versions did not.
     confidence
@@ -110,6 +112,7 @@ class ManifestView:
     model: str
     method: str
     parser: str
+    begun: str
     asks_ends: bool
     confidence: float
     margin: float | None
@@ -162,6 +165,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         model=brief(str(_require(manifest, "model", "name"))),
         method=str(_require(manifest, "elicitation", "method") if rated else _require(manifest, "task", "kind")),
         parser=_text(manifest, "elicitation", "parser", absent=""),
+        begun=_text(manifest, "elicitation", "prefill", absent=""),
         asks_ends=bool(_find(manifest, "identity", "elicitation", "reads")),
         confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
         margin=_margin(_find(manifest, "config", "statistics", "margin")),

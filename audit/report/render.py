@@ -223,7 +223,7 @@ def render_report(
         echo_free=any(section.answer.control_kind == "echo_free" for section in sections),
         n_corrected=max((int(row["p_family_size"]) for _, row in narrow if row["p_family_size"] > 0), default=0),
         elicitation=describe_elicitation(
-            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends
+            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
         ),
         variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
         style=asset("style.css", "explore.css"),
