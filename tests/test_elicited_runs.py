@@ -6,7 +6,6 @@ import json
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from audit.store import RunFolder
