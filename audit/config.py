@@ -87,6 +87,8 @@ class ElicitationConfig(_Strict):
     parser: Literal["scale", "hou2025"]
     max_pruned_points: float = Field(ge=0)
     prefill: str = ""
+    check_sample: int = Field(default=0, ge=0)
+    noise_sample: int = Field(default=0, ge=0)
 
     @field_validator("prefill")
     @classmethod

@@ -30,8 +30,8 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
     Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
     user message, where there is anything, and ``begun`` what the answer is begun with. What only a model can tell
-    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``schema.GIVEN``), similar examples and
-    inferred knowledge.
+    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``schema.GIVEN``), similar examples
+    and inferred knowledge.
     """
     brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy

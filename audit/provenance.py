@@ -38,6 +38,8 @@ ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
+_CHECKS: Final = ("check_sample", "noise_sample")
+"""Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 _TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms")
@@ -115,6 +117,8 @@ def _settings(config: AuditConfig) -> dict[str, Any]:
     del settings["wordings"]  # those that are asked are in the prompt's hash
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
+    for key in _CHECKS:
+        del settings["elicitation"][key]
     for key, absent in _NEW_TO_ELICITATION.items():
         if settings["elicitation"][key] == absent:
             del settings["elicitation"][key]

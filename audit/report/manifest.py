@@ -59,6 +59,16 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class Noise:
+    """What prompts differed by when they were asked again: how many, and the differences in points."""
+
+    n: int
+    rms_points: float
+    max_points: float
+    varied: str
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestView:
     """The manifest by the report's names; what the run did not record reads "not recorded".
 
@@ -105,6 +115,8 @@ class ManifestView:
         The composed configuration, as YAML.
     human
         The file of people's intensities; empty without.
+    noise
+        What asking again changed; None where no rating was got again.
     facts
         Everything else, section by section.
     """
@@ -137,6 +149,7 @@ class ManifestView:
     preset: str
     config: str
     human: str
+    noise: Noise | None
     facts: tuple[Facts, ...]
 
     @property
@@ -190,8 +203,19 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         preset=_text(manifest, "preset"),
         config=_config(manifest.get("config")),
         human=_text(manifest, "human", "where", absent=""),
+        noise=_noise(manifest.get("noise")),
         facts=tuple(_facts(manifest)),
     )
+
+
+def _noise(found: object) -> Noise | None:
+    if not isinstance(found, Mapping):
+        return None
+    numbers = [found.get(name) for name in ("n", "rms_points", "max_points")]
+    if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in numbers) or not numbers[0]:
+        return None
+    n, rms, largest = (float(str(each)) for each in numbers)
+    return Noise(int(n), rms, largest, str(found.get("varied") or ""))
 
 
 def _find(manifest: Mapping[str, object], *path: str) -> object:

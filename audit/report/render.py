@@ -19,6 +19,7 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
+from audit.report.elicited import Elicited, elicited
 from audit.report.explore import Explorer
 from audit.report.held_against import Circumstances
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
@@ -129,6 +130,7 @@ class Section:
     not_drawn: tuple[str, ...]
     texts: TextSection | None
     calls: Table | None
+    elicited: Elicited | None
     outcomes: Table | None
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
@@ -309,6 +311,9 @@ def _section(
         heatmaps=pictures(_HEATMAPS),
         not_drawn=tuple(kind for kind in _HEATMAPS if f"{kind}-{dimension}-{variant}" not in drawn),
         calls=calls_table(own["calls"]),
+        elicited=elicited(
+            rows_of(own["elicitation"], "elicitation"), rows_of(own["controls"], "controls"), view.noise, level=level
+        ),
         outcomes=outcomes_table(own["outcomes"]),
         missing=missing_table(own["missing"], level=level),
         beneath=tuple(beneath_tables(own["families"], level=level)),
