@@ -37,7 +37,7 @@ class Sample:
 
 
 def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Collection[str] = ()) -> Sample:
-    """Draw whole narratives of each dimension and variant, all of which get the same share.
+    """Draw whole narratives of each dimension and variant, which share the sample equally.
 
     Parameters
     ----------
@@ -53,11 +53,14 @@ def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Coll
 
     Notes
     -----
-    Where a share does not hold two narratives with all their pairs, it is of fewer identities: one term of each group
-    as perceivers, as many terms of each as experiencers as there is room for, and fewer groups only if one of each is
-    too many still. A share that does not hold two groups in two narratives holds nothing, and a note says so.
+    Of a prompt in several wordings the first one alone is drawn. Where a share does not hold two narratives with all
+    their pairs, it is of fewer identities: one term of each group as perceivers, as many terms of each as experiencers
+    as there is room for, and fewer groups only if one of each is too many still. A share that does not hold two groups
+    in two narratives holds nothing, and a note says so.
     """
     compared = prompts.loc[prompts["in_group"].notna() & ~prompts["dimension"].isin(list(left_out))]
+    if "wording" in compared:
+        compared = compared.loc[compared["wording"] == 0]
     parts = [
         (str(key[0]), str(key[1]), part)
         for key, part in compared.groupby(["dimension", "variant"], observed=True, sort=False)

@@ -109,7 +109,9 @@ def elicitation_tables(
             controls.append(_control(pair, made[-1], n_missing=len(own) - made[-1]["n_rated"], confidence=confidence))
         if floor is not None:
             cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
-            controls.append(noise_row(_as_headline(cube, told), floor, confidence=confidence))
+            n_wordings = int(part["wording"].nunique())
+            row = noise_row(_as_headline(cube, told), floor, confidence=confidence, n_wordings=n_wordings)
+            controls.append(row)
     return Elicited(
         pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor
     )
@@ -212,8 +214,19 @@ def elicitation_rows(
         yield row | {"note": "; ".join(filter(None, [note, reason]))}
 
 
-def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float) -> dict[str, Any]:
+def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1) -> dict[str, Any]:
     """Return the row ``noise`` of ``schema.CONTROLS``: what δ would vary by if prompts were asked again.
+
+    Parameters
+    ----------
+    cube
+        The ratings that δ is of.
+    floor
+        What :func:`noise_floor` found.
+    confidence
+        Of the estimate that says what narratives count.
+    n_wordings
+        Of each prompt, whose ratings are averaged: noise shrinks with their root.
 
     Notes
     -----
@@ -229,7 +242,7 @@ def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float) -> d
         return row | {"note": reason}
     used = gap.weights > 0
     information = narrative_fits(cube.without_baselines()).information[used]
-    se = floor.rms_points * float(np.sqrt((gap.weights[used] ** 2 / information).sum()))
+    se = floor.rms_points / n_wordings**0.5 * float(np.sqrt((gap.weights[used] ** 2 / information).sum()))
     return row | {
         "se": se,
         "n_narratives": gap.n_narratives,
