@@ -78,6 +78,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         return "" if found is None else str(found)
 
     scale = manifest["scale"]
+    prefill = find("elicitation", "prefill")
     name, path = find("model", "name"), find("model", "path")
     leading, settings = _led(manifest)
     return {
@@ -85,7 +86,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "prompt": variant,
         "strategy": find("strategy", "name") or NO_STRATEGY,
         "narratives": find("stimuli", "source"),
-        "elicitation": find("elicitation", "method"),
+        "elicitation": find("elicitation", "method") + (f", begun {prefill!r}" if prefill else ""),
         "scale": f"{scale_end(scale['low'])}{MISSING}{scale_end(scale['high'])}",
         "seed": find("seed"),
         "engine": f"{find('engine', 'name')} {find('engine', 'version')}".strip()

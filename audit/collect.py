@@ -8,6 +8,7 @@ from dataclasses import asdict, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.checks import elicitation_of, make_checks
 from audit.config import AuditConfig, ReplyTask, WrittenTask
 from audit.conversations import prompt_records
 from audit.errors import StoreError
@@ -17,11 +18,12 @@ from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.schema import Status
 from audit.store import RunFolder
-from stimuli.prompts import Prompt, PromptCell, Scale
+from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import Stage, strategy_values
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
+    from audit.engines.base import Done
     from audit.engines.open import OpenModel
     from audit.strategies.run import Written
 
@@ -77,9 +79,12 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     AuditError
         Whatever the user can mend; what was collected before is kept.
     """
+    from audit.elicitation.generate import check_begun
     from audit.strategies.given import give, given_sha256, values_of
 
     config = plan.config
+    if (scale := plan.grid.variant.scale) is not None:
+        check_begun(config.elicitation.prefill, scale)
     given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
     gone = plan.strategy.brings and not given
@@ -99,12 +104,23 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     model, load_s = load_model(config, folder, writes=writes, how=how, say=say)
     if earlier is None:
         first = next(prompt_records(plan, given))
-        example = {name: value for name, value in first.items() if name in ("system", "turns", "user")}
+        example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
         check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
         manifest = earlier
-    return ask_timed(manifest, folder, load_s, _ask_shards(plan, values_of(given), model, folder, manifest))
+    brought_by = values_of(given)
+    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
+
+    def ask(elicitation: Elicitation, places: Sequence[int], done: Done) -> list[Elicited]:
+        asked = [strategy_values(plan.grid, plan.grid[place], brought_by) for place in places]
+        model.engine.forget()
+        outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
+        return outcomes
+
+    if plan.kind == "ratings":
+        make_checks(plan, folder, manifest, ask, say=say)
+    return manifest
 
 
 def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say) -> tuple[OpenModel, float]:
@@ -165,11 +181,12 @@ def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked:
     manifest["n_sessions"] += 1
     folder.write_manifest(manifest)
     n_prompts, elicit_s, clock = 0, 0.0, time.perf_counter()
+    earlier = manifest.get("timings", {})
     for n_whole in asked:
         took, clock = time.perf_counter() - clock, time.perf_counter()
         n_prompts += n_whole
         elicit_s += took if n_whole else 0.0
-    manifest["timings"] = {"load_s": load_s}
+    manifest["timings"] = {**earlier, "load_s": load_s}  # a session that asks nothing is not timed
     if n_prompts:
         manifest["timings"] |= {
             "elicit_s": elicit_s,
@@ -177,15 +194,6 @@ def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked:
             "prompts_per_s": n_prompts / elicit_s,
         }
     return manifest
-
-
-def _elicitation(config: AuditConfig, scale: Scale) -> Elicitation:
-    from audit.elicitation.expected import ExpectedElicitation
-    from audit.elicitation.generate import GenerateElicitation
-
-    if config.elicitation_method == "expected":
-        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
-    return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser)
 
 
 def shards_to_ask(
@@ -214,7 +222,7 @@ def _ask_shards(
     """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
     grid = plan.grid
     scale = grid.variant.scale
-    elicitation = None if scale is None else _elicitation(plan.config, scale)
+    elicitation = None if scale is None else elicitation_of(plan.config, scale, plan.config.elicitation_method)
     for number, places, progress in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
         begun = folder.has_stages(number)
@@ -237,15 +245,48 @@ def _ratings(
     model: OpenModel,
     progress: Progress,
 ) -> dict[str, list[Any]]:
-    """Ask for one shard's ratings, and return them as columns; a prompt that can not be asked has failed."""
+    """Ask for one shard's ratings, and return them as columns."""
+    outcomes, n_dropped = _elicited(plan, elicitation, asked, earlier, model, progress.done)
+    return _answer_columns(outcomes) | {"n_dropped": n_dropped}
+
+
+def _elicited(
+    plan: Plan,
+    elicitation: Elicitation,
+    asked: Sequence[Mapping[str, str]],
+    earlier: Sequence[Sequence[Written]],
+    model: OpenModel,
+    done: Done,
+) -> tuple[list[Elicited], list[int | None]]:
+    """Return what became of prompts, and how much of each was dropped; one that can not be asked has failed."""
     from audit.elicitation.base import Elicited
     from audit.strategies.run import final_prompts
 
-    prompts = final_prompts(plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room)
+    begun = plan.config.elicitation.prefill
+    prompts = final_prompts(
+        plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room, begun=begun
+    )
     whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
-    answers = iter(elicitation.elicit(model.engine, whole, done=progress.done) if whole else [])
+    answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
     outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
-    return _answer_columns(outcomes) | {"n_dropped": [None if prompt is None else prompt[1] for prompt in prompts]}
+    return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
+
+
+def _written(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any], places: Sequence[int]) -> list[list[Written]]:
+    """Return what every stage of the run's strategy wrote for some prompts: it is there, and is not asked again."""
+    from audit.strategies.run import Written
+
+    earlier: list[list[Written]] = []
+    shards = sorted({place // manifest["shard_size"] for place in places})
+    for number in range(len(plan.strategy.stages)):
+        rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
+        if lacking := [place for place in places if place not in rows]:
+            raise StoreError(
+                f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
+                "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
+            )
+        earlier.append([Written(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
+    return earlier
 
 
 def _replies(

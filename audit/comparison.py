@@ -355,7 +355,7 @@ def _contents(
     tables |= _published_tables(runs)
     tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
     tables["strategies"] = _with_texts(tables["strategies"], runs)
-    unseen = [choices[run]["elicitation"] == "expected" for run in tables["strategies"]["run"]]
+    unseen = [choices[run]["elicitation"].partition(",")[0] == "expected" for run in tables["strategies"]["run"]]
     tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
     remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
     told = choice_table(choices, differing_choices(list(choices.values())))

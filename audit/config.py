@@ -86,6 +86,16 @@ class ElicitationConfig(_Strict):
     max_tokens: int = Field(ge=1)
     parser: Literal["scale", "hou2025"]
     max_pruned_points: float = Field(ge=0)
+    prefill: str = ""
+    check_sample: int = Field(default=0, ge=0)
+    noise_sample: int = Field(default=0, ge=0)
+
+    @field_validator("prefill")
+    @classmethod
+    def _begins_with_words(cls, prefill: str) -> str:
+        if prefill and not prefill.strip():
+            raise ValueError("white space alone begins no answer; give words, such as 'Number: ', or leave it empty")
+        return prefill
 
 
 class ColumnsConfig(_Strict):

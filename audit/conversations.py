@@ -29,12 +29,14 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
     """Yield every prompt of a run as plain values, in the grid's order: which it is, and the messages of its last call.
 
     Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
-    user message, where there is anything. What only a model can tell stands in brackets: the texts of stages and,
-    unless ``given`` has them (rows of ``schema.GIVEN``), similar examples and inferred knowledge.
+    user message, where there is anything, and ``begun`` what the answer is begun with. What only a model can tell
+    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``schema.GIVEN``), similar examples
+    and inferred knowledge.
     """
     brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy
     texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
+    begun = plan.config.elicitation.prefill if plan.kind == "ratings" else ""
     for cell in plan.grid:
         values = strategy_values(plan.grid, cell, brought)
         record: dict[str, Any] = labels(cell, plan.grid.variant.name)
@@ -45,7 +47,8 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
             call = {"stage": stage.name, "system": prompt.system, "turns": prompt.turns, "user": prompt.user}
             record.setdefault("stages", []).append(call)
         last = strategy.prompt_of(None, values, texts)
-        yield record | {"system": last.system} | ({"turns": last.turns} if last.turns else {}) | {"user": last.user}
+        asked = {"system": last.system} | ({"turns": last.turns} if last.turns else {}) | {"user": last.user}
+        yield record | asked | ({"begun": begun} if begun else {})
 
 
 def explorer_of(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from audit.checks import checks_of
 from audit.collect import Say, collect, earlier_manifest, missing_shards
 from audit.config import AuditConfig, InventoryTask, StatisticsConfig, load_statistics
 from audit.errors import ConfigError
@@ -77,7 +78,8 @@ def run_audit(
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = earlier_manifest(plan, folder)
-        if manifest is not None and missing_shards(plan, manifest, folder) == []:
+        whole = manifest is not None and missing_shards(plan, manifest, folder) == []
+        if manifest is not None and whole and not any(checks_of(plan, folder, manifest)):
             say(f"all {len(grid):,} prompts are there already; analysing")
         else:
             manifest = collect(plan, folder, manifest, command=command, say=say)

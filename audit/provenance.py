@@ -36,6 +36,10 @@ READS: Final = "numbers and their ends"
 """What `expected` asks about; runs of earlier versions, which name nothing, took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
+_NEW_TO_ELICITATION: Final = {"prefill": ""}
+"""Keys that earlier versions had not, with the value at which a run is the one that it was then."""
+_CHECKS: Final = ("check_sample", "noise_sample")
+"""Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 _TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms")
@@ -113,6 +117,11 @@ def _settings(config: AuditConfig) -> dict[str, Any]:
     del settings["wordings"]  # those that are asked are in the prompt's hash
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
+    for key in _CHECKS:
+        del settings["elicitation"][key]
+    for key, absent in _NEW_TO_ELICITATION.items():
+        if settings["elicitation"][key] == absent:
+            del settings["elicitation"][key]
     return settings
 
 
@@ -123,7 +132,7 @@ def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
     stimuli = settings["stimuli"]
     left_out = (*_PLACES, *_TOLD, "conversations")
     kept = [key for key in stimuli if key not in left_out] if plan.affect else _OF_PERCEIVERS
-    wording = [asdict(prompt) for prompt in grid.wording]
+    wording = [{key: value for key, value in asdict(each).items() if key != "begun"} for each in grid.wording]
     items = [[item.item_id for item in sheet.items] for sheet in grid.sheets]
     shown = grid.variant.narrative if plan.affect else None
     del settings["strategy"]
@@ -152,7 +161,10 @@ def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> s
     """Name the first setting in which a run's identity differs from a plan's; empty where they are the same run."""
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None}
-    return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **run_identity(plan)})
+    now = run_identity(plan)
+    if now["elicitation"] is not None:
+        now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+    return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
@@ -213,9 +225,9 @@ def describe_run(
     plan, model
         What is asked, and of whom.
     example
-        One prompt's last call, for the report: ``system``, ``user``, and ``turns`` between them if there are any. Where
-        the tokenizer adds special tokens, the manifest has the whole text that the model reads beside it, ``fed``, and
-        what was added, ``special_tokens``.
+        One prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if there are any, and
+        ``begun`` where the answer is begun. Where the tokenizer adds special tokens, the manifest has the whole text
+        that the model reads beside it, ``fed``, and what was added, ``special_tokens``.
     given
         Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
     command
@@ -263,7 +275,8 @@ def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> d
     if not config.engine.add_special_tokens:
         return {}
     tokenizer = model.engine.tokenizer
-    prompt = Prompt(example["system"], example["user"], tuple((role, text) for role, text in example.get("turns", ())))
+    turns = tuple((role, text) for role, text in example.get("turns", ()))
+    prompt = Prompt(example["system"], example["user"], turns, example.get("begun", ""))
     return {"fed": tokenizer.as_fed(prompt), "special_tokens": tokenizer.say_added()}
 
 

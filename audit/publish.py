@@ -88,6 +88,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.analysis import analyse
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
+    from audit.statistics.elicitation import elicitation_tables
     from audit.statistics.people import human_table
     from audit.statistics.texts import text_tables, texts_remarks
 
@@ -109,6 +110,18 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         repetition=Repetition.of(manifest),
     )
     of_groups = ratings.loc[~ratings["dimension"].isin(manifest.get("placebo", ()))]
+    elicited = elicitation_tables(
+        ratings,
+        folder.read_answers("elicitation_sample"),
+        folder.read_answers("asked_again"),
+        confidence=settings["confidence"],
+        stems=manifest.get("stems", {}),
+        placebo=manifest.get("placebo", ()),
+        notes=manifest.get("checks", {}).get("elicitation_sample", {}).get("notes", {}),
+    )
+    if elicited.noise is not None:
+        varied = manifest.get("checks", {}).get("asked_again", {}).get("varied", "")
+        manifest["noise"] = _finite(asdict(elicited.noise)) | {"varied": varied}
     stages = folder.read_stages()
     on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
@@ -120,7 +133,9 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     )
     if human is not None:
         manifest["human"] = {name: value for name, value in asdict(human).items() if name != "mean"}
-    tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts, "human": beside}
+    tables = {**analysis.tables, "elicitation": elicited.elicitation}
+    tables["controls"] = _below(tables["controls"], elicited.controls)
+    tables |= {"calls": call_table(ratings, stages), **on_texts, "human": beside}
     remarks = (
         *_remarks_on_run(manifest, ratings),
         *analysis.remarks,
@@ -239,6 +254,16 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=reply_dictionary())
     return Outcome(folder.path, report, tables["measure_gaps"], settings["confidence"], remarks)
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Return numbers as JSON takes them: what is missing is null."""
+    return {name: value if value == value else None for name, value in values.items()}
+
+
+def _below(table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with rows of another one beneath its own."""
+    return pd.concat([table, more], ignore_index=True) if len(more) else table
 
 
 def _settings(statistics: Mapping[str, Any]) -> Settings:

@@ -93,6 +93,15 @@ GIVEN: Final[dict[str, str]] = {
     "similarity": "cosine of the sentence embeddings of example and narrative; missing unless it was chosen by it",
 }
 
+ANSWERED: Final[dict[str, str]] = {
+    "prompt_index": RATINGS["prompt_index"],
+    "status": RATINGS["status"],
+    "intensity": RATINGS["intensity"],
+    "response": "the model's raw text; empty where it was asked for probabilities",
+}
+"""Prompts that were asked once more, in words or again, as ``elicitation_sample.parquet`` and ``asked_again.parquet``
+hold them."""
+
 CELLS: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
@@ -235,6 +244,28 @@ WORDING_SPLITS: Final[dict[str, str]] = {
     "n_narratives": "narratives of the split",
     "n_wordings": "wordings of the split, 64 at most",
     "se": "standard error of δ that the variances of wording_shares let one expect, in points",
+}
+
+ELICITATION: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "method": "expected (the run's ratings, of the same prompts) or generate (those that the model wrote in words)",
+    **{name: GAP[name] for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")},
+    "delta_points": GAP["delta_points"]
+    + ", over the prompts of the sample that both methods rated (or if there are none, expected); the "
+    "headline's estimator",
+    "n_ratings": "prompts that delta_points uses: rated by both methods, or if there are none, by expected",
+    "n_prompts": "prompts of the sample",
+    **{name: CELLS[name] for name in ("n_rated", "n_refused", "n_unparseable", "n_failed")},
+    "refusal_rate": "n_refused / n_prompts; missing for expected, which sees no refusals",
+    "pearson": "Pearson's correlation of the two ratings over those prompts; missing for expected, and where one of "
+    "them is always the same",
+    "spearman": "Spearman's rank correlation, likewise",
+    "mean_difference": "mean over those prompts of the rating in words minus the expected one, in points",
+    "difference": "gap in words minus the expected gap, in points: mean over narratives, paired",
+    "difference_low": "lower end of its confidence interval, in points",
+    "difference_high": "upper end of the same",
+    "note": "why there is no estimate or no interval, or what limits the sample, in words; else empty",
 }
 
 PUBLISHED_CELLS: Final[dict[str, str]] = {
@@ -624,6 +655,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "wordings": WORDINGS,
     "wording_shares": WORDING_SHARES,
     "wording_splits": WORDING_SPLITS,
+    "elicitation": ELICITATION,
     "missing_grid": MISSING_GRID,
     "comparisons": COMPARISONS,
     "own_model": OWN_MODEL,
@@ -814,7 +846,8 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
 
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
-    collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN}
+    answered = {"elicitation_sample": ANSWERED, "asked_again": ANSWERED}
+    collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, **answered}
     for table, columns in {**collected, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():
             yield {"table": table, "column": column, "description": description}

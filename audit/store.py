@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 from audit.errors import StoreError
 from audit.inventory_schema import ANSWERS
 from audit.reply_schema import JUDGED_PAIRS, REPLIES, SCORES
-from audit.schema import GIVEN, RATINGS, STAGES
+from audit.schema import ANSWERED, GIVEN, RATINGS, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -64,6 +64,10 @@ RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for colum
 _STAGE_TYPES: Final = {"text": pa.string(), "stage": _WORD, "status": _WORD}
 STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64())) for column in STAGES])
 """The table of a strategy's stages, likewise."""
+ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in ANSWERED])
+"""The table of prompts that were asked once more, likewise."""
+Answers: TypeAlias = Literal["elicitation_sample", "asked_again"]
+"""What prompts are asked once more for, and the stem of the file."""
 _GIVEN_TYPES: Final = {"place": pa.int32(), "similarity": pa.float64()}
 GIVEN_SCHEMA: Final = pa.schema([(column, _GIVEN_TYPES.get(column, pa.string())) for column in GIVEN])
 """The table of a strategy's examples and knowledge, likewise."""
@@ -565,6 +569,23 @@ class RunFolder(_Folder):
         path = self.path / "given.parquet"
         rows: list[dict[str, Any]] = _read_parquet(path, GIVEN_SCHEMA, "given").to_pylist() if path.exists() else []
         return rows
+
+    def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write what prompts that were asked once more gave; the keys are those of ``schema.ANSWERED``."""
+        # NaN is how Python says missing; the table has nulls.
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        self.write_file(f"{name}.parquet", _parquet(pa.Table.from_pylist(plain, schema=ANSWERED_SCHEMA)))
+
+    def read_answers(self, name: Answers) -> pd.DataFrame:
+        """Return the same, in the order of prompts; no rows where none was asked.
+
+        Raises
+        ------
+        StoreError
+            If the file can not be read.
+        """
+        path = self.path / f"{name}.parquet"
+        return _in_pandas(_read_all([path] if path.exists() else [], ANSWERED_SCHEMA, name))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""

@@ -63,11 +63,14 @@ class Prompt:
         The last message, which the model answers.
     turns
         What was said between the two, in order: the role (``user`` or ``assistant``) and the text.
+    begun
+        What the model is made to begin its answer with; empty where it begins as it likes.
     """
 
     system: str
     user: str
     turns: tuple[tuple[str, str], ...] = ()
+    begun: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     "released": {*FOUNDATIONS, "outside", "stimuli"},
     # Who knows the order, and who asks for it.
+    "checks": {*FOUNDATIONS, "config", "elicitation", "engines", "plan", "progress", "stimuli", "store"},
     "collect": {
-        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "inventory.plan", "plan", "progress",
-        "provenance", "stimuli", "store", "strategies", "texts",
+        *FOUNDATIONS, "checks", "config", "conversations", "elicitation", "engines", "inventory.plan", "plan",
+        "progress", "provenance", "stimuli", "store", "strategies", "texts",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "judge", "measured", "measures", "raters", "recognised", "report",
@@ -78,8 +79,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "inventory.publish": {*FOUNDATIONS, "figures", "publish", "report", "statistics", "stimuli", "store"},
     "pipeline": {
-        *FOUNDATIONS, "collect", "config", "inventory.plan", "inventory.collect", "inventory.publish", "outside",
-        "plan", "provenance", "publish", "raters", "score", "statistics", "stimuli", "store",
+        *FOUNDATIONS, "checks", "collect", "config", "inventory.plan", "inventory.collect", "inventory.publish",
+        "outside", "plan", "provenance", "publish", "raters", "score", "statistics", "stimuli", "store",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "reply_comparison": {

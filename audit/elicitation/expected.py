@@ -8,6 +8,10 @@ beginning of "72", and "72" not that of "723", which is no number of the scale. 
 needs no such question. *Number mass* is the sum over the scale: how much of the distribution began like a number of the
 scale at all. A decimal part is not asked: "7.5" counts as 7.
 
+Where the answer is begun for the model, these are the probabilities after that beginning, and so is the number mass. It
+may end with a space: which of the two then holds the space, beginning or number, is as the model's tokenizer has it,
+see :meth:`audit.engines.chat.ChatTokenizer.begun_as`.
+
 What weighs little is not asked. A number whose end is not asked is taken to end as often as the median of those of the
 same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could
 hold nothing, or all of its mass on any one of its numbers. The largest distance that the mean could have from the one

@@ -1,4 +1,11 @@
-"""Elicitation ``generate``: the model writes its answer at temperature 0, and the intensity is parsed from it."""
+"""Elicitation ``generate``: the model writes its answer at temperature 0, and the intensity is parsed from it.
+
+Where the answer is begun for the model, the response is what it wrote after that. Both together are the answer: of "I
+can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
+are read together first. Where together they state no number and decline nothing, the response is read by itself: a
+beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
+is an end of the scale. The published parser reads the response alone, as it read what models wrote.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from typing import Literal
 from audit.elicitation.base import Elicited, encode_prompts
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
 from audit.engines.base import Done, Engine, unwatched
+from audit.errors import ConfigError
 from audit.schema import Status
 from stimuli.prompts import Prompt, Scale
 
@@ -57,12 +65,43 @@ class GenerateElicitation:
     def _read(self, text: str, prompt: Prompt) -> Reading:
         if self.parser == "hou2025":
             return parse_response_hou2025(text)
-        return parse_response(
-            text,
-            low=self.scale.low,
-            high=self.scale.high,
-            # What the model is shown to have said is its own: it may say so again.
-            quoted=(prompt.user, *(text for role, text in prompt.turns if role == "user")),
-            low_label=self.scale.low_label,
-            high_label=self.scale.high_label,
+        # What the model is shown to have said is its own: it may say so again.
+        quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
+        if prompt.begun:
+            together = _read_on(joined(prompt.begun, text), self.scale, quoted)
+            if together.status is not Status.UNPARSEABLE:
+                return together
+        return _read_on(text, self.scale, quoted)
+
+
+def joined(begun: str, response: str) -> str:
+    """Return the whole answer; a space between its parts stands once, whoever wrote it."""
+    return begun + (response.lstrip(" ") if begun.endswith(" ") else response)
+
+
+def check_begun(begun: str, scale: Scale) -> None:
+    """Refuse a beginning that is a rating, or a refusal, of its own: every answer would be read as that.
+
+    Raises
+    ------
+    ConfigError
+        If it is.
+    """
+    status = _read_on(begun, scale, ()).status
+    if begun and status is not Status.UNPARSEABLE:
+        what = "a rating" if status is Status.RATED else "a refusal"
+        raise ConfigError(
+            f"elicitation.prefill={begun!r} reads as {what} by itself, "
+            "so that every answer would; leave the number to the model"
         )
+
+
+def _read_on(text: str, scale: Scale, quoted: Sequence[str]) -> Reading:
+    return parse_response(
+        text,
+        low=scale.low,
+        high=scale.high,
+        quoted=quoted,
+        low_label=scale.low_label,
+        high_label=scale.high_label,
+    )

@@ -1,7 +1,8 @@
 """From a prompt's messages to token ids, by the model's own chat template.
 
 Models without a system role get the system text at the head of the first user message. Models that think before they
-answer are told not to; where the template opens a thinking block all the same, it is closed at once.
+answer are told not to; where the template opens a thinking block all the same, it is closed at once. An answer that is
+begun for the model stands after all that, as text of its own turn, which is not ended.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
+_NUMBERS: Final = tuple(map(str, range(101)))
+"""By which it is tried whether a tokenizer joins a number to the space before it."""
 
 
 class ChatTokenizer:
@@ -44,6 +47,7 @@ class ChatTokenizer:
         self.hf: Any = tokenizer
         self.name = name
         self.add_special_tokens = add_special_tokens
+        self._begun: dict[str, str] = {"": ""}
 
     @classmethod
     def load(cls, where: str, *, name: str, trust_remote_code: bool, add_special_tokens: bool = False) -> ChatTokenizer:
@@ -96,7 +100,7 @@ class ChatTokenizer:
         return text + "\n</think>\n\n" if text.rstrip().endswith("<think>") else text
 
     def render(self, prompt: Prompt) -> str:
-        """Return the whole text that the model is given, up to where its answer begins.
+        """Return the whole text that the model is given, up to where its answer begins, or goes on.
 
         Raises
         ------
@@ -114,7 +118,21 @@ class ChatTokenizer:
         elif prompt.system:
             first = next(place for place, (role, _) in enumerate(messages) if role == "user")
             messages[first] = ("user", f"{prompt.system}\n\n{messages[first][1]}")
-        return self._render(messages)
+        return self._render(messages) + self.begun_as(prompt.begun)
+
+    def begun_as(self, begun: str) -> str:
+        """Return what of an answer's beginning is given to the model; the rest is its own to write.
+
+        A space at the end stays where the tokenizer keeps it apart from a number that follows, as those of Llama 3,
+        Mistral, Qwen2 and SmolLM2 do. Where it joins the two to one token (GPT-2), no text that goes on with a number
+        has a space of its own there: the model would be asked after tokens that its tokenizer never makes. So that
+        space is the model's to write, as the beginning of its number.
+        """
+        if begun not in self._begun:
+            before = self._render([("user", "x")]) + begun
+            joins = begun.endswith(" ") and any(self.continuation(before, number) is None for number in _NUMBERS)
+            self._begun[begun] = begun.rstrip(" ") if joins else begun
+        return self._begun[begun]
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a rendered text; the template has already put the special tokens."""

@@ -3,7 +3,7 @@
 Before anything else a tokenizer splits a text at the special tokens that stand in it, and tokenises what lies between
 by itself. So a text that is cut just before a special token has the tokens of both parts, one after another. A prompt
 is cut before the token that begins its last message: what comes before is one for each system message, what comes after
-one for each user message.
+one for each user message and what its answer is begun with.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from stimuli.prompts import Prompt
 
@@ -40,6 +40,10 @@ class Renderer(Protocol):
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of rendered texts."""
         ...
+
+
+_Tail: TypeAlias = tuple[str, str]
+"""A user message, and what its answer is begun with."""
 
 
 class _Head(NamedTuple):
@@ -71,7 +75,7 @@ class SharedTokens:
         self._cuts = cuts
         self._room = room
         self._heads: dict[str, _Head | None] = {}
-        self._tails: dict[str, array[int]] = {}
+        self._tails: dict[_Tail, array[int]] = {}
         self._unchecked: dict[str, int] = {}
         self._sentinel_tail: str | None = None
         self.differs = False
@@ -86,7 +90,8 @@ class SharedTokens:
         whole = []
         for place, prompt in enumerate(prompts):
             head = None if prompt.turns else self._head(prompt.system)
-            tail = found.get(prompt.user) or fresh.get(prompt.user)
+            key = (prompt.user, prompt.begun)
+            tail = found.get(key) or fresh.get(key)
             if head is None or tail is None:
                 whole.append(place)
             else:
@@ -139,23 +144,24 @@ class SharedTokens:
         starts = [match.start() for match in self._cuts.finditer(text, 0, at)] if at > 0 else []
         return (text[: starts[-1]], text[starts[-1] :]) if starts else None
 
-    def _tails_of(self, prompts: Sequence[Prompt]) -> dict[str, array[int]]:
+    def _tails_of(self, prompts: Sequence[Prompt]) -> dict[_Tail, array[int]]:
         """Render and tokenise the user messages that are not known yet; keep them as far as there is room."""
-        texts: dict[str, str] = {}
+        texts: dict[_Tail, str] = {}
         for prompt in prompts:
-            if prompt.turns or prompt.user in self._tails or prompt.user in texts:
+            key = (prompt.user, prompt.begun)
+            if prompt.turns or key in self._tails or key in texts:
                 continue
             head = self._head(prompt.system)
             if head is None:
                 continue
             text = self._tokenizer.render(prompt)
             if text.startswith(head.text) and self._cuts.match(text, len(head.text)):
-                texts[prompt.user] = text[len(head.text) :]
+                texts[key] = text[len(head.text) :]
         encoded = self._tokenizer.encode_all(list(texts.values()))
-        fresh = {user: array("i", ids) for user, ids in zip(texts, encoded, strict=True)}
-        for user, ids in fresh.items():
-            if self._keeps(len(user) + 4 * len(ids)):
-                self._tails[user] = ids
+        fresh = {key: array("i", ids) for key, ids in zip(texts, encoded, strict=True)}
+        for key, ids in fresh.items():
+            if self._keeps(len(key[0]) + 4 * len(ids)):
+                self._tails[key] = ids
         return fresh
 
     def _keeps(self, size: int) -> bool:

@@ -46,7 +46,15 @@ ELICITATION: Final = {
 """How a rating is got, by the elicitation's name and, after a comma, by what of it is not as usual."""
 
 
-def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends: bool = True) -> Markup:
+_BEGUN: Final = Markup(
+    " The answer was begun for the model, which went on after <q>{begun}</q>: what it would have said without that is "
+    "not known from these ratings."
+)
+
+
+def describe_elicitation(
+    method: str, *, scale: str, parser: str = "", asks_ends: bool = True, begun: str = ""
+) -> Markup:
     """Say how a rating is got.
 
     Parameters
@@ -59,6 +67,8 @@ def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends
         What read the answers that the model wrote.
     asks_ends
         Whether it was asked that numbers end; runs of earlier versions did not ask.
+    begun
+        What the model was made to begin its answers with; empty where it began as it liked.
     """
     kind = method
     if method == "expected" and not asks_ends:
@@ -66,4 +76,5 @@ def describe_elicitation(method: str, *, scale: str, parser: str = "", asks_ends
     if method == "generate" and parser == "hou2025":
         kind = "generate, hou2025"
     words = ELICITATION.get(kind, "This report has no description of the method {method!r}; see its documentation.")
-    return Markup(words).format(scale=scale, method=method)
+    described = Markup(words).format(scale=scale, method=method)
+    return described + _BEGUN.format(begun=begun) if begun else described

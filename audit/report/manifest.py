@@ -59,6 +59,16 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class Noise:
+    """What prompts differed by when they were asked again: how many, and the differences in points."""
+
+    n: int
+    rms_points: float
+    max_points: float
+    varied: str
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestView:
     """The manifest by the report's names; what the run did not record reads "not recorded".
 
@@ -70,6 +80,8 @@ class ManifestView:
         How a rating is got: ``expected``, ``generate`` or another; of a run without ratings, its task.
     parser
         What read the answers that the model wrote; empty if not recorded.
+    begun
+        What the model was made to begin its answers with; empty where it began as it liked.
     asks_ends
         Whether ``expected`` asked that numbers end, as runs of earlier versions did not.
     confidence
@@ -103,6 +115,8 @@ class ManifestView:
         The composed configuration, as YAML.
     human
         The file of people's intensities; empty without.
+    noise
+        What asking again changed; None where no rating was got again.
     facts
         Everything else, section by section.
     """
@@ -110,6 +124,7 @@ class ManifestView:
     model: str
     method: str
     parser: str
+    begun: str
     asks_ends: bool
     confidence: float
     margin: float | None
@@ -134,6 +149,7 @@ class ManifestView:
     preset: str
     config: str
     human: str
+    noise: Noise | None
     facts: tuple[Facts, ...]
 
     @property
@@ -162,6 +178,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         model=brief(str(_require(manifest, "model", "name"))),
         method=str(_require(manifest, "elicitation", "method") if rated else _require(manifest, "task", "kind")),
         parser=_text(manifest, "elicitation", "parser", absent=""),
+        begun=_text(manifest, "elicitation", "prefill", absent=""),
         asks_ends=bool(_find(manifest, "identity", "elicitation", "reads")),
         confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
         margin=_margin(_find(manifest, "config", "statistics", "margin")),
@@ -186,8 +203,19 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         preset=_text(manifest, "preset"),
         config=_config(manifest.get("config")),
         human=_text(manifest, "human", "where", absent=""),
+        noise=_noise(manifest.get("noise")),
         facts=tuple(_facts(manifest)),
     )
+
+
+def _noise(found: object) -> Noise | None:
+    if not isinstance(found, Mapping):
+        return None
+    numbers = [found.get(name) for name in ("n", "rms_points", "max_points")]
+    if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in numbers) or not numbers[0]:
+        return None
+    n, rms, largest = (float(str(each)) for each in numbers)
+    return Noise(int(n), rms, largest, str(found.get("varied") or ""))
 
 
 def _find(manifest: Mapping[str, object], *path: str) -> object:

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
+from audit.report.elicited import Elicited, elicited
 from audit.report.explore import Explorer
 from audit.report.held_against import Circumstances
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
@@ -129,6 +130,7 @@ class Section:
     not_drawn: tuple[str, ...]
     texts: TextSection | None
     calls: Table | None
+    elicited: Elicited | None
     outcomes: Table | None
     missing: Table | None
     beneath: tuple[tuple[str, Table], ...]
@@ -223,7 +225,7 @@ def render_report(
         echo_free=any(section.answer.control_kind == "echo_free" for section in sections),
         n_corrected=max((int(row["p_family_size"]) for _, row in narrow if row["p_family_size"] > 0), default=0),
         elicitation=describe_elicitation(
-            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends
+            view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
         ),
         variants=", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant,
         style=asset("style.css", "explore.css"),
@@ -309,6 +311,9 @@ def _section(
         heatmaps=pictures(_HEATMAPS),
         not_drawn=tuple(kind for kind in _HEATMAPS if f"{kind}-{dimension}-{variant}" not in drawn),
         calls=calls_table(own["calls"]),
+        elicited=elicited(
+            rows_of(own["elicitation"], "elicitation"), rows_of(own["controls"], "controls"), view.noise, level=level
+        ),
         outcomes=outcomes_table(own["outcomes"]),
         missing=missing_table(own["missing"], level=level),
         beneath=tuple(beneath_tables(own["families"], level=level)),

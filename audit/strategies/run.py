@@ -168,6 +168,7 @@ def final_prompts(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     room: int,
+    begun: str = "",
 ) -> list[tuple[Prompt, int] | None]:
     """Return the prompts that ask the audit's question after all stages; None where it can not be asked.
 
@@ -181,14 +182,16 @@ def final_prompts(
         As for :func:`run_stage`.
     room
         Tokens that the answer may take.
+    begun
+        What the model is made to begin its answer with.
     """
     if strategy.name == NO_STRATEGY:
-        return [(Prompt(values["system"], values["question"]), 0) for values in asked]
+        return [(Prompt(values["system"], values["question"], begun=begun), 0) for values in asked]
     if not strategy.stages and strategy.examples is None:
-        return [(strategy.prompt_of(None, values, ()), 0) for values in asked]
+        return [(replace(strategy.prompt_of(None, values, ()), begun=begun), 0) for values in asked]
     return [
         None if call is None else (call.prompt, call.n_dropped)
-        for call in _fit(strategy, None, engine, asked=asked, earlier=earlier, room=room)
+        for call in _fit(strategy, None, engine, asked=asked, earlier=earlier, room=room, begun=begun)
     ]
 
 
@@ -209,6 +212,7 @@ def _fit(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     room: int,
+    begun: str = "",
 ) -> list[_Call | None]:
     """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
 
@@ -222,7 +226,8 @@ def _fit(
     for place, values in enumerate(asked):
         written = [texts[place] for texts in earlier]
         if not any(text.status == "failed" for text in written):
-            left[place] = strategy.prompt_of(stage, values, [text.text for text in written])
+            asking = strategy.prompt_of(stage, values, [text.text for text in written])
+            left[place] = replace(asking, begun=begun)
     n_dropped = 0
     while left:
         encoded = engine.tokenizer.encode_prompts(list(left.values()))

@@ -1,0 +1,157 @@
+"""What a run asks after its prompts, to tell how far its ratings can be trusted: the same prompts in another way.
+
+A sample of an ``expected`` run is answered in words, since a model may write another number than its probabilities say,
+or none. And a few prompts are asked again in another order and other batches, since rounding differs with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from audit.config import AuditConfig
+from audit.plan import Plan
+from audit.progress import Progress
+from audit.schema import Status
+from audit.store import Answers, RunFolder
+
+if TYPE_CHECKING:
+    from audit.elicitation.base import Elicitation, Elicited
+    from audit.engines.base import Done
+    from stimuli.prompts import Scale
+
+PART: Final = 64
+"""Prompts that are asked together, and kept before others are."""
+VARIED: Final = "order and batches"
+"""What differs where prompts are asked again; the number format does not: it would take a second copy of the model."""
+
+Ask: TypeAlias = "Callable[[Elicitation, Sequence[int], Done], list[Elicited]]"
+"""Asks prompts by their ``prompt_index``, in this order, and is told how many more are done."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Prompts that are asked once more.
+
+    Attributes
+    ----------
+    name
+        Of the file in the run folder.
+    title
+        What is being done, for the line of progress.
+    option
+        The option that says of how many prompts.
+    in_words
+        Whether the model writes its answer whatever the run's own elicitation is.
+    places
+        ``prompt_index`` of the prompts, in the order to ask.
+    notes
+        What limits the sample, by dimension and variant.
+    """
+
+    name: Answers
+    title: str
+    option: str
+    in_words: bool
+    places: tuple[int, ...]
+    notes: Mapping[tuple[str, str], str]
+
+
+def checks_of(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the checks that have prompts left to ask, or that were never noted in the manifest.
+
+    Parameters
+    ----------
+    plan
+        The run's.
+    folder
+        Holds all its ratings.
+    manifest
+        Says in ``checks`` why one can not be made.
+    """
+    from audit.elicitation.sample import choose_again, choose_sample
+
+    config = plan.config
+    n_sample = config.elicitation.check_sample if config.elicitation_method == "expected" else 0
+    n_again = config.elicitation.noise_sample
+    if plan.kind != "ratings" or not (n_sample or n_again):
+        return
+    ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+    wanted = []
+    if n_sample:
+        invented = [dimension.name for dimension in plan.grid.dimensions if dimension.placebo]
+        sample = choose_sample(ratings, size=n_sample, seed=config.seed, left_out=invented)
+        places = tuple(sample.places.tolist())
+        title = "answering a sample in words"
+        wanted.append(Check("elicitation_sample", title, "elicitation.check_sample", True, places, sample.notes))
+    if n_again:
+        rated = ratings.loc[ratings["status"] == Status.RATED.value]
+        places = tuple(choose_again(rated, size=n_again, seed=config.seed).tolist())
+        wanted.append(Check("asked_again", "asking a sample again", "elicitation.noise_sample", False, places, {}))
+    for check in wanted:
+        found = manifest.get("checks", {}).get(check.name, {})
+        there = set(folder.read_answers(check.name)["prompt_index"])
+        if "refused" not in found and (not found or set(check.places) - there):
+            yield check
+
+
+def make_checks(
+    plan: Plan, folder: RunFolder, manifest: dict[str, Any], ask: Ask, *, say: Callable[[str], None]
+) -> None:
+    """Ask what the checks of a run lack, part by part, and note in the manifest what was asked.
+
+    Parameters
+    ----------
+    plan, folder, manifest
+        As of :func:`checks_of`; the manifest is added to, and not written.
+    ask
+        Asks the run's model.
+    say
+        Takes lines about progress.
+    """
+    scale = plan.grid.variant.scale
+    assert scale is not None
+    for check in list(checks_of(plan, folder, manifest)):
+        how = "generate" if check.in_words else plan.config.elicitation_method
+        elicitation = elicitation_of(plan.config, scale, how)
+        noted = {
+            "n_prompts": len(check.places),
+            **({} if check.in_words else {"varied": VARIED}),
+            **({"notes": {" ".join(key): note for key, note in check.notes.items()}} if check.notes else {}),
+        }
+        try:
+            _ask_missing(check, folder, elicitation, ask)
+        except NotImplementedError:  # what an engine says that only reads probabilities
+            noted["refused"] = "the engine can not write text"
+            say(f"{check.title}: left out, since the engine can not write text; {check.option}=0 asks for none")
+        manifest["checks"] = {**manifest.get("checks", {}), check.name: noted}
+
+
+def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask: Ask) -> None:
+    """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
+    kept = {int(row["prompt_index"]): row for row in folder.read_answers(check.name).to_dict("records")}
+    parts = [check.places[start : start + PART] for start in range(0, len(check.places), PART)]
+    missing = [part for part in parts if not all(place in kept for place in part)]
+    there = len(check.places) - sum(map(len, missing))
+    with Progress(len(check.places), there=there, name=check.title) as progress:
+        for part in missing:
+            with progress.part(len(part)):
+                for place, outcome in zip(part, ask(elicitation, part, progress.done), strict=True):
+                    kept[place] = {
+                        "prompt_index": place,
+                        "status": str(outcome.status),
+                        "intensity": outcome.intensity,
+                        "response": outcome.response,
+                    }
+                folder.write_answers(check.name, [kept[place] for place in sorted(kept)])
+
+
+def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitation:
+    """Return what gets ratings by a method, with the configuration's settings of it."""
+    from audit.elicitation.expected import ExpectedElicitation
+    from audit.elicitation.generate import GenerateElicitation
+
+    if method == "expected":
+        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
+    return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser)

@@ -1,0 +1,134 @@
+"""Which prompts of a run are asked once more: a sample that δ can be computed from, and one for the noise.
+
+Ratings are compared within narratives. So a sample holds whole narratives: of each that is drawn, every pair of a
+perceiver and an experiencer, or of some of them, the same ones in every narrative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+_LEAST_NARRATIVES: Final = 2
+"""One narrative says nothing about how narratives differ."""
+_Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Prompts to be asked.
+
+    Attributes
+    ----------
+    places
+        Their ``prompt_index``, ascending.
+    notes
+        For each dimension and variant of which not all is as it should be, why, in words.
+    """
+
+    places: _Places
+    notes: dict[tuple[str, str], str]
+
+
+def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Collection[str] = ()) -> Sample:
+    """Draw whole narratives of each dimension and variant, which share the sample equally.
+
+    Parameters
+    ----------
+    prompts
+        Columns ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``perceiver``, ``experiencer``, their
+        groups and ``in_group`` of ``schema.RATINGS``. Baselines, where ``in_group`` is missing, are never drawn.
+    size
+        Most prompts of the sample.
+    seed
+        Of the draw.
+    left_out
+        Dimensions that are not drawn from.
+
+    Notes
+    -----
+    Of a prompt in several wordings the first one alone is drawn. Where a share does not hold two narratives with all
+    their pairs, it is of fewer identities: one term of each group as perceivers, as many terms of each as experiencers
+    as there is room for, and fewer groups only if one of each is too many still. A share that does not hold two groups
+    in two narratives holds nothing, and a note says so.
+    """
+    compared = prompts.loc[prompts["in_group"].notna() & ~prompts["dimension"].isin(list(left_out))]
+    if "wording" in compared:
+        compared = compared.loc[compared["wording"] == 0]
+    parts = [
+        (str(key[0]), str(key[1]), part)
+        for key, part in compared.groupby(["dimension", "variant"], observed=True, sort=False)
+    ]
+    places: list[_Places] = []
+    notes: dict[tuple[str, str], str] = {}
+    for dimension, variant, part in parts:
+        rng = np.random.default_rng([seed, crc32(f"{dimension} {variant}".encode())])
+        drawn, note = _draw(part, size // len(parts), rng)
+        places.append(drawn)
+        if note:
+            notes[dimension, variant] = note
+    return Sample(np.sort(np.concatenate(places)) if places else np.empty(0, dtype=np.int64), notes)
+
+
+def choose_again(prompts: pd.DataFrame, *, size: int, seed: int) -> _Places:
+    """Draw prompts at random, in the order in which they are to be asked: one that is not the run's."""
+    rng = np.random.default_rng([seed, crc32(b"asked again")])
+    places = prompts["prompt_index"].to_numpy(dtype=np.int64)
+    return rng.choice(places, size=min(size, len(places)), replace=False)
+
+
+def _draw(part: pd.DataFrame, share: int, rng: np.random.Generator) -> tuple[_Places, str]:
+    """Return the prompts that are drawn of one dimension and variant, and what limits them."""
+    pairs = part[["perceiver", "experiencer", "perceiver_group", "experiencer_group"]].drop_duplicates().astype(str)
+    note = ""
+    if len(pairs) * _LEAST_NARRATIVES > share:
+        kept = _fewer(pairs, share // _LEAST_NARRATIVES, rng)
+        if kept is None:
+            return np.empty(0, dtype=np.int64), f"{share} prompts do not hold two narratives of two groups"
+        note = (
+            f"{len(kept)} of {len(pairs)} pairs of identities: two narratives of all of them are more than {share} "
+            "prompts"
+        )
+        asked = part.astype({"perceiver": str, "experiencer": str})
+        own = pd.MultiIndex.from_frame(asked[["perceiver", "experiencer"]])
+        part = part.loc[own.isin(pd.MultiIndex.from_frame(kept[["perceiver", "experiencer"]]))]
+        pairs = kept
+    narratives = part["narrative_id"].drop_duplicates().tolist()
+    n_drawn = min(len(narratives), share // len(pairs))
+    chosen = {narratives[k] for k in rng.permutation(len(narratives))[:n_drawn]}
+    drawn = part.loc[part["narrative_id"].isin(chosen), "prompt_index"].to_numpy(dtype=np.int64)
+    if n_drawn < _LEAST_NARRATIVES:
+        note = f"{note}; {n_drawn} narrative" if note else f"{n_drawn} narrative"
+    return drawn, note
+
+
+def _fewer(pairs: pd.DataFrame, room: int, rng: np.random.Generator) -> pd.DataFrame | None:
+    """Return pairs of as many groups, and then of as many experiencers, as there is room for; None if not of two."""
+
+    def terms(side: str) -> dict[str, list[str]]:
+        each = pairs[[f"{side}_group", side]].drop_duplicates()
+        grouped = each.groupby(f"{side}_group", sort=False)[side]
+        return {str(group): [own[k] for k in rng.permutation(len(own))] for group, own in grouped.agg(list).items()}
+
+    perceivers, experiencers = terms("perceiver"), terms("experiencer")
+    groups = [group for group in perceivers if group in experiencers]
+    groups = [groups[k] for k in rng.permutation(len(groups))]
+    n_groups = next((n for n in range(len(groups), 1, -1) if n * n <= room), 0)
+    if not n_groups:
+        return None
+    chosen = groups[:n_groups]
+    most = max(len(experiencers[group]) for group in chosen)
+
+    def n_pairs(n_terms: int) -> int:
+        return n_groups * sum(min(n_terms, len(experiencers[group])) for group in chosen)
+
+    n_terms = next(n for n in range(most, 0, -1) if n_pairs(n) <= room)
+    of_perceivers = {perceivers[group][0] for group in chosen}
+    of_experiencers = {term for group in chosen for term in experiencers[group][:n_terms]}
+    return pairs.loc[pairs["perceiver"].isin(of_perceivers) & pairs["experiencer"].isin(of_experiencers)]

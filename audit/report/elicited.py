@@ -1,0 +1,140 @@
+"""Whether the number matches the text, in words: ratings from probabilities beside ratings that the model wrote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from audit.report.manifest import Noise
+from audit.report.numbers import Row, show, show_interval
+from audit.report.tables import Table
+from audit.wording import bare_p, count, fixed, plural, rate, unsigned
+from audit.wording import points as write_points
+
+_METHODS = {"expected": "read from the probabilities", "generate": "written in words"}
+_NO_TEXT = Markup(
+    "Asked to write its answer, the model stated a number of the scale in none of {} answers ({} refused, {} "
+    "unparseable): the ratings of this page are what its probabilities say, and never what it writes."
+)
+_OUTCOMES = Markup("Of {} prompts that were also answered in words, {} were rated, {} refused and {} unparseable.")
+_AGREE = Markup(
+    " Over the {} that have both ratings, the two correlate by {} (ranks: {}), and the written one is {} points {} on "
+    "average."
+)
+_MEAN = Markup(" Over the {} that have both ratings, the written one is {} points {} on average.")
+_DIFFERENT = Markup(
+    " Written in words, the gap differs from that of the probabilities by {} points ({} interval {}): how the rating "
+    "is got matters here."
+)
+_UNDECIDED = Markup(
+    " Whether the two ways give different gaps is undecided: written minus read, {} points ({} interval {})."
+)
+_NOISE = Markup(
+    "Asked again with other {}, {} gave ratings that differ by {} points (root mean square; at most {}). If all "
+    "prompts were asked again, δ would vary by {} points (one standard deviation)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What the page says of one dimension and variant on how ratings were got.
+
+    Attributes
+    ----------
+    words
+        Outcomes of the sample in words, agreement, and the difference of the gaps; empty without a sample.
+    table
+        Both gaps; None without a sample.
+    noise
+        What asking again changed; empty where nothing was asked again.
+    """
+
+    words: Markup
+    table: Table | None
+    noise: Markup
+
+
+def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, *, level: str) -> Elicited | None:
+    """Put in words whether the number matches the text.
+
+    Parameters
+    ----------
+    rows, controls
+        Rows of ``schema.ELICITATION`` and ``schema.CONTROLS`` of one dimension and variant.
+    noise
+        What the manifest says of prompts that were asked again.
+    level
+        Coverage of the intervals, in words.
+
+    Returns
+    -------
+    Elicited or None
+        None where nothing was asked once more.
+    """
+    written = next((row for row in rows if row["method"] == "generate"), None)
+    of_noise = next((row for row in controls if row["control"] == "noise"), None)
+    found = Elicited(
+        Markup("") if written is None else _in_words(written, level=level),
+        None if written is None else _table(rows, level=level),
+        _again(of_noise, noise),
+    )
+    return found if found.words or found.noise else None
+
+
+def _in_words(row: Row, *, level: str) -> Markup:
+    of_all, rated, refused, unparseable = (
+        show(row, name, count) for name in ("n_prompts", "n_rated", "n_refused", "n_unparseable")
+    )
+    if not row["n_rated"]:
+        return _NO_TEXT.format(of_all, refused, unparseable)
+    said = _OUTCOMES.format(of_all, rated, refused, unparseable)
+    apart = row.number("mean_difference")
+    if math.isfinite(apart):
+        n = show(row, "n_ratings", count)
+        higher = "higher" if apart >= 0 else "lower"
+        mean = show(row, "mean_difference", lambda value: unsigned(abs(value)))
+        correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]
+        known = math.isfinite(row.number("pearson"))
+        said += _AGREE.format(n, *correlations, mean, higher) if known else _MEAN.format(n, mean, higher)
+    low, high = row.number("difference_low"), row.number("difference_high")
+    if math.isfinite(low):
+        words = _UNDECIDED if low <= 0 <= high else _DIFFERENT
+        interval = show_interval(row, "difference_low", "difference_high")
+        said += words.format(show(row, "difference", write_points), level, interval)
+    return said
+
+
+def _table(rows: Sequence[Row], *, level: str) -> Table:
+    head = ("rating", "δ, points", f"{level} interval", "p", "narratives", "prompts used", "refused", "note")
+    return Table(
+        head,
+        tuple(
+            (
+                _METHODS.get(str(row["method"]), str(row["method"])),
+                show(row, "delta_points", write_points),
+                show_interval(row),
+                show(row, "p", bare_p),
+                show(row, "n_narratives", count),
+                show(row, "n_ratings", count),
+                show(row, "refusal_rate", rate),
+                str(row["note"]),
+            )
+            for row in rows
+        ),
+        words=frozenset((7,)),
+    )
+
+
+def _again(row: Row | None, noise: Noise | None) -> Markup:
+    if row is None or noise is None or not math.isfinite(row.number("se")):
+        return Markup("")
+    return _NOISE.format(
+        noise.varied or "circumstances",
+        plural(noise.n, "prompt"),
+        unsigned(noise.rms_points),
+        unsigned(noise.max_points),
+        show(row, "se", unsigned),
+    )

@@ -1,0 +1,308 @@
+"""Whether a rating depends on how it is got: from probabilities or in words, and from one asking to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from audit.errors import NotEstimableError
+from audit.schema import CONTROLS, ELICITATION
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.controls import control_row
+from audit.statistics.echo import echo_free
+from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.headline import headline_gap
+from audit.statistics.narrative_fits import narrative_fits
+from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, split_ratings
+
+_ESTIMATED: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
+_FEWEST: Final = 3
+"""Pairs of ratings below which no correlation is told."""
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What the same prompts differ by when they are asked again.
+
+    Attributes
+    ----------
+    n
+        Prompts rated both times.
+    n_changed
+        Prompts of which another thing became the second time: a rating where there was none, or the reverse.
+    rms_points, max_points
+        Root mean square and largest difference of their ratings, in points; NaN without a prompt rated both times.
+    """
+
+    n: int
+    n_changed: int
+    rms_points: float
+    max_points: float
+
+
+@dataclass(frozen=True)
+class Elicited:
+    """Tables on how ratings were got.
+
+    Attributes
+    ----------
+    elicitation
+        Columns of ``schema.ELICITATION``; no rows where nothing was answered in words.
+    controls
+        Rows of ``schema.CONTROLS``: ``elicitation`` and ``noise``.
+    noise
+        None where nothing was asked again.
+    """
+
+    elicitation: pd.DataFrame
+    controls: pd.DataFrame
+    noise: NoiseFloor | None
+
+
+def elicitation_tables(
+    ratings: pd.DataFrame,
+    sample: pd.DataFrame,
+    again: pd.DataFrame,
+    *,
+    confidence: float,
+    stems: Mapping[str, Mapping[str, str]] | None = None,
+    placebo: Collection[str] = (),
+    notes: Mapping[str, str] | None = None,
+) -> Elicited:
+    """Compare a run's ratings with those of the same prompts in words, and with those of the same prompts again.
+
+    Parameters
+    ----------
+    ratings
+        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+    sample, again
+        Columns of ``schema.ANSWERED``; no rows where nothing was asked.
+    confidence
+        Coverage of the intervals, between 0 and 1.
+    stems, placebo
+        As of :func:`audit.statistics.analysis.analyse`: δ is the run's headline, and invented groups are left out.
+    notes
+        What limits the sample, by dimension and variant with a space between.
+    """
+    rows: list[dict[str, Any]] = []
+    controls: list[dict[str, Any]] = []
+    if sample.empty and again.empty:
+        return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
+    real = ratings.loc[~ratings["dimension"].isin(list(placebo))]
+    floor = noise_floor(ratings, again) if len(again) else None
+    asked = real.loc[real["prompt_index"].isin(sample["prompt_index"])]
+    words = answered(asked, sample)
+    parts = {(dimension, variant): part for dimension, variant, part in split_ratings(words)} if len(words) else {}
+    for dimension, variant, part in split_ratings(real):
+        told = (stems or {}).get(dimension, {})
+        own = parts.get((dimension, variant))
+        if own is not None:
+            pair = of_both(asked, words, dimension=dimension, variant=variant, stems=told)
+            note = (notes or {}).get(f"{dimension} {variant}", "")
+            made = list(elicitation_rows(*pair, confidence=confidence, note=note))
+            rows += made
+            controls.append(_control(pair, made[-1], n_missing=len(own) - made[-1]["n_rated"], confidence=confidence))
+        if floor is not None:
+            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+            n_wordings = int(part["wording"].nunique())
+            row = noise_row(_as_headline(cube, told), floor, confidence=confidence, n_wordings=n_wordings)
+            controls.append(row)
+    return Elicited(
+        pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor
+    )
+
+
+def answered(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the ratings of the prompts that were asked once more, with what became of them then."""
+    asked = ratings.loc[ratings["prompt_index"].isin(answers["prompt_index"])].reset_index(drop=True)
+    own = answers.set_index("prompt_index").loc[asked["prompt_index"]]
+    return asked.assign(
+        status=own["status"].astype(str).to_numpy(),
+        intensity=own["intensity"].to_numpy(dtype=np.float64),
+        number_mass=np.nan,
+        mode=np.nan,
+    )
+
+
+def noise_floor(ratings: pd.DataFrame, again: pd.DataFrame) -> NoiseFloor:
+    """Return what prompts differ by when they are asked again.
+
+    Parameters
+    ----------
+    ratings
+        Columns of ``schema.RATINGS``.
+    again
+        Columns of ``schema.ANSWERED``, of some of the same prompts.
+    """
+    before = ratings.set_index("prompt_index").loc[again["prompt_index"], "intensity"].to_numpy(dtype=np.float64)
+    differences = again["intensity"].to_numpy(dtype=np.float64) - before
+    both = ~np.isnan(differences)
+    n_changed = int(np.count_nonzero(np.isnan(before) != again["intensity"].isna().to_numpy()))
+    if not both.any():
+        return NoiseFloor(0, n_changed, float("nan"), float("nan"))
+    known = differences[both]
+    return NoiseFloor(
+        int(both.sum()), n_changed, float(np.sqrt((known**2).mean())), float(np.abs(known).max(initial=0.0))
+    )
+
+
+def of_both(
+    expected: pd.DataFrame, words: pd.DataFrame, *, dimension: str, variant: str, stems: Mapping[str, str]
+) -> tuple[NarrativeCube, NarrativeCube]:
+    """Return the cubes of the same prompts by either method, of one dimension and variant, as the headline is of."""
+    first, second = (
+        NarrativeCube.from_ratings(compact_ratings(each), dimension=dimension, variant=variant)
+        for each in (expected, words)
+    )
+    return _as_headline(first, stems), _as_headline(second, stems)
+
+
+def elicitation_rows(
+    expected: NarrativeCube, words: NarrativeCube, *, confidence: float, note: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of ``schema.ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
+
+    Parameters
+    ----------
+    expected, words
+        The same prompts by either method, see :func:`of_both`.
+    confidence
+        Coverage of the intervals, between 0 and 1.
+    note
+        What limits the sample.
+
+    Notes
+    -----
+    Both gaps are of the prompts that both methods rated, so that what one of them lacks makes no difference; where
+    there is no such prompt, the expected gap is of all that it rated. Narratives are the units of the difference of the
+    two gaps: it is paired, and its interval is of t with N - 1 degrees of freedom. Correlations and the mean difference
+    are over prompts, and describe them.
+    """
+    y, z = expected.y, words.y
+    both = ~(np.isnan(y) | np.isnan(z))
+    used = both if both.any() else ~np.isnan(y)
+    gaps = [_gap(replace(cube, y=np.where(used, cube.y, np.nan)), confidence) for cube in (expected, words)]
+    asked = words.status >= 0
+    shared = {"dimension": words.dimension, "variant": words.variant, "n_prompts": int(asked.sum())}
+    compared: dict[str, Any] = {}
+    n_both = int(both.sum())
+    if n_both:
+        compared["mean_difference"] = float((z[both] - y[both]).mean())
+        compared |= _correlations(y[both], z[both])
+    for method, cube, gap in zip(("expected", "generate"), (expected, words), gaps, strict=True):
+        counts = np.bincount(cube.status[asked], minlength=len(STATUSES)).tolist()
+        row = dict.fromkeys(ELICITATION, float("nan")) | shared
+        row |= {
+            "method": method,
+            "n_ratings": int(used.sum()) if method == "expected" else n_both,
+            "n_narratives": 0,
+            "note": note,
+        }
+        row |= {f"n_{status}": n for status, n in zip(STATUSES, counts, strict=True)}
+        if isinstance(gap, GapEstimate):
+            row |= {name: getattr(gap, name) for name in _ESTIMATED}
+        reason = gap.not_estimable if isinstance(gap, GapEstimate) else str(gap)
+        if method == "generate":
+            row |= {**compared, "refusal_rate": row["n_refused"] / row["n_prompts"], **_difference(*gaps, confidence)}
+            if not row["n_rated"]:
+                reason = f"none of {row['n_prompts']} answers in words states a number of the scale"
+        yield row | {"note": "; ".join(filter(None, [note, reason]))}
+
+
+def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1) -> dict[str, Any]:
+    """Return the row ``noise`` of ``schema.CONTROLS``: what δ would vary by if prompts were asked again.
+
+    Parameters
+    ----------
+    cube
+        The ratings that δ is of.
+    floor
+        What :func:`noise_floor` found.
+    confidence
+        Of the estimate that says what narratives count.
+    n_wordings
+        Of each prompt, whose ratings are averaged: noise shrinks with their root.
+
+    Notes
+    -----
+    A rating's noise of SD r gives a narrative's own gap r/√s, s the information of its design
+    (:class:`~audit.statistics.narrative_fits.NarrativeFits`), and δ, the mean of gaps that count w, the root of
+    Σ w² r²/s; of N alike, r/√(sN). r is the root mean square difference of two askings, which holds the noise of both:
+    of one alone it would be smaller by √2. So the number errs to the large side.
+    """
+    gap = _gap(cube, confidence)
+    row = control_row(cube, "noise", NotEstimableError(""), levels=0, n_missing=0)
+    if isinstance(gap, NotEstimableError) or not floor.n:
+        reason = str(gap) if isinstance(gap, NotEstimableError) else "no prompt was rated both times"
+        return row | {"note": reason}
+    used = gap.weights > 0
+    information = narrative_fits(cube.without_baselines()).information[used]
+    se = floor.rms_points / n_wordings**0.5 * float(np.sqrt((gap.weights[used] ** 2 / information).sum()))
+    return row | {
+        "se": se,
+        "n_narratives": gap.n_narratives,
+        "n_ratings": gap.n_ratings,
+        "note": f"se is what δ would vary by if all prompts were asked again, by {floor.n} that were",
+    }
+
+
+def _control(
+    pair: tuple[NarrativeCube, NarrativeCube], row: Mapping[str, Any], *, n_missing: int, confidence: float
+) -> dict[str, Any]:
+    """Return the row ``elicitation`` of ``schema.CONTROLS``: δ of all that the sample rates in words."""
+    gap = _gap(pair[1], confidence)
+    made = control_row(pair[1], "elicitation", gap, levels=1, n_missing=n_missing)
+    of = f"of {row['n_prompts']} prompts answered in words; the table elicitation has δ of the same prompts as expected"
+    return made | {"note": "; ".join(filter(None, [of, made["note"]]))}
+
+
+def _gap(cube: NarrativeCube, confidence: float) -> GapEstimate | NotEstimableError:
+    try:
+        return headline_gap(cube, confidence=confidence)
+    except NotEstimableError as error:
+        return error
+
+
+def _as_headline(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    """Return the cube whose δ is echo-free, where its terms allow that; else itself."""
+    try:
+        return echo_free(cube, stems)
+    except NotEstimableError:
+        return cube
+
+
+def _correlations(one: FloatArray, other: FloatArray) -> dict[str, float]:
+    """Pearson's and Spearman's correlation; nothing of few values, or where one side is always the same."""
+    if one.size < _FEWEST or not np.ptp(one) or not np.ptp(other):
+        return {}
+    return {
+        "pearson": float(np.corrcoef(one, other)[0, 1]),
+        "spearman": float(np.corrcoef(stats.rankdata(one), stats.rankdata(other))[0, 1]),
+    }
+
+
+def _difference(
+    expected: GapEstimate | NotEstimableError, words: GapEstimate | NotEstimableError, confidence: float
+) -> dict[str, float]:
+    """Return how much further the gap in words goes than the expected one, narrative by narrative."""
+    if isinstance(expected, NotEstimableError) or isinstance(words, NotEstimableError):
+        return {}
+    differences = words.by_narrative - expected.by_narrative
+    if np.isnan(differences).all():
+        return {}
+    pooled = summarise_contrasts(
+        differences,
+        rounding=expected.rounding + words.rounding,
+        confidence=confidence,
+        n_ratings=expected.n_ratings + words.n_ratings,
+    )
+    return {
+        "difference": pooled.delta_points,
+        "difference_low": pooled.ci_low,
+        "difference_high": pooled.ci_high,
+    }

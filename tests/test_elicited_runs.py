@@ -1,0 +1,247 @@
+"""How runs get ratings, end to end: answers that are begun, a sample answered in words, and what is asked again."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from audit.engines.base import Generated
+from audit.store import RunFolder
+
+
+def overrides(model, run_dir, *more):
+    """Overrides of a small run: 5 perceivers (a baseline among them), all experiencers of religion, 2 narratives."""
+    return [
+        f"model.path={model}",
+        "engine=transformers",
+        "engine.device=cpu",
+        "elicitation=expected",
+        "elicitation.max_tokens=6",
+        "elicitation.check_sample=0",
+        "elicitation.noise_sample=0",
+        "elicitation.max_pruned_points=0",
+        "stimuli.situations_per_emotion=1",
+        "stimuli.emotions=[sad,happy]",
+        "stimuli.perceiver_terms=1",
+        "stimuli.placebo=0",
+        "dimensions=religion",
+        "statistics.n_permutations=200",
+        f"run_dir={run_dir}",
+        *more,
+    ]
+
+
+def manifest_of(run):
+    return json.loads((run / "manifest.json").read_text())
+
+
+def ratings_of(run):
+    with RunFolder(run) as folder:
+        return folder.read_ratings(n_prompts=manifest_of(run)["n_prompts"])
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Make any loading of a model fail."""
+
+    def fail(*_, **__):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("audit.engines.open.open_model", fail)
+
+
+# --- An answer that is begun for the model ----------------------------------------------------------------------------
+
+
+def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
+    from audit.composition import compose
+    from audit.plan import make_plan
+    from audit.provenance import default_run_dir, plan_difference, run_identity
+
+    def planned(*more):
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", list(sys.argv))
+            compose(["model.path=x", "elicitation=expected", *more], lambda each: found.append(each.validated()))
+        return make_plan(found[0])
+
+    plain, begun = planned(), planned("elicitation.prefill='Number: '")
+    # What the identity held before an answer could be begun.
+    assert set(run_identity(plain)["elicitation"]) == {"method", "max_tokens", "parser", "max_pruned_points", "reads"}
+    assert run_identity(begun)["elicitation"]["prefill"] == "Number: "
+    assert default_run_dir(plain) != default_run_dir(begun)
+    for there, here, said in (
+        (plain, plain, ""),
+        (begun, begun, ""),
+        (plain, begun, "elicitation.prefill is None there and 'Number: ' here"),
+        (begun, plain, "elicitation.prefill is 'Number: ' there and None here"),
+    ):
+        assert plan_difference(run_identity(there), here) == said
+
+
+def test_a_run_says_what_its_answers_were_begun_with(tiny_model, audit, tmp_path):
+    assert audit("run", *overrides(tiny_model, "plain")) == 0
+    assert audit("run", *overrides(tiny_model, "begun", "elicitation.prefill='I would say '")) == 0
+    plain, begun = tmp_path / "plain", tmp_path / "begun"
+    manifest = manifest_of(begun)
+    assert manifest["elicitation"]["prefill"] == manifest["example_prompt"]["begun"] == "I would say "
+    assert "<q>I would say </q>" in (begun / "report.html").read_text()
+    assert "begun for the model" not in (plain / "report.html").read_text()
+    ratings, others = ratings_of(begun), ratings_of(plain)
+    assert (ratings["n_prompt_tokens"] > others["n_prompt_tokens"]).all()
+    assert np.abs(ratings["intensity"] - others["intensity"]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("prefill", "said"), [("' '", "white space alone"), ("'I would say 80 '", "reads as a rating")]
+)
+def test_a_beginning_that_can_not_be_used_ends_in_one_line(tiny_model, audit, capsys, no_model, prefill, said):
+    assert audit("run", *overrides(tiny_model, "run", f"elicitation.prefill={prefill}")) == 2
+    assert said in capsys.readouterr().err
+
+
+# --- The same prompts in words, and again -----------------------------------------------------------------------------
+
+
+def checked(model, *more):
+    return overrides(model, "run", "elicitation.check_sample=80", "elicitation.noise_sample=16", *more)
+
+
+@pytest.fixture
+def says(monkeypatch):
+    """Return a function that makes the engine write one text whatever it is asked, and counts what it is asked."""
+    from audit.engines.transformers import TransformersEngine
+
+    def saying(text, *, fail_at=0):
+        calls = []
+
+        def generate(self, prompts, *, done=None, **_):
+            calls.append(len(prompts))
+            if len(calls) == fail_at:
+                raise KeyboardInterrupt
+            return [Generated(text, 2, False) for _ in prompts]
+
+        monkeypatch.setattr(TransformersEngine, "generate", generate)
+        return calls
+
+    return saying
+
+
+def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, tmp_path, says, capsys, monkeypatch):
+    says("I would say 90.")
+    assert audit("run", *checked(tiny_model)) == 0
+    run = tmp_path / "run"
+    said = capsys.readouterr().err
+    assert "answering a sample in words: 64 of 64 prompts" in said
+    assert "asking a sample again: 16 of 16 prompts" in said
+    # Two whole narratives: 4 perceivers x 8 experiencers each.
+    sample = pd.read_parquet(run / "elicitation_sample.parquet")
+    ratings = ratings_of(run)
+    assert list(sample) == ["prompt_index", "status", "intensity", "response"]
+    assert set(sample["response"]) == {"I would say 90."}
+    assert (sample["status"] == "rated").all()
+    own = ratings.loc[ratings["prompt_index"].isin(sample["prompt_index"])]
+    assert own["in_group"].notna().all()
+    assert own.groupby("narrative_id", observed=True).size().tolist() == [32, 32]
+    # What is written disagrees with the distribution, which the tables say.
+    table = pd.read_csv(run / "tables" / "elicitation.csv").set_index("method")
+    assert table.loc["generate", "mean_difference"] == pytest.approx(90 - own["intensity"].mean())
+    assert table.loc["generate", "delta_points"] == 0
+    assert table.loc["generate", "difference"] == pytest.approx(-table.loc["expected", "delta_points"])
+    controls = pd.read_csv(run / "tables" / "controls.csv").set_index("control")
+    assert controls.loc["elicitation", "delta_points"] == 0
+    assert 0 <= controls.loc["noise", "se"] < 0.001  # float32: the last bits
+    noise = manifest_of(run)["noise"]
+    assert (noise["n"], noise["n_changed"], noise["varied"]) == (16, 0, "order and batches")
+    assert noise["rms_points"] <= noise["max_points"] < 0.01
+    page = (run / "report.html").read_text()
+    assert "Does the number match the text?" in page
+    assert "prompts that were also answered in words" in page
+    assert "Asked again with other order and batches, 16 prompts gave ratings" in page
+    # All is there: the same command asks nothing more.
+    monkeypatch.setattr("audit.engines.open.open_model", None)
+    assert audit("run", *checked(tiny_model)) == 0
+
+
+def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(tiny_model, audit, tmp_path, says, monkeypatch):
+    monkeypatch.setattr("audit.checks.PART", 24)
+    run = tmp_path / "run"
+    calls = says("70", fail_at=3)
+    assert audit("run", *checked(tiny_model)) == 130
+    assert calls == [24, 24, 16]
+    first = pd.read_parquet(run / "elicitation_sample.parquet")
+    assert len(first) == 48
+    assert manifest_of(run)["status"] == "running"
+    assert not (run / "asked_again.parquet").exists()
+    calls = says("80")
+    assert audit("run", *checked(tiny_model)) == 0
+    assert calls == [16]
+    sample = pd.read_parquet(run / "elicitation_sample.parquet")
+    assert sample["intensity"].value_counts().to_dict() == {70: 48, 80: 16}
+    assert sample["prompt_index"].is_monotonic_increasing
+    assert len(pd.read_parquet(run / "asked_again.parquet")) == 16
+
+
+def test_ratings_are_the_same_run_with_and_without_a_sample_and_one_can_be_added(tiny_model, audit, tmp_path, says):
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    run = tmp_path / "run"
+    plain = ratings_of(run)
+    timed = manifest_of(run)["timings"]
+    assert not (run / "elicitation_sample.parquet").exists()
+    assert "Does the number match" not in (run / "report.html").read_text()
+    calls = says("70")
+    assert audit("run", *checked(tiny_model)) == 0
+    assert sum(calls) == 64
+    pd.testing.assert_frame_equal(ratings_of(run), plain)
+    assert manifest_of(run)["timings"]["elicit_s"] == timed["elicit_s"]
+
+
+def test_prose_is_a_finding_and_the_page_says_so(tiny_model, audit, tmp_path, says):
+    says("The person felt it strongly.")
+    assert audit("run", *checked(tiny_model)) == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "the model stated a number of the scale in none of" in page
+    assert pd.read_csv(tmp_path / "run" / "tables" / "elicitation.csv")["n_unparseable"].tolist() == [0, 64]
+
+
+def test_an_engine_that_can_not_write_leaves_the_sample_out_and_says_so(
+    tiny_model, audit, tmp_path, capsys, monkeypatch
+):
+    from audit.engines.transformers import TransformersEngine
+
+    def generate(self, *_, **__):
+        raise NotImplementedError
+
+    monkeypatch.setattr(TransformersEngine, "generate", generate)
+    assert audit("run", *checked(tiny_model)) == 0
+    assert "left out, since the engine can not write text" in capsys.readouterr().err
+    assert manifest_of(tmp_path / "run")["checks"]["elicitation_sample"]["refused"]
+    assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
+    monkeypatch.setattr("audit.engines.open.open_model", None)
+    assert audit("run", *checked(tiny_model)) == 0  # and is not tried again each time
+
+
+def test_a_run_that_is_written_in_words_is_asked_again_in_words_and_has_no_sample(tiny_model, audit, tmp_path, says):
+    calls = says("70")
+    assert audit("run", *checked(tiny_model, "elicitation=generate")) == 0
+    assert calls[-1] == 16
+    assert not (tmp_path / "run" / "elicitation_sample.parquet").exists()
+    assert manifest_of(tmp_path / "run")["noise"]["max_points"] == 0
+
+
+def test_a_strategy_s_texts_are_used_and_not_asked_again(tiny_model, audit, tmp_path, says):
+    calls = says("I see. 70")
+    more = ("strategy=perspective", "strategy.stages.day.max_tokens=4", "stimuli.emotions=[sad]")
+    assert audit("run", *checked(tiny_model, *more, "shard_size=20")) == 0
+    n_prompts = manifest_of(tmp_path / "run")["n_prompts"]
+    assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
+    assert sum(calls) <= n_prompts + 64
