@@ -213,3 +213,20 @@ def test_groups_with_gaps_of_their_own_are_a_part_of_delta_s_variance():
     few = analysed(worded(*planted([0.0, 1.0], groups="ABC"), groups="ABC"))["wording_shares"].set_index("part")
     assert np.isnan(few.loc["identities", "of_delta"])
     assert "3 groups are too few" in few.loc["identities", "note"]
+
+
+def test_gaps_of_wordings_are_free_of_repeated_words_where_the_headline_is():
+    words = {f"person {k} of {group}": word for k, (group, word) in enumerate(
+        zip("AABBCC", ("amber", "birch", "cedar", "dune", "elm", "fern"), strict=True)
+    )}  # fmt: skip
+    own = np.array([[a == b for b in "AABBCC"] for a in "AABBCC"])
+    effects, rng = (0.0, 4.0), np.random.default_rng(0)
+    gaps = rng.normal(3, 1, (8, 1, 1))
+    cubes = [50 + (gaps + effect) * own + 20 * np.eye(6) for effect in effects]  # 20: the very same words
+    ratings = worded(*cubes, groups="AABBCC").replace({"perceiver": words, "experiencer": words})
+    tables = analysed(ratings)
+    controls = tables["controls"].set_index("control")
+    assert controls.loc["echo_free", "headline"]
+    assert controls.loc["all_terms", "delta_points"] > 10
+    np.testing.assert_allclose(tables["wordings"]["delta_points"], gaps.mean() + np.array(effects), atol=1e-9)
+    assert controls.loc["wording", "delta_points"] == pytest.approx(gaps.mean() + 2)
