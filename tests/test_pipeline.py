@@ -30,6 +30,8 @@ def overrides(model, run_dir, *more):
         "stimuli.situations_per_emotion=1",
         "stimuli.emotions=[sad,happy]",
         "dimensions=religion",
+        "elicitation.check_sample=0",
+        "elicitation.noise_sample=0",
         "statistics.n_permutations=200",
         "shard_size=7",
         f"run_dir={run_dir}",

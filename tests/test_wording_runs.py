@@ -24,7 +24,8 @@ GAP, LEVELS = 5, (0, 12, 7, -8)
 N_NARRATIVES, K = 24, 4
 N_PROMPTS = V * N_NARRATIVES * K * K
 WORDS = ("stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=religion", "stimuli.situations_per_emotion=2",
-         "elicitation=generate", "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
+         "elicitation=generate", "elicitation.noise_sample=0", "model.path=scripted",
+         "statistics.n_permutations=100")  # fmt: skip
 
 
 def whole(n, *words):
