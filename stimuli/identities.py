@@ -45,7 +45,11 @@ class _Term(_Strict):
 
 
 def _as_term(value: object) -> object:
-    return {"term": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"term": value}
+    if not isinstance(value, (dict, _Term)):
+        raise ValueError("a term must be a string, or a mapping with `term`")
+    return value
 
 
 class _Group(_Strict):
