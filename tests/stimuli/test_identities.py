@@ -60,7 +60,7 @@ def by_term(identities, term):
 # --- The packaged studies, as protocols.md gives them ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
 def test_a_study_has_three_dimensions(study):
     assert {d.name for d in load_dimensions(study)} == {"race_ethnicity", "nationality", "religion"}
 
@@ -71,28 +71,28 @@ def test_a_study_has_three_dimensions(study):
         (
             "race_ethnicity",
             {
-                "Asian": ["an Asian person"],
-                "Black": ["a Black person"],
-                "Hispanic": ["a Hispanic person"],
-                "White": ["a White person"],
+                "Asian": ["an Asian person", "a person of Korean descent"],
+                "Black": ["a Black person", "a person of African descent"],
+                "Hispanic": ["a Hispanic person", "a person of Latin American descent"],
+                "White": ["a White person", "a person of European descent"],
             },
         ),
         (
             "nationality",
             {
-                "American": ["an American person"],
-                "Chinese": ["a Chinese person"],
-                "English": ["an English person"],
-                "Indian": ["an Indian person"],
+                "American": ["an American person", "a person from Chicago"],
+                "Chinese": ["a Chinese person", "a person from Shanghai"],
+                "English": ["an English person", "a person from Manchester"],
+                "Indian": ["an Indian person", "a person from Mumbai"],
             },
         ),
         (
             "religion",
             {
-                "Buddhist": ["a Buddhist"],
-                "Christian": ["a Christian"],
-                "Hindu": ["a Hindu"],
-                "Muslim": ["a Muslim"],
+                "Buddhist": ["a Buddhist", "a follower of the Noble Eightfold Path"],
+                "Christian": ["a Christian", "a follower of Jesus"],
+                "Hindu": ["a Hindu", "a follower of the Bhagavad Gita"],
+                "Muslim": ["a Muslim", "a follower of Islam"],
             },
         ),
     ],
@@ -161,9 +161,10 @@ def test_hou2025_has_21_nationalities_in_eight_clusters():
 @pytest.mark.parametrize(
     ("study", "name", "n_in_group", "n_out_group"),
     [
-        ("geneva", "race_ethnicity", 4, 12),
-        ("geneva", "nationality", 4, 12),
-        ("geneva", "religion", 4, 12),
+        # 4 groups of 2 terms: 4 x 2² = 16 of 8² = 64
+        ("geneva", "race_ethnicity", 16, 48),
+        ("geneva", "nationality", 16, 48),
+        ("geneva", "religion", 16, 48),
         ("hou2025", "religion", 5, 20),
         ("hou2025", "nationality", 21, 420),
         # 5² + 4² + 3² + 6² = 86 of 18² = 324
@@ -186,7 +187,7 @@ def test_names_give_the_dimensions_and_their_order():
 # --- Baselines -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
 def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
     for dimension in load_dimensions(study):
         for side in (dimension.perceivers, dimension.experiencers):
@@ -196,7 +197,7 @@ def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
 
 def test_unspecified_can_be_left_out():
     dimension = only(name="religion", unspecified=False)
-    assert len(dimension.perceivers) == len(dimension.experiencers) == 4
+    assert len(dimension.perceivers) == len(dimension.experiencers) == 8
 
 
 @pytest.mark.parametrize("unspecified", [True, False])
@@ -213,15 +214,15 @@ def test_a_pair_with_a_baseline_is_neither_in_group_nor_out_group():
         outside = p.is_baseline or e.is_baseline
         assert (dimension.n_shared(p, e) is None) == outside
         assert (dimension.in_group(p, e) is None) == outside
-    assert sum(p.is_baseline or e.is_baseline for p, e in dimension.pairs()) == 6 * 5 - 4 * 4
+    assert sum(p.is_baseline or e.is_baseline for p, e in dimension.pairs()) == 10 * 9 - 8 * 8
 
 
 def test_pairs_run_over_experiencers_fastest():
     dimension = only(name="religion")
     pairs = list(dimension.pairs())
-    assert len(pairs) == 25
-    assert [e for _, e in pairs[:5]] == list(dimension.experiencers)
-    assert {p for p, _ in pairs[:5]} == {dimension.perceivers[0]}
+    assert len(pairs) == 9 * 9
+    assert [e for _, e in pairs[:9]] == list(dimension.experiencers)
+    assert {p for p, _ in pairs[:9]} == {dimension.perceivers[0]}
 
 
 # --- A user's own dimensions -----------------------------------------------------------------------------------------
@@ -452,6 +453,27 @@ def test_an_intersection_is_only_made_when_named():
         pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young.terms.0", "'  '"], id="a blank term"),
         pytest.param(
             "age:\n  groups: {young: [18], old: [x]}", ["young.terms.0", "18", "string"], id="a number as term"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: 18}], old: [x]}",
+            ["young.terms.0.term", "18", "string"],
+            id="a number as a mapping's term",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{stem: y}], old: [x]}", ["young.terms.0.term", "required"], id="a stem alone"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, stem: ' '}], old: [x]}", ["young.terms.0.stem", "' '"], id="a blank stem"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
+            ["young.terms.0.cue", "'label', 'name' or 'context'", "'nmae'"],
+            id="an unknown cue",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, steam: y}], old: [x]}",
+            ["young.terms.0.steam", "not permitted"],
+            id="an unknown key of a term",
         ),
         pytest.param(
             "age:\n  groups: {young: [no], old: [x]}", ["young.terms.0", "False"], id="a YAML truth value as term"
