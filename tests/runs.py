@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import pytest
@@ -13,6 +13,13 @@ import pytest
 import audit.figures.style
 from audit.__main__ import _statistics
 from audit.pipeline import report_outside
+
+FOUR_RELIGIONS: Final = (
+    f"stimuli.own_identities={Path(__file__).with_name('four_religions.yaml')}", "dimensions=[faith]",
+    "stimuli.placebo=0",
+)  # fmt: skip
+"""Four groups of one term each and no invented ones, as overrides: the packaged identities are more than most tests
+need, and may change."""
 
 
 @contextmanager

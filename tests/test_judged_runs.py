@@ -7,7 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.store import RunFolder
 from stimuli.narratives import load_narratives
@@ -18,7 +18,7 @@ N_NARRATIVES = 4
 def overrides(model, *more):
     return [
         "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.unspecified=false", "task.max_tokens=8",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.unspecified=false", "task.max_tokens=8",
         "measures.names=[lexical,judge]", f"measures.judge.model={model}", "measures.judge.max_model_len=2048",
         "run_dir=run", "shard_size=20", *more,
     ]  # fmt: skip

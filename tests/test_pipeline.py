@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.schema import CALIBRATION, RATINGS, TABLES
 from audit.store import RunFolder
@@ -29,7 +30,7 @@ def overrides(model, run_dir, *more):
         "elicitation.max_pruned_points=0.05",
         "stimuli.situations_per_emotion=1",
         "stimuli.emotions=[sad,happy]",
-        "dimensions=religion",
+        *FOUR_RELIGIONS,
         "statistics.n_permutations=200",
         "shard_size=7",
         f"run_dir={run_dir}",

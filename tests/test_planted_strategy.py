@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
@@ -172,7 +173,7 @@ def test_the_page_shows_the_table_s_numbers(compared):
 
 
 def test_two_settings_of_one_strategy_have_labels_that_name_what_differs(run):
-    words = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=3", "dimensions=religion")
+    words = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=3", *FOUR_RELIGIONS)
     variants = "strategy.stages.day.max_tokens=250,20"
     out = run(Scripted(), "variants", "-m", "strategy=perspective", variants, *words)
     runs = table_of(out / "comparison", "runs")
@@ -182,7 +183,7 @@ def test_two_settings_of_one_strategy_have_labels_that_name_what_differs(run):
 
 # --- The order of calls ----------------------------------------------------------------------------------------------
 
-ECN = ("strategy=ecn", "stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", "dimensions=religion",
+ECN = ("strategy=ecn", "stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", *FOUR_RELIGIONS,
        "shard_size=6")  # fmt: skip
 STAGES = ("Imagine for a moment", "was in this situation", "Think about", "Bring together", "tells of a situation")
 SHARDS = (6, 6, 4)  # 16 pairs

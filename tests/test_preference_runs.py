@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit import conversations
 from audit.__main__ import main
@@ -30,7 +31,7 @@ ATTACK = "<script>alert(1)</script>"
 def run_command(model, run, *more):
     return [
         "run", "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
         "stimuli.situations_per_emotion=2", "task.max_tokens=12", "statistics.n_permutations=200",
         "measures.names=[lexical]", f"run_dir={run}", *more,
     ]  # fmt: skip

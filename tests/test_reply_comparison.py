@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
@@ -250,7 +251,7 @@ def test_the_command_prints_the_changes(command, swept, capsys):
 @pytest.fixture(scope="module")
 def two(command):
     """Two small runs that differ in their prompt, with six narratives each."""
-    small = ("dimensions=religion", "stimuli.situations_per_emotion=3", "stimuli.emotions=[sad,happy]")
+    small = (*FOUR_RELIGIONS, "stimuli.situations_per_emotion=3", "stimuli.emotions=[sad,happy]")
     for name, prompt in (("one", "origin"), ("two", "persona-1")):
         words = [word for word in asked(name) if "per_emotion" not in word]
         engine = Writer()
@@ -360,7 +361,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
     pd.DataFrame(said, columns=columns).to_csv(tmp_path / "corpus.csv", index=False)
     given = [
         "task=emotion", "model.path=scripted", "stimuli=conversations", f"stimuli.path={tmp_path / 'corpus.csv'}",
-        "stimuli.situations_per_emotion=all", "stimuli.unspecified=false", "dimensions=religion",
+        "stimuli.situations_per_emotion=all", "stimuli.unspecified=false", *FOUR_RELIGIONS,
         "statistics.n_permutations=100", f"run_dir={tmp_path / 'sweep'}", "prompt=origin,persona-1",
     ]  # fmt: skip
     engine = Writer()

@@ -463,7 +463,9 @@ def test_an_intersection_is_only_made_when_named():
             "age:\n  groups: {young: [{stem: y}], old: [x]}", ["young.terms.0.term", "required"], id="a stem alone"
         ),
         pytest.param(
-            "age:\n  groups: {young: [{term: y, stem: ' '}], old: [x]}", ["young.terms.0.stem", "' '"], id="a blank stem"
+            "age:\n  groups: {young: [{term: y, stem: ' '}], old: [x]}",
+            ["young.terms.0.stem", "' '"],
+            id="a blank stem",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
