@@ -89,6 +89,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.people import human_table
+    from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
@@ -108,9 +109,9 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         clusters=clusters,
         repetition=Repetition.of(manifest),
     )
-    of_groups = ratings.loc[~ratings["dimension"].isin(manifest.get("placebo", ()))]
+    of_groups = without_dimensions(ratings, manifest.get("placebo", ()))
     stages = folder.read_stages()
-    on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])
+    on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
     beside = human_table(
         analysis.tables["narratives"],
