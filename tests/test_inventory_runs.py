@@ -316,7 +316,8 @@ def test_a_model_that_writes_its_number_is_read_as_a_rating_is(scripted, tmp_pat
 
 
 def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):
-    words = ("task=inventory", "task.presentation=list", *FOUR_RELIGIONS, "stimuli.no_persona=true")
+    baselines = ("stimuli.unspecified=true", "stimuli.no_persona=true")
+    words = ("task=inventory", "task.presentation=list", *FOUR_RELIGIONS, *baselines)
     assert audit("prompts", *words, "stimuli.emotions=[sad]", "out=p.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(records) == 6 * 2 * 5
@@ -333,12 +334,12 @@ def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):
 
 
 def test_every_dimension_has_its_perceivers_an_intersection_too(audit, tmp_path):
-    words = ("task=inventory", "task.affect=false", "dimensions=[religion,race_ethnicity+religion]")
-    assert audit("prompts", *words, "out=p.jsonl") == 0
+    crossed = ("dimensions=[faith,race_ethnicity+faith]", "stimuli.unspecified=true")
+    assert audit("prompts", "task=inventory", "task.affect=false", *FOUR_RELIGIONS, *crossed, "out=p.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     of = pd.DataFrame(records).groupby("dimension")["perceiver"]
-    assert of.size().to_dict() == {"religion": (4 + 1) * 24, "race_ethnicity+religion": (16 + 1) * 24}
-    assert of.nunique().to_dict() == {"religion": 5, "race_ethnicity+religion": 17}
+    assert of.size().to_dict() == {"faith": (4 + 1) * 24, "race_ethnicity+faith": (16 + 1) * 24}
+    assert of.nunique().to_dict() == {"faith": 5, "race_ethnicity+faith": 17}
 
 
 @pytest.mark.parametrize(

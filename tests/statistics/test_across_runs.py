@@ -14,6 +14,7 @@ from audit.statistics.across_runs import (
     specification_rows,
 )
 from audit.statistics.analysis import analyse
+from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
 
 NAN = float("nan")
@@ -87,16 +88,14 @@ def test_a_run_has_the_headline_of_its_own_report(ratings_of, holes):
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_its_own_report(
-    ratings_of, echoing, told
-):
+def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_its_own_report(ratings_of, echoing, told):
     gaps = [1.0, 3.0, 2.0, 2.5, 1.5, 2.0]
     invented = ratings_of(draws(4, shift=9.0, n=6), ("Velta", "Dorr"), dimension="invented_1")
     ratings = pd.concat([echoing(gaps, echo=10.0), invented])
     ratings["prompt_index"] = range(len(ratings))
     # Where every two terms of a group are told to be of one stem, nothing is free of the echo, and δ is of all pairs.
     stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else {}
-    given = {"seed": 7, "settings": SETTINGS, "stems": stems, "placebo": ["invented_1"]}
+    given = {"seed": 7, "settings": SETTINGS, "repetition": Repetition(stems, ["invented_1"])}
     (measured,) = measure_run(ratings, scale=(0, 100), **given)
     found = gap_table({"a run": measured})
     expected = analyse(ratings, scales={"origin": (0, 100)}, **given).tables["gap"]

@@ -15,12 +15,14 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
+from audit.statistics.controls import Repetition
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.scopes import group_scope
 
 NAN = np.nan
+INVENTED = Repetition(placebo=["invented_1"])
 
 
 def truth_for(k, **fields):
@@ -467,12 +469,13 @@ def test_the_gap_that_is_calibrated_is_the_echo_free_one_of_the_report_and_inven
     ratings = echoing(2.0 + noise, echo=10.0)
     ratings["intensity"] += np.random.default_rng(6).normal(size=len(ratings))
     power = analyse(ratings, scales={"origin": (0, 100)}, seed=1).tables["power"].iloc[0]
-    table = calibrated(ratings, drawn_ratings(ratings_of, dimension="invented_1"), placebo=["invented_1"])
+    table = calibrated(ratings, drawn_ratings(ratings_of, dimension="invented_1"), repetition=INVENTED)
     assert set(table["dimension"]) == {"religion"}
     assert table["delta"].unique().tolist() == pytest.approx([0, power["detectable_points"]])
     assert table.loc[table["estimator"] == "contrast", "bias"].notna().all()
-    one_stem = {"religion": dict.fromkeys(ratings["perceiver"], "one")}
-    assert calibrated(ratings, stems=one_stem)["delta"].iloc[-1] != pytest.approx(power["detectable_points"], rel=0.05)
+    one_stem = Repetition({"religion": dict.fromkeys(ratings["perceiver"], "one")})
+    of_all_terms = calibrated(ratings, repetition=one_stem)["delta"].iloc[-1]
+    assert of_all_terms != pytest.approx(power["detectable_points"], rel=0.05)
 
 
 def test_each_dimension_is_calibrated_with_draws_of_its_own_and_of_the_seed(ratings_of):
