@@ -14,12 +14,13 @@ import audit.figures.style
 from audit.__main__ import _statistics
 from audit.pipeline import report_outside
 
-FOUR_RELIGIONS: Final = (
-    f"stimuli.own_identities={Path(__file__).with_name('four_religions.yaml')}", "dimensions=[faith]",
+SMALL_IDENTITIES: Final = (
+    f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",
     "stimuli.placebo=0",
-)  # fmt: skip
-"""Four groups of one term each and no invented ones, as overrides: the packaged identities are more than most tests
-need, and may change."""
+)
+"""Overrides: identities of the tests' own beside the packaged ones, which are more and may change, and no invented
+groups. ``dimensions`` is then faith, heritage or both."""
+FOUR_RELIGIONS: Final = (*SMALL_IDENTITIES, "dimensions=[faith]")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
@@ -18,7 +18,7 @@ from audit.engines.resolve import ModelFiles
 GAP, SHRINKS, RAISES = 8, 5, 6
 """Points: the gap, what two-stage takes off it, and what basic-empathy adds to every rating."""
 INFERRED = "Sorrow. Something was lost."
-DIMENSIONS = ("race_ethnicity", "religion")
+DIMENSIONS = ("heritage", "faith")
 N_PROMPTS = 2 * 16 * 24  # dimensions x pairs of four identities x narratives
 
 
@@ -118,7 +118,7 @@ def compared(run):
     # At 99%, since there are a dozen intervals, and the noise is one draw.
     words = ("-m", "strategy=none,two-stage,basic-empathy", "stimuli.situations_per_emotion=2",
              "statistics.confidence=0.99")  # fmt: skip
-    swept = run(engine, "sweep", *words, f"dimensions=[{','.join(DIMENSIONS)}]")
+    swept = run(engine, "sweep", *words, *SMALL_IDENTITIES, f"dimensions=[{','.join(DIMENSIONS)}]")
     return swept / "comparison", engine.n_refused
 
 
