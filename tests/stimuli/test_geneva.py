@@ -13,7 +13,7 @@ import pytest
 
 from audit.statistics.ratings import FloatArray
 from stimuli.errors import StimulusError
-from stimuli.identities import IDENTITIES_FILE, UNSPECIFIED, load_dimensions
+from stimuli.identities import IDENTITIES_FILE, UNSPECIFIED, load_dimensions, load_placebos
 from stimuli.narratives import INTENSITIES, WORDINGS, emotion_words, geneva20_versions, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.yaml_files import read_yaml
@@ -252,6 +252,18 @@ def test_the_words_of_every_packaged_identity_are_forbidden(study):
     assert len(labels) >= 24
     assert len(forms) >= 12
     assert [text for text in sorted(labels | forms) if not offences("identity", families, f"It was {text}.")] == []
+
+
+def test_invented_groups_have_no_forbidden_word():
+    # What they are called says nothing of any emotion, or of a real identity.
+    words = {
+        identity.term
+        for dimension in load_placebos(["invented_1", "invented_2", "invented_3"], n_terms=4, seed=0)
+        for identity in dimension.perceivers
+    }
+    assert len(words) == 12 * 4
+    said = [(part, list(FORBIDDEN[part])) for part in ("emotion", "identity")]
+    assert [(text, found) for text in sorted(words) for each in said if (found := offences(*each, text))] == []
 
 
 @pytest.mark.parametrize(
