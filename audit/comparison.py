@@ -268,6 +268,7 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     from audit.statistics.across_runs import measure_run
     from audit.statistics.controls import Repetition
     from audit.statistics.costs import cost_of
+    from audit.statistics.ratings import without_dimensions
     from audit.statistics.rows import Settings
     from audit.statistics.texts import count_differences, text_tables
     from audit.texts.scores import score_stages
@@ -281,12 +282,14 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
     read = None
     if len(stages) and not stages_are_told(manifest):
         read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest))).read
-    about = score_stages(stages, ratings, lexicon=lexicon, read_emotions=read)
+    repetition = Repetition.of(manifest)
+    of_groups = without_dimensions(ratings, repetition.placebo)
+    about = score_stages(stages, of_groups, lexicon=lexicon, read_emotions=read)
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
     scale = manifest["scale"]["low"], manifest["scale"]["high"]
     for measured in measure_run(
-        ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used), repetition=Repetition.of(manifest)
+        ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used), repetition=repetition
     ):
         yield _Run(
             folder=folder,

@@ -90,6 +90,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
     from audit.statistics.people import human_table
+    from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
@@ -109,7 +110,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         clusters=clusters,
         repetition=Repetition.of(manifest),
     )
-    of_groups = ratings.loc[~ratings["dimension"].isin(manifest.get("placebo", ()))]
+    of_groups = without_dimensions(ratings, manifest.get("placebo", ()))
     elicited = elicitation_tables(
         ratings,
         folder.read_answers("elicitation_sample"),
@@ -123,7 +124,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         varied = manifest.get("checks", {}).get("asked_again", {}).get("varied", "")
         manifest["noise"] = _finite(asdict(elicited.noise)) | {"varied": varied}
     stages = folder.read_stages()
-    on_texts = text_tables(_score_stages(stages, ratings, manifest), confidence=settings["confidence"])
+    on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
     beside = human_table(
         analysis.tables["narratives"],

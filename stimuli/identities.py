@@ -45,7 +45,11 @@ class _Term(_Strict):
 
 
 def _as_term(value: object) -> object:
-    return {"term": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"term": value}
+    if not isinstance(value, (dict, _Term)):
+        raise ValueError("a term must be a string, or a mapping with `term`")
+    return value
 
 
 class _Group(_Strict):
@@ -224,6 +228,11 @@ def _packaged() -> dict[str, dict[str, object]]:
     return {name: body for name, body in read_yaml(IDENTITIES_FILE).items() if name != PLACEBO}
 
 
+@cache
+def _placebos() -> dict[str, _Dimension]:
+    return _parse(read_yaml(IDENTITIES_FILE)[PLACEBO], place=f"{IDENTITIES_FILE.name}: {PLACEBO}")
+
+
 def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
     """Return dimensions of groups that do not exist, or do not matter: what δ is held against.
 
@@ -241,7 +250,7 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
     StimulusError
         If there are fewer sets, a set is unknown or named twice, or a group has fewer terms.
     """
-    known = _parse(read_yaml(IDENTITIES_FILE)[PLACEBO], place=f"{IDENTITIES_FILE.name}: {PLACEBO}")
+    known = _placebos()
     invented = [name for name in known if name.startswith("invented")]
     if isinstance(wanted, int):
         if not 0 <= wanted <= len(invented):
@@ -326,6 +335,8 @@ def load_dimensions(
         for name in added:
             if name in known:
                 raise StimulusError(f"{own}: the dimension {name!r} is one of {study}'s; give yours another name")
+            if name in _placebos():
+                raise StimulusError(f"{own}: {name!r} is a packaged set of invented groups; give yours another name")
         known |= added
         places |= dict.fromkeys(added, str(own))
     wanted = list(names) if names is not None else list(known)
@@ -372,7 +383,8 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, perceiver_terms
         for name, group in groups.items():
             terms = tuple(term for term in group.terms if cues is None or term.cue in cues)[:limit]
             if not terms:
-                raise StimulusError(f"stimuli.cues={list(cues or ())}: the group {name!r} has no such term")
+                there = list(dict.fromkeys(term.cue for term in group.terms))
+                raise StimulusError(f"stimuli.cues={list(cues or ())}: the terms of {name!r} tell it by {there}")
             kept[name] = group.model_copy(update={"terms": terms})
         return kept
 

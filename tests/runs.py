@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import pytest
@@ -13,6 +13,14 @@ import pytest
 import audit.figures.style
 from audit.__main__ import _statistics
 from audit.pipeline import report_outside
+
+SMALL_IDENTITIES: Final = (
+    f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",
+    "stimuli.placebo=0",
+)
+"""Overrides: identities of the tests' own beside the packaged ones, which are more and may change, and no invented
+groups. ``dimensions`` is then faith, heritage or both."""
+FOUR_RELIGIONS: Final = (*SMALL_IDENTITIES, "dimensions=[faith]")
 
 
 @contextmanager

@@ -11,9 +11,11 @@ HEAVY = (
     "torch", "transformers", "vllm", "inflect", "jinja2",
 )  # fmt: skip
 MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
-SMALL = ("stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion")
+SMALL = (
+    "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
+)  # fmt: skip
 MANIFEST = '{"schema_version": 1, "n_prompts": 50, "config": {"statistics": {}}}'
-N_SMALL = 50  # 5 perceivers x 5 experiencers x 2 narratives
+N_SMALL = 64  # 4 perceivers x 4 experiencers of 2 terms each x 2 narratives
 KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user"}
 
 
@@ -247,7 +249,9 @@ def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
     [alone, explicit] = composed
     assert alone == explicit
     assert (alone.model.name, alone.model.path, alone.elicitation_method) == ("own", "x/y", "generate")
-    assert alone.stimuli.situations_per_emotion == "all"  # the embedded model's sample is not another's
+    # the embedded model's sample is not another's
+    assert (alone.dimensions, alone.stimuli.situations_per_emotion) == (None, "all")
+    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (None, True)
 
 
 def test_a_path_with_a_card_replaces_only_the_path(audit, composed):
@@ -261,12 +265,16 @@ def test_the_default_is_the_embedded_model_with_a_sample(audit, composed):
     [config] = composed
     assert (config.model.path, config.elicitation_method) == ("embedded:smollm2", "expected")
     assert isinstance(config.stimuli.situations_per_emotion, int)
+    assert list(config.dimensions) == ["religion"]
+    assert (config.stimuli.perceiver_terms, config.stimuli.unspecified, config.stimuli.placebo) == (1, False, 1)
 
 
 def test_the_command_line_is_stronger_than_a_card(audit, composed):
-    assert audit("run", "stimuli.situations_per_emotion=5", "model=smollm2", "model.dtype=bfloat16") == 0
+    words = ("stimuli.situations_per_emotion=5", "model=smollm2", "model.dtype=bfloat16", "dimensions=null")
+    assert audit("run", *words) == 0
     [config] = composed
     assert (config.stimuli.situations_per_emotion, config.model.dtype) == (5, "bfloat16")
+    assert config.dimensions is None
 
 
 def test_a_folder_of_ones_own_adds_choices(audit, composed, tmp_path):
@@ -297,12 +305,22 @@ def test_prompts_are_json_lines_of_eight_keys(audit, capsys):
         assert record["experiencer"] in record["user"]
 
 
+def test_invented_groups_are_asked_after_the_others(audit, capsys):
+    # 4 groups of one term, without a baseline: 4 x 4 pairs x 2 narratives
+    assert audit("prompts", *SMALL[:-1]) == 0
+    dimensions = [json.loads(line)["dimension"] for line in capsys.readouterr().out.splitlines()]
+    assert dimensions[:N_SMALL] == ["religion"] * N_SMALL
+    assert len(dimensions) == N_SMALL + 32
+    [invented] = set(dimensions[N_SMALL:])
+    assert invented in {"invented_1", "invented_2", "invented_3"}
+
+
 def test_prompts_go_to_a_file_and_replace_what_was_there(audit, capsys, tmp_path):
     for _ in range(2):
         assert audit("prompts", *SMALL, "out=prompts.jsonl") == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "50 prompts: prompts.jsonl\n" * 2
+    assert err == f"{N_SMALL} prompts: prompts.jsonl\n" * 2
     assert len((tmp_path / "prompts.jsonl").read_text(encoding="utf-8").splitlines()) == N_SMALL
 
 

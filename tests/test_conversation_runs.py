@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.store import RunFolder
 
@@ -38,7 +38,7 @@ def overrides(model, corpus, run, *more):
         "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.dtype=float32",
         "stimuli=conversations", f"stimuli.path={corpus}", "stimuli.conversations.identity=who",
         "stimuli.situations_per_emotion=all",
-        "dimensions=religion", "stimuli.unspecified=false", "shard_size=64", f"run_dir={run}", *more,
+        *FOUR_RELIGIONS, "stimuli.unspecified=false", "shard_size=64", f"run_dir={run}", *more,
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.schema import TABLES
 from audit.store import RunFolder
@@ -34,7 +34,7 @@ def overrides(model, run):
     return [
         "run",
         f"model.path={model}", "engine=transformers", "engine.device=cpu", "elicitation=expected",
-        "stimuli.situations_per_emotion=10", "stimuli.emotions=[sad,happy]", "dimensions=religion",
+        "stimuli.situations_per_emotion=10", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
         "elicitation.check_sample=0", "elicitation.noise_sample=0",
         "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}", f"run_dir={run}",
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.open import Choice, OpenModel
@@ -17,7 +17,7 @@ from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
 
 TINY = ("engine=transformers", "engine.device=cpu", "model.name=tiny", "model.dtype=float32", "shard_size=40")
-SMALL = ("dimensions=[religion]", "stimuli.unspecified=false", "stimuli.emotions=[sad,happy]")
+SMALL = (*FOUR_RELIGIONS, "stimuli.unspecified=false", "stimuli.emotions=[sad,happy]")
 TEA = {
     "name": "tea test",
     "source": "made up",
@@ -316,7 +316,8 @@ def test_a_model_that_writes_its_number_is_read_as_a_rating_is(scripted, tmp_pat
 
 
 def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):
-    words = ("task=inventory", "task.presentation=list", "dimensions=[religion]", "stimuli.no_persona=true")
+    baselines = ("stimuli.unspecified=true", "stimuli.no_persona=true")
+    words = ("task=inventory", "task.presentation=list", *FOUR_RELIGIONS, *baselines)
     assert audit("prompts", *words, "stimuli.emotions=[sad]", "out=p.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(records) == 6 * 2 * 5
@@ -333,12 +334,12 @@ def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):
 
 
 def test_every_dimension_has_its_perceivers_an_intersection_too(audit, tmp_path):
-    words = ("task=inventory", "task.affect=false", "dimensions=[religion,race_ethnicity+religion]")
-    assert audit("prompts", *words, "out=p.jsonl") == 0
+    crossed = ("dimensions=[faith,race_ethnicity+faith]", "stimuli.unspecified=true")
+    assert audit("prompts", "task=inventory", "task.affect=false", *FOUR_RELIGIONS, *crossed, "out=p.jsonl") == 0
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     of = pd.DataFrame(records).groupby("dimension")["perceiver"]
-    assert of.size().to_dict() == {"religion": (4 + 1) * 24, "race_ethnicity+religion": (16 + 1) * 24}
-    assert of.nunique().to_dict() == {"religion": 5, "race_ethnicity+religion": 17}
+    assert of.size().to_dict() == {"faith": (4 + 1) * 24, "race_ethnicity+faith": (16 + 1) * 24}
+    assert of.nunique().to_dict() == {"faith": 5, "race_ethnicity+faith": 17}
 
 
 @pytest.mark.parametrize(

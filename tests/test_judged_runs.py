@@ -7,7 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.store import RunFolder
 from stimuli.narratives import load_narratives
@@ -18,7 +18,7 @@ N_NARRATIVES = 4
 def overrides(model, *more):
     return [
         "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.unspecified=false", "task.max_tokens=8",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.unspecified=false", "task.max_tokens=8",
         "measures.names=[lexical,judge]", f"measures.judge.model={model}", "measures.judge.max_model_len=2048",
         "run_dir=run", "shard_size=20", *more,
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_narratives_that_name_whom_they_tell_are_left_out_of_the_judge_s_own_gap
     run = tmp_path / "run"
     gap = table(run, "judge_gap")
     assert set(gap.loc[gap["estimator"] == "contrast", "n_narratives"]) == {1}
-    assert manifest_of(run)["scorers"]["judge"]["own_gap"]["left_out"] == {"religion": 3}
+    assert manifest_of(run)["scorers"]["judge"]["own_gap"]["left_out"] == {"faith": 3}
     said = "3 narratives can not tell of the judge"
     assert said in (run / "report.html").read_text()
     assert audit("run", *overrides(tiny_model, *stimuli, "measures.judge.own_gap=0")) == 0

@@ -8,7 +8,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.store import RunFolder
 
@@ -16,7 +16,7 @@ from audit.store import RunFolder
 def overrides(model, *more):
     return [
         "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.emotions=[sad]", "stimuli.unspecified=false",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad]", "stimuli.unspecified=false",
         "stimuli.situations_per_emotion=4", "task.max_tokens=8", "measures.names=[lexical,judge]", "shard_size=64",
         "run_dir=run", *more,
     ]  # fmt: skip

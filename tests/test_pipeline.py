@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.schema import CALIBRATION, RATINGS, TABLES
 from audit.store import RunFolder
@@ -29,7 +30,7 @@ def overrides(model, run_dir, *more):
         "elicitation.max_pruned_points=0.05",
         "stimuli.situations_per_emotion=1",
         "stimuli.emotions=[sad,happy]",
-        "dimensions=religion",
+        *FOUR_RELIGIONS,
         "elicitation.check_sample=0",
         "elicitation.noise_sample=0",
         "statistics.n_permutations=200",
@@ -209,7 +210,7 @@ def test_the_manifest_says_what_ran(uninterrupted, tiny_model):
 def test_a_run_shows_the_gap_and_where_the_report_is(tiny_model, audit, capsys, finished):
     assert audit("run", *overrides(tiny_model, "run")) == 0
     out, err = capsys.readouterr()
-    assert "religion" in out
+    assert "faith" in out
     assert "origin" in out
     assert out.splitlines()[-1] == "report: run/report.html"
     assert "all 50 prompts are there already; analysing" in err
@@ -231,7 +232,8 @@ def test_the_same_command_again_loads_no_model_and_gives_the_same_tables(tiny_mo
         ("elicitation=generate", "elicitation.method is 'expected' there and 'generate' here"),
         ("engine.batch_size=3", "engine.batch_size is 16 there and 3 here"),
         ("stimuli.emotions=[sad,amused]", "stimuli.emotions"),
-        ("dimensions=nationality", "dimensions is ['religion'] there and ['nationality'] here"),
+        ("dimensions=nationality", "dimensions is ['faith'] there and ['nationality'] here"),
+        ("stimuli.placebo=[invented_2]", "dimensions is ['faith'] there and ['faith', 'invented_2'] here"),
         ("stimuli.unspecified=false", "stimuli.unspecified is True there and False here"),
     ],
 )
@@ -676,7 +678,7 @@ def test_prose_is_counted_as_unparseable_and_there_is_a_report_without_a_gap(mak
     assert gap["delta_points"].isna().all()
     assert gap["delta_z"].isna().all()
     err = capsys.readouterr().err
-    assert "note: religion: " in err
+    assert "note: faith: " in err
     assert "no δ" in err
     assert "I feel so sad" in (tmp_path / "run" / "report.html").read_text()
 

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
@@ -17,7 +18,7 @@ from audit.engines.resolve import ModelFiles
 GAP, SHRINKS, RAISES = 8, 5, 6
 """Points: the gap, what two-stage takes off it, and what basic-empathy adds to every rating."""
 INFERRED = "Sorrow. Something was lost."
-DIMENSIONS = ("race_ethnicity", "religion")
+DIMENSIONS = ("heritage", "faith")
 N_PROMPTS = 2 * 16 * 24  # dimensions x pairs of four identities x narratives
 
 
@@ -122,7 +123,7 @@ def compared(run):
     # At 99%, since there are a dozen intervals, and the noise is one draw.
     words = ("-m", "strategy=none,two-stage,basic-empathy", "stimuli.situations_per_emotion=2",
              "statistics.confidence=0.99")  # fmt: skip
-    swept = run(engine, "sweep", *words, f"dimensions=[{','.join(DIMENSIONS)}]")
+    swept = run(engine, "sweep", *words, *SMALL_IDENTITIES, f"dimensions=[{','.join(DIMENSIONS)}]")
     return swept / "comparison", engine.n_refused
 
 
@@ -177,7 +178,7 @@ def test_the_page_shows_the_table_s_numbers(compared):
 
 
 def test_two_settings_of_one_strategy_have_labels_that_name_what_differs(run):
-    words = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=3", "dimensions=religion")
+    words = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=3", *FOUR_RELIGIONS)
     variants = "strategy.stages.day.max_tokens=250,20"
     out = run(Scripted(), "variants", "-m", "strategy=perspective", variants, *words)
     runs = table_of(out / "comparison", "runs")
@@ -187,7 +188,7 @@ def test_two_settings_of_one_strategy_have_labels_that_name_what_differs(run):
 
 # --- The order of calls ----------------------------------------------------------------------------------------------
 
-ECN = ("strategy=ecn", "stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", "dimensions=religion",
+ECN = ("strategy=ecn", "stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", *FOUR_RELIGIONS,
        "shard_size=6")  # fmt: skip
 STAGES = ("Imagine for a moment", "was in this situation", "Think about", "Bring together", "tells of a situation")
 SHARDS = (6, 6, 4)  # 16 pairs

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit import conversations
 from audit.__main__ import main
@@ -30,7 +31,7 @@ ATTACK = "<script>alert(1)</script>"
 def run_command(model, run, *more):
     return [
         "run", "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
         "stimuli.situations_per_emotion=2", "task.max_tokens=12", "statistics.n_permutations=200",
         "measures.names=[lexical]", f"run_dir={run}", *more,
     ]  # fmt: skip
@@ -269,9 +270,9 @@ def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted
         ("n=0", "n=0: a whole number from 1 on is wanted"),
         ("ratings", "is a run of ratings, which has no replies to compare"),
         ("unfinished", "is not finished"),
-        ("dimension", "have no pair of replies in common: one is of religion, the other of age"),
-        ("narratives", "are of different narratives in religion"),
-        ("identities", "are of different experiencers in religion: 'a "),
+        ("dimension", "have no pair of replies in common: one is of faith, the other of age"),
+        ("narratives", "are of different narratives in faith"),
+        ("identities", "are of different experiencers in faith: 'a "),
         ("wording", "has two wordings"),
         ("all refused", "have no pair of replies in common that can be compared"),
         ("taken", "has files in it that are no judgement's"),

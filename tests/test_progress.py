@@ -12,6 +12,7 @@ import sys
 import termios
 
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.__main__ import main
 from audit.progress import Progress, duration
@@ -174,7 +175,7 @@ N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of twen
 def overrides(model, *more):
     return [
         f"model.path={model}", "engine=transformers", "engine.device=cpu", "engine.batch_size=3",
-        "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", "dimensions=religion",
+        "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", *FOUR_RELIGIONS,
         "elicitation.check_sample=0", "elicitation.noise_sample=0",
         "statistics.n_permutations=200", "shard_size=20", "run_dir=run", *more,
     ]  # fmt: skip

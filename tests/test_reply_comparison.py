@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
@@ -21,7 +22,7 @@ from audit.store import RunFolder
 
 GAP, SHRINKS, RAISES = 10, 7, 8
 """Words: the gap, what two-stage takes off it, and what basic-empathy adds to every reply."""
-DIMENSIONS = ("race_ethnicity", "religion")
+DIMENSIONS = ("heritage", "faith")
 N_PROMPTS = 16 * 12  # pairs of four identities x narratives, in each dimension
 FILES = {
     "comparison.html", "manifest.json", "table.md", "table.tex", "tables/runs.csv", "tables/measures.csv",
@@ -97,7 +98,7 @@ def swept(command):
     """Three audits of 12 narratives, side by side: the comparison's folder, and how often the model refused."""
     engine = Writer()
     # At 99%, since there are a dozen intervals, and the noise is one draw.
-    more = ("-m", "strategy=none,two-stage,basic-empathy", f"dimensions=[{','.join(DIMENSIONS)}]")
+    more = ("-m", "strategy=none,two-stage,basic-empathy", *SMALL_IDENTITIES, f"dimensions=[{','.join(DIMENSIONS)}]")
     assert command(*asked("sweep", *more, "statistics.confidence=0.99"), engine=engine) == 0
     return command.folder / "sweep" / "comparison", engine.n_refused
 
@@ -151,7 +152,7 @@ def test_every_gap_is_that_of_the_run_s_own_report(swept):
 def test_changes_are_in_the_reference_s_standard_deviations(swept):
     measures = table_of(swept[0], "measures").query("run == 'none'").set_index("measure")["sd"]
     for run in ("two-stage", "basic-empathy"):
-        row = rows_of(swept, run).loc["religion"]
+        row = rows_of(swept, run).loc["faith"]
         sd = measures["n_words"]
         in_sd = ("change_sd", "sd_ci_low", "sd_ci_high", "mean_sd", "mean_sd_low", "mean_sd_high")
         in_words = ("delta_change", "ci_low", "ci_high", "mean_change", "mean_low", "mean_high")
@@ -177,22 +178,22 @@ def test_refusals_and_costs_are_those_of_the_runs(swept):
     assert whole["n_calls"].to_dict() == {"none": 1, "two-stage": 2, "basic-empathy": 1}
     assert whole["reference"].to_dict() == {"none": "", "two-stage": "none", "basic-empathy": "none"}
     # The share of refusals is a measure too: its mean over all pairs changes by as much.
-    change = rows_of(swept, "two-stage", "refused").loc["religion"]
-    share = costs.query("dimension == 'religion'").set_index("run")["refused_change"]["two-stage"]
+    change = rows_of(swept, "two-stage", "refused").loc["faith"]
+    share = costs.query("dimension == 'faith'").set_index("run")["refused_change"]["two-stage"]
     assert change["mean_change"] == pytest.approx(share)
-    missing = rows_of(swept, "two-stage").loc["religion", ["n_missing", "reference_missing", "n_both"]].tolist()
+    missing = rows_of(swept, "two-stage").loc["faith", ["n_missing", "reference_missing", "n_both"]].tolist()
     assert missing == pytest.approx([share * N_PROMPTS, 0, N_PROMPTS - share * N_PROMPTS])
 
 
 def test_a_corpus_is_compared_on_the_narratives_that_are_complete_in_both(swept):
-    row = rows_of(swept, "two-stage", "dist_1").loc["religion"]
-    own = table_of(swept[0], "measure_gap_all").query("measure == 'dist_1' and dimension == 'religion'")
+    row = rows_of(swept, "two-stage", "dist_1").loc["faith"]
+    own = table_of(swept[0], "measure_gap_all").query("measure == 'dist_1' and dimension == 'faith'")
     n = own.query("run == 'two-stage' and scope == 'narratives'")["n_narratives"].iloc[0]
     assert row["n_narratives"] == n < 12
     assert row["ci_low"] < row["delta_change"] < row["ci_high"]
     assert pd.isna(row["change_sd"])
     # More words, fewer of them distinct: the same sizes of corpora have nearly the same share.
-    raised = rows_of(swept, "basic-empathy", "dist_1").loc["religion"]
+    raised = rows_of(swept, "basic-empathy", "dist_1").loc["faith"]
     assert raised["mean_high"] < 0
 
 
@@ -250,7 +251,7 @@ def test_the_command_prints_the_changes(command, swept, capsys):
 @pytest.fixture(scope="module")
 def two(command):
     """Two small runs that differ in their prompt, with six narratives each."""
-    small = ("dimensions=religion", "stimuli.situations_per_emotion=3", "stimuli.emotions=[sad,happy]")
+    small = (*FOUR_RELIGIONS, "stimuli.situations_per_emotion=3", "stimuli.emotions=[sad,happy]")
     for name, prompt in (("one", "origin"), ("two", "persona-1")):
         words = [word for word in asked(name) if "per_emotion" not in word]
         engine = Writer()
@@ -360,7 +361,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
     pd.DataFrame(said, columns=columns).to_csv(tmp_path / "corpus.csv", index=False)
     given = [
         "task=emotion", "model.path=scripted", "stimuli=conversations", f"stimuli.path={tmp_path / 'corpus.csv'}",
-        "stimuli.situations_per_emotion=all", "stimuli.unspecified=false", "dimensions=religion",
+        "stimuli.situations_per_emotion=all", "stimuli.unspecified=false", *FOUR_RELIGIONS,
         "statistics.n_permutations=100", f"run_dir={tmp_path / 'sweep'}", "prompt=origin,persona-1",
     ]  # fmt: skip
     engine = Writer()

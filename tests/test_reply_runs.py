@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.__main__ import main
 from audit.store import RunFolder
@@ -24,7 +25,7 @@ COLLECTED = ("replies", "scores")
 def overrides(model, run, *more):
     return [
         "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", "dimensions=religion", "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
+        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
         "stimuli.situations_per_emotion=1", "task.max_tokens=12", "statistics.n_permutations=200", "shard_size=10",
         NAMES, f"run_dir={run}", *more,
     ]  # fmt: skip

@@ -7,6 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.__main__ import main
 from audit.schema import STAGES
@@ -20,7 +21,7 @@ COE = ("strategy=coe-cbt", "strategy.stages.emotion.max_tokens=3", "strategy.sta
 def overrides(model, run_dir, *more):
     return [
         f"model.path={model}", "model.max_model_len=512", "engine=transformers", "engine.device=cpu",
-        "elicitation=expected", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", "dimensions=religion",
+        "elicitation=expected", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", *FOUR_RELIGIONS,
         "elicitation.check_sample=0", "elicitation.noise_sample=0",
         "statistics.n_permutations=200", "shard_size=10", f"run_dir={run_dir}", *more,
     ]  # fmt: skip

@@ -26,7 +26,7 @@ from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
 from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
-from audit.statistics.ratings import FloatArray, compact_ratings
+from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import (
     Estimates,
@@ -204,7 +204,8 @@ def analyse(
     tables = {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in TABLES.items()}
     tables |= {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     if settings.formula is not None:
-        tables["own_model"] = _own_model(compact, settings.formula, settings)
+        of_groups = without_dimensions(compact, told.placebo)
+        tables["own_model"] = _own_model(of_groups, settings.formula, settings)
     return Analysis(tables=tables, remarks=tuple(remarks))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
@@ -108,6 +108,11 @@ def split_ratings(ratings: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFram
     for part in range(n_parts):
         rows = compact if n_parts == 1 else compact.iloc[np.flatnonzero(parts == part)]
         yield str(rows["dimension"].iloc[0]), str(rows["variant"].iloc[0]), rows
+
+
+def without_dimensions(ratings: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    """Leave dimensions out, such as sets of invented groups."""
+    return ratings.loc[~ratings["dimension"].isin(list(names))] if names else ratings
 
 
 def count_statuses(status: pd.Series, group: IntArray, *, n_groups: int) -> IntArray:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from audit.engines import formats
 from audit.engines.formats import choose_format, native_bfloat16
@@ -92,7 +92,7 @@ def test_native_bfloat16_that_is_slower_is_not_taken(monkeypatch):
 def test_a_run_says_engine_format_and_why(tiny_model, audit, capsys):
     arguments = [
         "engine=transformers",
-        "dimensions=religion",
+        *FOUR_RELIGIONS,
         "stimuli.emotions=sad",
         "stimuli.situations_per_emotion=1",
     ]

@@ -62,3 +62,24 @@ def build_ratings(
 @pytest.fixture(scope="session")
 def ratings_of():
     return build_ratings
+
+
+TWO_TERMS = ["a Hindu", "a follower of the Gita", "a Muslim", "a follower of Islam"]
+
+
+def build_echoing(gaps, *, echo, dimension="religion"):
+    """Return ratings of two groups of two terms: narrative i has the gap i, and repeating the very words adds `echo`.
+
+    Beside a level of its own that each narrative has, nothing differs: the echo-free δ is the mean of the gaps.
+    """
+    groups = np.array(["Hindu", "Hindu", "Muslim", "Muslim"])
+    in_group, same = groups[:, None] == groups, np.eye(4)
+    y = np.array([40.0 + i + gap * in_group + echo * same for i, gap in enumerate(gaps)])
+    ratings = build_ratings(y, groups.tolist(), dimension=dimension)
+    names = {f"person {k} of {group}": TWO_TERMS[k] for k, group in enumerate(groups)}
+    return ratings.assign(**{side: ratings[side].map(names) for side in ("perceiver", "experiencer")})
+
+
+@pytest.fixture(scope="session")
+def echoing():
+    return build_echoing

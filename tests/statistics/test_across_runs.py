@@ -14,10 +14,12 @@ from audit.statistics.across_runs import (
     specification_rows,
 )
 from audit.statistics.analysis import analyse
+from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
 
 NAN = float("nan")
 GROUPS = ("a", "b")
+GROUPS_OF_TERMS = (("a Hindu", "a follower of the Gita"), ("a Muslim", "a follower of Islam"))
 SETTINGS = Settings(n_permutations=200, margin=3.0)
 
 
@@ -83,6 +85,26 @@ def test_a_run_has_the_headline_of_its_own_report(ratings_of, holes):
     assert found.loc[found["dimension"] == "religion", "n_asked"].tolist() == [48, 48]
     assert found.loc[found["dimension"] == "religion", "missing_share"].tolist() == [holes / 48] * 2
     assert list(found) == list(COMPARED_GAP)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_its_own_report(ratings_of, echoing, told):
+    gaps = [1.0, 3.0, 2.0, 2.5, 1.5, 2.0]
+    invented = ratings_of(draws(4, shift=9.0, n=6), ("Velta", "Dorr"), dimension="invented_1")
+    ratings = pd.concat([echoing(gaps, echo=10.0), invented])
+    ratings["prompt_index"] = range(len(ratings))
+    # Where every two terms of a group are told to be of one stem, nothing is free of the echo, and δ is of all pairs.
+    stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else {}
+    given = {"seed": 7, "settings": SETTINGS, "repetition": Repetition(stems, ["invented_1"])}
+    (measured,) = measure_run(ratings, scale=(0, 100), **given)
+    found = gap_table({"a run": measured})
+    expected = analyse(ratings, scales={"origin": (0, 100)}, **given).tables["gap"]
+    expected = expected[expected["headline"]].reset_index(drop=True)
+    copied = [name for name in COMPARED_GAP if name in expected]
+    pd.testing.assert_frame_equal(found[copied], expected[copied], check_dtype=False)
+    assert set(found["dimension"]) == set(measured.identities) == {"religion"}
+    # Of the four in-group pairs of a group two repeat the words: 2 + 10 / 2.
+    assert found["delta_points"].tolist() == pytest.approx([2.0 + (5.0 if told else 0.0)] * 2)
 
 
 def test_the_variants_of_a_run_are_measured_apart(ratings_of):

@@ -15,12 +15,14 @@ from audit.errors import NotEstimableError
 from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
+from audit.statistics.controls import Repetition
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.scopes import group_scope
 
 NAN = np.nan
+INVENTED = Repetition(placebo=["invented_1"])
 
 
 def truth_for(k, **fields):
@@ -438,10 +440,10 @@ def test_a_truth_of_another_design_or_a_gap_of_nothing_is_refused():
 # --- From a run's ratings --------------------------------------------------------------------------------------------
 
 
-def calibrated(*ratings, delta=None, seed=1, say=None):
+def calibrated(*ratings, delta=None, seed=1, say=None, **more):
     table = pd.concat(ratings, ignore_index=True)
     options = {"n_datasets": 2, "delta": delta, "seed": seed, "confidence": 0.95, "power": 0.8, "say": say}
-    return calibrate_ratings(table, **options)
+    return calibrate_ratings(table, **options, **more)
 
 
 def drawn_ratings(ratings_of, n=12, seed=0, **fields):
@@ -458,6 +460,22 @@ def test_a_run_is_calibrated_at_no_gap_and_at_the_smallest_one_that_its_power_ta
     assert table["estimator"].tolist() == [estimator for estimator, _ in ESTIMATORS] * 2
     assert (table["n_datasets"] == 2).all()
     assert calibrated(ratings, delta=2.5)["delta"].unique().tolist() == [0, 2.5]
+
+
+def test_the_gap_that_is_calibrated_is_the_echo_free_one_of_the_report_and_invented_groups_have_none(
+    ratings_of, echoing
+):
+    noise = np.random.default_rng(5).normal(scale=0.5, size=12)
+    ratings = echoing(2.0 + noise, echo=10.0)
+    ratings["intensity"] += np.random.default_rng(6).normal(size=len(ratings))
+    power = analyse(ratings, scales={"origin": (0, 100)}, seed=1).tables["power"].iloc[0]
+    table = calibrated(ratings, drawn_ratings(ratings_of, dimension="invented_1"), repetition=INVENTED)
+    assert set(table["dimension"]) == {"religion"}
+    assert table["delta"].unique().tolist() == pytest.approx([0, power["detectable_points"]])
+    assert table.loc[table["estimator"] == "contrast", "bias"].notna().all()
+    one_stem = Repetition({"religion": dict.fromkeys(ratings["perceiver"], "one")})
+    of_all_terms = calibrated(ratings, repetition=one_stem)["delta"].iloc[-1]
+    assert of_all_terms != pytest.approx(power["detectable_points"], rel=0.05)
 
 
 def test_each_dimension_is_calibrated_with_draws_of_its_own_and_of_the_seed(ratings_of):

@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from audit.statistics.ratings import FloatArray
 from stimuli.errors import StimulusError
-from stimuli.identities import IDENTITIES_FILE, UNSPECIFIED, load_dimensions
+from stimuli.identities import IDENTITIES_FILE, UNSPECIFIED, load_dimensions, load_placebos
 from stimuli.narratives import INTENSITIES, WORDINGS, emotion_words, geneva20_versions, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.yaml_files import read_yaml
@@ -44,15 +45,20 @@ def offences(part: str, families: Sequence[str], text: str) -> list[str]:
     return [found[0] for family in families for found in pattern(part, family).finditer(text)]
 
 
-@cache
-def words_of(text: str) -> Counter[str]:
-    return Counter(text.removeprefix("The person ").casefold().split())
-
-
-def share_of_words(one: str, other: str) -> float:
-    """Return how much of the shorter text's words the other one has too."""
-    first, second = words_of(one), words_of(other)
-    return (first & second).total() / min(first.total(), second.total())
+def shares_of_words(texts: Sequence[str]) -> FloatArray:
+    """Return for every two texts how much of the shorter one's words the other one has too."""
+    place: dict[tuple[str, int], int] = {}  # a word, and the how manyth of its text it is: a text has each once
+    rows = []
+    for text in texts:
+        counts = Counter(text.removeprefix("The person ").casefold().split())
+        words = [(word, k) for word, n in counts.items() for k in range(n)]
+        rows.append([place.setdefault(word, len(place)) for word in words])
+    has = np.zeros((len(texts), len(place)), dtype=np.float32)
+    for i, row in enumerate(rows):
+        has[i, row] = 1
+    n_words = has.sum(axis=1)
+    shares: FloatArray = (has @ has.T) / np.minimum.outer(n_words, n_words)
+    return shares
 
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------
@@ -73,11 +79,20 @@ def test_every_wording_has_408_different_texts(wording):
 
 
 def test_no_two_situations_are_nearly_the_same():
-    for one, other in combinations(PACKAGED, 2):
-        if one.situation and one.situation == other.situation:
-            continue
-        shared = share_of_words(one.third_person, other.third_person)
-        assert shared < 0.65, f"{one.narrative_id} and {other.narrative_id} share {shared:.0%} of their words"
+    events = np.array([n.situation or n.narrative_id for n in PACKAGED])
+    shares = shares_of_words([n.third_person for n in PACKAGED])
+    alike = np.triu((shares >= 0.65) & (events[:, None] != events), k=1)
+    assert [
+        f"{PACKAGED[i].narrative_id} and {PACKAGED[j].narrative_id} share {shares[i, j]:.0%} of their words"
+        for i, j in np.argwhere(alike)
+    ] == []
+
+
+def test_words_are_shared_as_often_as_both_texts_have_them():
+    # "a b a" and "a a a c": a twice, of the 3 words of the shorter one; "d" has none of them
+    shares = shares_of_words(["The person a b a", "A a a c", "d"])
+    expected = [[1, 2 / 3, 0], [2 / 3, 1, 0], [0, 0, 1]]
+    assert np.allclose(shares, expected)
 
 
 def test_the_wheel_has_20_situations_for_each_of_20_families_in_three_intensities():
@@ -93,9 +108,10 @@ def test_the_wheel_has_20_situations_for_each_of_20_families_in_three_intensitie
 
 
 def test_intensities_of_a_situation_do_not_differ_much_in_length():
-    for one, other in combinations(WHEEL, 2):
-        if one.situation == other.situation:
-            assert abs(len(one.first_person.split()) - len(other.first_person.split())) <= 8, one.first_person
+    lengths: dict[str, list[int]] = {}
+    for n in WHEEL:
+        lengths.setdefault(n.situation, []).append(len(n.first_person.split()))
+    assert {situation: found for situation, found in lengths.items() if max(found) - min(found) > 8} == {}
 
 
 def test_a_run_has_each_situation_in_one_intensity():
@@ -109,7 +125,9 @@ def test_a_run_has_each_situation_in_one_intensity():
 
 def test_a_reworded_copy_counts_as_nearly_the_same():
     text = GENEVA[0].third_person
-    assert share_of_words(text, text.replace("parrot", "budgie").replace("four times", "twice")) > 0.6
+    copy = text.replace("parrot", "budgie").replace("four times", "twice")
+    assert copy != text
+    assert shares_of_words([text, copy])[0, 1] > 0.65
 
 
 def test_27_experiencers_as_subjects_make_11016_sentences():
@@ -133,7 +151,9 @@ def test_27_experiencers_as_subjects_make_11016_sentences():
         assert "the person" not in sentence.casefold(), sentence
         sentences.append((cell.dimension.name, sentence))
     assert len(sentences) == 11_016
-    assert len(set(sentences)) == 11_016 - 2 * 408  # "a person" is one of nine in each dimension
+    assert len(set(sentences)) == 11_016
+    # "a person" is one of the nine in each of the three dimensions
+    assert len({sentence for _, sentence in sentences}) == 11_016 - 2 * 408
     assert Counter(dimension for dimension, _ in sentences) == {
         "race_ethnicity": 3_672,
         "nationality": 3_672,
@@ -213,17 +233,37 @@ def test_the_words_of_every_packaged_emotion_are_forbidden(name):
         assert offences("emotion", list(FORBIDDEN["emotion"]), f"It was {word}.") == [word]
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
 def test_the_words_of_every_packaged_identity_are_forbidden(study):
+    # First names are told by test_no_wording_contains_a_proper_name; what members of a group do is no word.
     families = list(FORBIDDEN["identity"])
-    shown = {
-        text
+    labels = {
+        identity.term
+        for dimension in load_dimensions(study, unspecified=False, cues=["label"])
+        for identity in dimension.perceivers
+    }
+    forms = {
+        group[key]
         for dimension in read_yaml(IDENTITIES_FILE)[study].values()
         for group in dimension["groups"].values()
-        for text in [*group["terms"], *(group[key] for key in ("adjective", "noun", "place") if key in group)]
+        for key in ("adjective", "noun", "place")
+        if key in group
     }
-    assert len(shown) >= 12
-    assert [text for text in sorted(shown) if not offences("identity", families, f"It was {text}.")] == []
+    assert len(labels) >= 24
+    assert len(forms) >= 12
+    assert [text for text in sorted(labels | forms) if not offences("identity", families, f"It was {text}.")] == []
+
+
+def test_invented_groups_have_no_forbidden_word():
+    # What they are called says nothing of any emotion, or of a real identity.
+    words = {
+        identity.term
+        for dimension in load_placebos(["invented_1", "invented_2", "invented_3"], n_terms=4, seed=0)
+        for identity in dimension.perceivers
+    }
+    assert len(words) == 12 * 4
+    said = [(part, list(FORBIDDEN[part])) for part in ("emotion", "identity")]
+    assert [(text, found) for text in sorted(words) for each in said if (found := offences(*each, text))] == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from textwrap import dedent
 
 import pytest
 
+from audit.statistics.echo import Overlap
 from stimuli.errors import StimulusError
-from stimuli.identities import NO_PERSONA, UNSPECIFIED, load_dimensions
+from stimuli.identities import NO_PERSONA, UNSPECIFIED, load_dimensions, load_placebos
 
 TEAMS = """
     football:
@@ -60,7 +61,7 @@ def by_term(identities, term):
 # --- The packaged studies, as protocols.md gives them ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
 def test_a_study_has_three_dimensions(study):
     assert {d.name for d in load_dimensions(study)} == {"race_ethnicity", "nationality", "religion"}
 
@@ -71,28 +72,28 @@ def test_a_study_has_three_dimensions(study):
         (
             "race_ethnicity",
             {
-                "Asian": ["an Asian person"],
-                "Black": ["a Black person"],
-                "Hispanic": ["a Hispanic person"],
-                "White": ["a White person"],
+                "Asian": ["an Asian person", "a person of Korean descent"],
+                "Black": ["a Black person", "a person of African descent"],
+                "Hispanic": ["a Hispanic person", "a person of Latin American descent"],
+                "White": ["a White person", "a person of European descent"],
             },
         ),
         (
             "nationality",
             {
-                "American": ["an American person"],
-                "Chinese": ["a Chinese person"],
-                "English": ["an English person"],
-                "Indian": ["an Indian person"],
+                "American": ["an American person", "a person from Chicago"],
+                "Chinese": ["a Chinese person", "a person from Shanghai"],
+                "English": ["an English person", "a person from Manchester"],
+                "Indian": ["an Indian person", "a person from Mumbai"],
             },
         ),
         (
             "religion",
             {
-                "Buddhist": ["a Buddhist"],
-                "Christian": ["a Christian"],
-                "Hindu": ["a Hindu"],
-                "Muslim": ["a Muslim"],
+                "Buddhist": ["a Buddhist", "a follower of the Noble Eightfold Path"],
+                "Christian": ["a Christian", "a follower of Jesus"],
+                "Hindu": ["a Hindu", "a follower of the Bhagavad Gita"],
+                "Muslim": ["a Muslim", "a follower of Islam"],
             },
         ),
     ],
@@ -161,9 +162,10 @@ def test_hou2025_has_21_nationalities_in_eight_clusters():
 @pytest.mark.parametrize(
     ("study", "name", "n_in_group", "n_out_group"),
     [
-        ("geneva", "race_ethnicity", 4, 12),
-        ("geneva", "nationality", 4, 12),
-        ("geneva", "religion", 4, 12),
+        # 4 groups of 2 terms: 4 x 2² = 16 of 8² = 64
+        ("geneva", "race_ethnicity", 16, 48),
+        ("geneva", "nationality", 16, 48),
+        ("geneva", "religion", 16, 48),
         ("hou2025", "religion", 5, 20),
         ("hou2025", "nationality", 21, 420),
         # 5² + 4² + 3² + 6² = 86 of 18² = 324
@@ -186,7 +188,7 @@ def test_names_give_the_dimensions_and_their_order():
 # --- Baselines -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025"])
+@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
 def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
     for dimension in load_dimensions(study):
         for side in (dimension.perceivers, dimension.experiencers):
@@ -196,7 +198,7 @@ def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
 
 def test_unspecified_can_be_left_out():
     dimension = only(name="religion", unspecified=False)
-    assert len(dimension.perceivers) == len(dimension.experiencers) == 4
+    assert len(dimension.perceivers) == len(dimension.experiencers) == 8
 
 
 @pytest.mark.parametrize("unspecified", [True, False])
@@ -213,15 +215,15 @@ def test_a_pair_with_a_baseline_is_neither_in_group_nor_out_group():
         outside = p.is_baseline or e.is_baseline
         assert (dimension.n_shared(p, e) is None) == outside
         assert (dimension.in_group(p, e) is None) == outside
-    assert sum(p.is_baseline or e.is_baseline for p, e in dimension.pairs()) == 6 * 5 - 4 * 4
+    assert sum(p.is_baseline or e.is_baseline for p, e in dimension.pairs()) == 10 * 9 - 8 * 8
 
 
 def test_pairs_run_over_experiencers_fastest():
     dimension = only(name="religion")
     pairs = list(dimension.pairs())
-    assert len(pairs) == 25
-    assert [e for _, e in pairs[:5]] == list(dimension.experiencers)
-    assert {p for p, _ in pairs[:5]} == {dimension.perceivers[0]}
+    assert len(pairs) == 9 * 9
+    assert [e for _, e in pairs[:9]] == list(dimension.experiencers)
+    assert {p for p, _ in pairs[:9]} == {dimension.perceivers[0]}
 
 
 # --- A user's own dimensions -----------------------------------------------------------------------------------------
@@ -417,6 +419,230 @@ def test_an_intersection_is_only_made_when_named():
     assert all("+" not in d.name for d in load_dimensions("geneva"))
 
 
+# --- Terms without a common word, and how they tell their group ------------------------------------------------------
+
+ECHO_FREE = [
+    pytest.param(d, id=f"{study}-{d.name}")
+    for study in ("geneva", "wide")
+    for d in load_dimensions(study, unspecified=False, cues=["label"])
+]
+
+
+@pytest.mark.parametrize("dimension", ECHO_FREE)
+def test_every_packaged_group_has_two_labels_without_a_common_word(dimension):
+    for group, labels in terms(dimension.perceivers).items():
+        overlap = Overlap.of(labels, labels, dimension.stems)
+        assert not (overlap.same_words | overlap.same_stem).all(), f"{group}: {labels}"
+
+
+@pytest.mark.parametrize("study", ["geneva", "wide"])
+def test_no_two_groups_of_a_dimension_have_a_word_in_common(study):
+    for dimension in load_dimensions(study, unspecified=False):
+        shown = [identity.term for identity in dimension.perceivers]
+        overlap = Overlap.of(shown, shown, dimension.stems)
+        assert [
+            (one.term, other.term)
+            for i, one in enumerate(dimension.perceivers)
+            for j, other in enumerate(dimension.perceivers)
+            if one.group != other.group and (overlap.same_words | overlap.same_stem)[i, j]
+        ] == []
+
+
+def test_every_packaged_name_and_context_has_a_stem_of_its_own_in_its_dimension():
+    for dimension in load_dimensions("wide", unspecified=False):
+        told = [i for i in dimension.perceivers if i.cue != "label"]
+        assert all(i.stem for i in told)
+        owners: dict[str, set[str]] = {}
+        for identity in told:
+            owners.setdefault(identity.stem, set()).add(identity.group)
+        assert {stem: groups for stem, groups in owners.items() if len(groups) > 1} == {}
+
+
+def test_wide_nations_have_three_labels_two_names_and_two_contexts_each():
+    dimension = only("wide", name="nationality", unspecified=False)
+    cues = {
+        group: [by_term(dimension.perceivers, t).cue for t in own] for group, own in terms(dimension.perceivers).items()
+    }
+    assert cues == dict.fromkeys(cues, ["label"] * 3 + ["name"] * 2 + ["context"] * 2)
+    assert len(cues) == 16
+    n_countries: dict[str, int] = {}
+    for cluster in dimension.clusters.values():
+        n_countries[cluster] = n_countries.get(cluster, 0) + 1
+    assert n_countries == dict.fromkeys(n_countries, 2)
+
+
+CUED = """
+    age:
+      groups:
+        young:
+          - a youth
+          - {term: a person named Kim, cue: name}
+          - {term: someone of few years, stem: years}
+        old:
+          terms: [an old person, {term: a person named Ada, cue: name, stem: ada}]
+"""
+
+
+def test_a_term_says_its_stem_and_its_cue_or_is_a_label_without_one(write):
+    dimension = only(name="age", own=write(CUED))
+    assert [(i.term, i.stem, i.cue) for i in dimension.perceivers] == [
+        ("a youth", None, "label"),
+        ("a person named Kim", None, "name"),
+        ("someone of few years", "years", "label"),
+        ("an old person", None, "label"),
+        ("a person named Ada", "ada", "name"),
+        ("a person", None, "label"),
+    ]
+    assert dimension.stems == {"someone of few years": "years", "a person named Ada": "ada"}
+    assert dimension.cues == {
+        "a youth": "label",
+        "a person named Kim": "name",
+        "someone of few years": "label",
+        "an old person": "label",
+        "a person named Ada": "name",
+    }
+
+
+def test_cues_keep_the_terms_of_both_sides_that_tell_their_group_so(write):
+    own = write(CUED)
+    named = only(name="age", own=own, cues=["name"])
+    assert terms(named.perceivers) == terms(named.experiencers)
+    assert terms(named.perceivers) == {"young": ["a person named Kim"], "old": ["a person named Ada"]}
+    assert named.perceivers[-1].term == "a person"  # a baseline has no cue
+    both = only(name="age", own=own, cues=["name", "label"])
+    assert both == only(name="age", own=own)
+
+
+def test_perceivers_may_have_the_first_terms_alone_and_experiencers_have_all(write):
+    own = write(CUED)
+    first = only(name="age", own=own, perceiver_terms=1, unspecified=False)
+    assert terms(first.perceivers) == {"young": ["a youth"], "old": ["an old person"]}
+    assert terms(first.experiencers) == terms(only(name="age", own=own).experiencers)
+    two = only(name="age", own=own, perceiver_terms=2, cues=["label"])
+    assert terms(two.perceivers) == {"young": ["a youth", "someone of few years"], "old": ["an old person"]}
+    assert only(name="age", own=own, perceiver_terms=9) == only(name="age", own=own)
+
+
+def test_the_first_terms_are_of_perceivers_where_the_sides_differ(write):
+    dimension = only(name="football", own=write(TEAMS), perceiver_terms=1)
+    assert terms(dimension.perceivers) == {"fans of A": ["a fan of A"], "fans of B": ["a fan of B"]}
+    assert terms(dimension.experiencers)["players of B"] == ["a player of B", "a B striker"]
+    assert in_group_terms(dimension) == {
+        ("a fan of A", "a player of A"),
+        ("a fan of B", "a player of B"),
+        ("a fan of B", "a B striker"),
+    }
+
+
+def test_an_intersection_is_the_same_whatever_terms_its_groups_have():
+    crossed = "race_ethnicity+religion"
+    assert only(name=crossed, cues=["label"], perceiver_terms=1) == only(name=crossed)
+    assert {i.cue for i in only("wide", name=crossed).perceivers} == {"label"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cues": ["nmae"]}, ["stimuli.cues", "'nmae'", "did you mean 'name'?"]),
+        ({"cues": ["context"]}, ["stimuli.cues=['context']", "'young'", "['label', 'name']"]),
+        ({"cues": []}, ["stimuli.cues=[]", "'young'"]),
+        ({"perceiver_terms": 0}, ["stimuli.perceiver_terms=0", "at least 1"]),
+        ({"perceiver_terms": -2}, ["stimuli.perceiver_terms=-2", "at least 1"]),
+    ],
+)
+def test_a_faulty_choice_of_terms_is_named(write, options, words):
+    own = write(CUED)
+    with pytest.raises(StimulusError) as caught:
+        load_dimensions("geneva", own=own, names=["age"], **options)
+    for word in [str(own), "'age'", *words]:
+        assert word in str(caught.value)
+
+
+# --- Invented groups -------------------------------------------------------------------------------------------------
+
+INVENTED = ["invented_1", "invented_2", "invented_3"]
+
+
+def test_sets_of_invented_groups_are_drawn_by_the_seed_without_replacement():
+    def drawn(n, seed):
+        return [d.name for d in load_placebos(n, n_terms=1, seed=seed)]
+
+    assert drawn(3, seed=0) == INVENTED
+    assert drawn(0, seed=0) == []
+    assert drawn(1, seed=5) == drawn(1, seed=5)
+    ones = [drawn(1, seed)[0] for seed in range(60)]
+    # Each set has a chance of 1/3: fewer than 8 of 60 have one of 1 in 1,000.
+    assert {name: ones.count(name) >= 8 for name in INVENTED} == dict.fromkeys(INVENTED, True)
+    for seed in range(10):
+        two = drawn(2, seed)
+        assert two == sorted(set(two))
+        assert len(two) == 2
+
+
+def test_the_trivial_groups_are_asked_only_by_name_and_names_give_the_order():
+    names = ["trivial", "invented_3"]
+    assert [d.name for d in load_placebos(names, n_terms=1, seed=0)] == names
+    assert all("trivial" not in [d.name for d in load_placebos(3, n_terms=1, seed=seed)] for seed in range(20))
+
+
+@pytest.mark.parametrize("n_terms", [1, 2, 4])
+def test_invented_groups_have_the_first_terms_and_no_baseline(n_terms):
+    for dimension in load_placebos(INVENTED, n_terms=n_terms, seed=0):
+        assert dimension.placebo
+        assert dimension.perceivers == dimension.experiencers
+        assert not any(i.is_baseline for i in dimension.perceivers)
+        assert [len(own) for own in terms(dimension.perceivers).values()] == [n_terms] * 4
+        assert all(dimension.in_group(p, e) == (p.group == e.group) for p, e in dimension.pairs())
+    assert not any(d.placebo for d in load_dimensions("geneva"))
+
+
+def test_invented_names_are_of_one_stem_a_group_and_share_none_with_another_or_with_a_real_one():
+    made = [i for d in load_placebos(INVENTED, n_terms=4, seed=0) for i in d.perceivers]
+    assert all(
+        {i.stem for i in made if i.group == group} == {stem} for group, stem in {i.group: i.stem for i in made}.items()
+    )
+    assert len({i.stem for i in made}) == len({i.group for i in made}) == 12
+    real = [
+        i
+        for study in ("geneva", "hou2025", "wide")
+        for d in load_dimensions(study, unspecified=False)
+        for i in d.perceivers
+    ]
+    # By their words, whatever stem is told.
+    overlap = Overlap.of([i.term for i in made], [i.term for i in real], {})
+    assert not (overlap.same_words | overlap.same_stem).any()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "n_terms", "words"),
+    [
+        (4, 1, ["stimuli.placebo=4", "3 sets"]),
+        (-1, 1, ["stimuli.placebo=-1", "3 sets"]),
+        (["invented_7"], 1, ["'invented_7'", "did you mean 'invented_"]),
+        (["invented_1", "invented_1"], 1, ["'invented_1' twice"]),
+        (1, 5, ["stimuli.placebo_terms=5", "4"]),
+        (["trivial"], 3, ["stimuli.placebo_terms=3", "trivial", "2"]),
+        (1, 0, ["stimuli.placebo_terms=0"]),
+    ],
+)
+def test_a_faulty_choice_of_invented_groups_is_named(wanted, n_terms, words):
+    with pytest.raises(StimulusError) as caught:
+        load_placebos(wanted, n_terms=n_terms, seed=0)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_the_invented_groups_are_no_study():
+    with pytest.raises(StimulusError, match=r"stimuli\.identities='placebo'"):
+        load_dimensions("placebo")
+
+
+def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write):
+    own = write("invented_2:\n  groups: {young: [a youth], old: [an old person]}\n")
+    with pytest.raises(StimulusError, match=r"own\.yaml: 'invented_2' is a packaged set of invented groups"):
+        load_dimensions("geneva", own=own)
+
+
 # --- Errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -452,6 +678,29 @@ def test_an_intersection_is_only_made_when_named():
         pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young.terms.0", "'  '"], id="a blank term"),
         pytest.param(
             "age:\n  groups: {young: [18], old: [x]}", ["young.terms.0", "18", "string"], id="a number as term"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: 18}], old: [x]}",
+            ["young.terms.0.term", "18", "string"],
+            id="a number as a mapping's term",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{stem: y}], old: [x]}", ["young.terms.0.term", "required"], id="a stem alone"
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, stem: ' '}], old: [x]}",
+            ["young.terms.0.stem", "' '"],
+            id="a blank stem",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
+            ["young.terms.0.cue", "'label', 'name' or 'context'", "'nmae'"],
+            id="an unknown cue",
+        ),
+        pytest.param(
+            "age:\n  groups: {young: [{term: y, steam: y}], old: [x]}",
+            ["young.terms.0.steam", "not permitted"],
+            id="an unknown key of a term",
         ),
         pytest.param(
             "age:\n  groups: {young: [no], old: [x]}", ["young.terms.0", "False"], id="a YAML truth value as term"

@@ -123,7 +123,7 @@ def test_a_packaged_variant_shows_the_perspective_that_it_is_named_after(name):
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_packaged_variant_fits_the_packaged_stimuli(name):
     grid = PromptGrid(load_dimensions("geneva"), load_narratives("geneva"), packaged(name))
-    assert len(grid) == 408 * 3 * 25
+    assert len(grid) == 408 * 3 * 81  # 4 groups of 2 terms and the baseline, on each side
     prompts = {grid.prompt(grid[i]) for i in range(0, len(grid), 997)}
     assert len(prompts) == len(range(0, len(grid), 997))
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from runs import FOUR_RELIGIONS
 
 from audit.composition import conf_folder
 from audit.config import load_config
@@ -18,7 +19,7 @@ from audit.strategies.given import give, preview, values_of
 from stimuli.errors import StimulusError
 from stimuli.knowledge import RELATIONS
 
-SMALL = ("dimensions=[religion]", "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1")
+SMALL = (*FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1")
 
 
 def plan_of(*overrides):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from runs import FOUR_RELIGIONS
 
 from audit.composition import conf_folder
 from audit.config import load_config
@@ -95,7 +96,7 @@ def run_all(strategy, engine, asked, *, places=None, seed=0, room=10):
 
 
 def test_ecn_asks_four_calls_in_order_each_seeing_all_earlier_ones():
-    config = configure("strategy=ecn", "dimensions=[religion]")
+    config = configure("strategy=ecn", *FOUR_RELIGIONS)
     grid = build_grid(config)
     cell = grid[40]  # a Buddhist is given what happened to somebody else
     who, what = cell.experiencer.term, cell.narrative.neutral
@@ -133,7 +134,7 @@ def test_ecn_asks_four_calls_in_order_each_seeing_all_earlier_ones():
 @pytest.mark.parametrize("left_out", range(4))
 def test_an_ablation_of_ecn_asks_the_other_three_calls(left_out):
     def first_lines(name):
-        config = configure(f"strategy={name}", "dimensions=[religion]")
+        config = configure(f"strategy={name}", *FOUR_RELIGIONS)
         grid, engine = build_grid(config), Scripted()
         run_all(config.strategy.strategy(), engine, [strategy_values(grid, grid[40])])
         return [call.texts[0].rpartition("user: ")[2] for call in engine.calls]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from runs import FOUR_RELIGIONS
 
 from audit import composition
 from audit.config import StrategyConfig, load_config
@@ -50,7 +51,7 @@ def packaged(name):
 
 @cache
 def geneva(*overrides):
-    return build_grid(configure("dimensions=[religion]", "stimuli.situations_per_emotion=all", *overrides))
+    return build_grid(configure(*FOUR_RELIGIONS, "stimuli.situations_per_emotion=all", *overrides))
 
 
 def stage(name="a", prompt="Say something.", **changes):
