@@ -26,6 +26,12 @@ MEANING: Final = f"how much higher in-group experiencers are rated than out-grou
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval speaks of; any such narratives in both."""
+SAME: Final = "give the same contrast, so their spread is 0"
+"""Noted where all narratives have one gap, of which there is no interval."""
+NO_SHIFT: Final = "no shift on the scale explains δ away"
+"""Noted of a tipping point that lies farther off than the scale is long."""
+OF_RATED: Final = "between identities that have some at all"
+"""Of which missing ratings a tipping point is where an identity has none."""
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:

@@ -12,10 +12,12 @@ from markupsafe import Markup, escape
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
 from audit.report.parts import not_within, of_dimensions, parts_of, variation
-from audit.report.verdicts import Verdict, bound, least_of, reach_of, reservations, verdict
+from audit.report.verdicts import Verdict, all_alike, bound, is_zero, least_of, reach_of, reservations, verdict
 from audit.wording import (
     BEYOND,
     MISSING,
+    NO_SHIFT,
+    OF_RATED,
     bare_p,
     brief,
     count,
@@ -254,6 +256,9 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
         return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
+    if not has_interval and is_zero(gap):
+        said = Markup("{}, {}: how certain that is could not be computed.")
+        return said.format("Every narrative's gap is 0" if all_alike(gap) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
@@ -330,10 +335,11 @@ def _tipping(tipping: Row | None) -> Markup:
     """Say how far the missing ratings would have to be off for δ to be 0."""
     if tipping is None or not math.isfinite(tipping.number("shift_points")):
         return Markup("")
-    if tipping["note"]:
-        return Markup("Nothing that the missing ratings could have been, all alike, would make δ 0.")
-    return Markup("Were all missing ratings {} points {} than is expected of them, δ would be 0.").format(
-        show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
+    whose = f" ({OF_RATED})" if OF_RATED in tipping["note"] else ""
+    if NO_SHIFT in tipping["note"]:
+        return Markup("Nothing that the missing ratings{} could have been, all alike, would make δ 0.").format(whose)
+    return Markup("Were all missing ratings{} {} points {} than is expected of them, δ would be 0.").format(
+        whose, show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
     )
 
 

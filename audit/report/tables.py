@@ -219,7 +219,8 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         own = families.loc[families["family"] == family]
         if own.empty:
             continue
-        shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(own['family_size'].max(), 'test')})"
+        n_tests = own["family_size"].max()
+        shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(n_tests, 'test')})" if n_tests else title
         rows = rows_of(own.sort_values("p", kind="stable") if family == "pair" else own, "families")
         if family == "pair" and len(rows) > _SHOWN_PAIRS:
             rows = rows[:_SHOWN_PAIRS]

@@ -15,7 +15,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show
-from audit.wording import coverage, listed, towards, unsigned
+from audit.wording import SAME, coverage, listed, towards, unsigned
 
 RESERVATIONS: Final = {
     "unfinished": ("the run is not finished", "the prompts that are left will go as those that were asked"),
@@ -39,6 +39,7 @@ _MANY: Final = "many_missing"
 _SAME: Final = ("incomplete_narratives",)
 """Reservations that say no more than that many ratings are missing, where that has been said."""
 _NAMED: Final = 2
+_DUST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,16 @@ def least_of(gap: Row) -> float:
     return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
 
 
+def is_zero(gap: Row) -> bool:
+    """Whether δ is 0, but for the rest of a floating-point sum."""
+    return abs(gap.number("delta_points")) < _DUST
+
+
+def all_alike(gap: Row) -> bool:
+    """Whether all narratives have one gap, of which there is no interval."""
+    return SAME in str(gap["note"])
+
+
 def farthest(gap: Row) -> str:
     """Name the column of the interval's end that is farther from 0."""
     return "ci_low" if abs(gap.number("ci_low")) > abs(gap.number("ci_high")) else "ci_high"
@@ -162,7 +173,8 @@ def verdict(
     if constant is not None:
         return Verdict("absent", constant)
     if not math.isfinite(gap.number("ci_low")):
-        return Verdict("absent", Markup("No answer: δ has no interval"))
+        why = "every narrative's gap is 0, and has no interval" if is_zero(gap) and all_alike(gap) else ""
+        return Verdict("absent", Markup("No answer: {}").format(why or "δ has no interval"))
     where = ", in the model's probabilities" if in_probabilities else ""
     found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
     gap_words = f"An average gap {towards(gap.number('delta_points'))}"

@@ -6,6 +6,7 @@ In each case the words of an earlier version, or the same words on other data, w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,8 +23,10 @@ from audit.statistics.rows import Settings
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
-def page_of(planted: Planted) -> tuple[str, Analysis]:
-    """Return the whole page of planted ratings as text, and the analysis that it is of."""
+def page_of(
+    planted: Planted, alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings
+) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -31,8 +34,8 @@ def page_of(planted: Planted) -> tuple[str, Analysis]:
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
     settings = Settings(n_permutations=200, **planted.settings)
     manifest["config"]["statistics"] = {"confidence": settings.confidence, "margin": settings.margin}
-    analysis = analyse(outside.ratings, scales={"unknown": (0, 100)} | _scales(outside.ratings), seed=0,
-                       settings=settings)  # fmt: skip
+    ratings = alter(outside.ratings)
+    analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0, settings=settings)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
@@ -251,3 +254,48 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
     assert "This speaks of these identities (a term 01, a term 02, a term 03, a term 04, a term 05)" in text
     assert "There is no rating at all with the perceiver 'a term 00'" in text
+
+
+def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
+    groups = alone(6)
+    ratings = ratings_of(groups, n=20, gap=lambda emotion, group: 6.0, sd=4.0)
+    of_one = ratings["perceiver"] == "a term 00"
+    high = (ratings["perceiver"] == ratings["experiencer"]) & (ratings["rating"] > 56)
+    missing = (high, high | of_one, of_one)
+    own, both, one = (page_of(Planted(refused(ratings, gone), grouped(groups)))[0] for gone in missing)
+    assert re.search(r"Were all missing ratings \d\.\d\d points lower than is expected of them, δ would be 0\.", own)
+    some = "missing ratings (between identities that have some at all)"
+    assert re.search(re.escape(f"Were all {some}") + r" \d\.\d\d points lower than is expected of them, δ would", both)
+    assert "ould be 0." not in one
+
+
+def test_a_tipping_point_is_told_where_ratings_lie_beyond_the_scale() -> None:
+    groups = alone(4)
+    ratings = ratings_of(groups, n=20, gap=lambda emotion, group: 6.0, sd=4.0)
+    gone = (ratings["perceiver"] == ratings["experiencer"]) & (ratings["rating"] > 56)
+    planted = Planted(refused(ratings, gone), grouped(groups))
+    beyond = lambda read: read.assign(intensity=read["intensity"].where(read.index != 1, 104.0))  # noqa: E731
+    page, analysis = page_of(planted, beyond)
+    row = analysis.tables["sensitivity"].set_index("check").loc["tipping_point"]
+    assert row["note"].startswith("ratings lie beyond the scale")
+    assert "would make δ 0" not in page
+    assert "Were all missing ratings" in page
+
+
+def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narrative() -> None:
+    """Perceiver + experiencer + narrative, without noise: no rating of 0.00 points higher is there to be told of."""
+    groups = alone(6)
+    ratings = ratings_of(groups, n=20, sd=0.0)
+    perceivers = dict(zip(groups, (-20.0, -9.0, -3.0, 2.0, 8.0, 20.0), strict=True))
+    experiencers = dict(zip(groups, (-25.0, -7.0, 0.0, 3.0, 10.0, 22.0), strict=True))
+    rating = 50 + ratings["perceiver"].map(perceivers) + ratings["experiencer"].map(experiencers)
+    rating += ratings["narrative_id"].str[1:].astype(int) / 4
+    text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}))
+    assert headline(analysis)["delta_points"] == 0
+    assert "rated 0.00 points" not in text
+    assert "identity No answer: every narrative's gap is 0, and has no interval 0.00 points" in text
+    assert f"Every narrative's gap is 0, {BEYOND}: how certain that is could not be computed." in text
+    assert "for 0 tests" not in text
+    ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
+    assert abs(ranks["delta_points"]) > 1
+    assert "ranks do not add up: where perceivers or experiencers differ much, they can show a gap" in text
