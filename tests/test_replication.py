@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import json
 import random
+import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -330,6 +331,21 @@ def test_a_model_s_name_cannot_act_on_the_terminal(audit, tmp_path, capsys, quic
     assert r"m\u202e\x1b[31m" in told
     assert "\u202e" not in told
     assert "\x1b" not in told
+
+
+def test_a_model_s_name_turns_nothing_round_on_any_page(audit, tmp_path, capsys, quick):
+    """Characters that a browser obeys: an override, an isolate, and what would end them."""
+    plant(tmp_path / "files", model="gpt\u202egnorw\u202c")
+    plant(tmp_path / "files", model="b\u2067x\u2069", seed=1)
+    assert audit("replicate", "files", "run_dir=out", *FEW) == 0
+    pages = {path: path.read_text("utf-8") for path in (tmp_path / "out").rglob("*.html")}
+    assert len(pages) == 3
+    for path, page in pages.items():
+        assert not re.search("[\u202a-\u202e\u2066-\u2069]", page), path
+    titles = {re.search("<title>(.*)</title>", page)[1].partition(": ")[2] for page in pages.values()}
+    assert titles == {r"gpt\u202egnorw\u202c", r"b\u2067x\u2069", "2 runs side by side"}
+    [comparison] = (page for page in pages.values() if "side by side</title>" in page)
+    assert r"gpt\u202egnorw\u202c" in comparison
 
 
 @pytest.mark.parametrize(

@@ -517,7 +517,7 @@ def test_no_text_can_end_the_script_element(text):
     was = Asked(text, text, text, (CallShown("think", text, f"{text}.", text, text),), text)
     page = render(make_explorer(ratings, asked=lambda index: was))
     payload = re.search(r'<script type="application/json" id="explore-data">(.*?)</script>', page, re.DOTALL)[1]
-    assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", payload)
+    assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", payload)
     shown = text.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     held = json.loads(payload)
     assert [narrative[2] for narrative in held["narratives"]] == [shown, shown]
