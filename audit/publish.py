@@ -14,7 +14,7 @@ from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, is_of_replies
-from audit.wording import plural
+from audit.wording import either, plural
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
 from stimuli.stereotypes import lexicon_of
@@ -319,7 +319,8 @@ def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Itera
     if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:
         yield _on_run(
             "missing_unexplained",
-            f"The table of ratings does not say why {n_unexplained:,} ratings are missing: they count as unparseable, "
+            f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
+            f"{either(n_unexplained, 'is missing: it counts', 'are missing: they count')} as unparseable, "
             "and the refusal gap is not known." + ("" if released else " A column `status` would tell."),
         )
 
@@ -333,7 +334,8 @@ def _unfinished(manifest: Mapping[str, Any], answers: pd.DataFrame) -> Iterator[
         nothing = f", and none of {', '.join(untouched)}" if untouched else ""
         yield _on_run(
             "unfinished",
-            f"{len(answers):,} of {manifest['n_prompts']:,} prompts have been asked{nothing}; the run's command, given "
+            f"{len(answers):,} of {plural(manifest['n_prompts'], 'prompt')} {either(len(answers), 'has', 'have')} "
+            f"been asked{nothing}; the run's command, given "
             "again, asks the others.",
         )
     n_empty = manifest.get("strategy", {}).get("knowledge", {}).get("n_empty", 0)

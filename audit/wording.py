@@ -136,8 +136,14 @@ def count(number: float) -> str:
 
 
 def plural(number: float, noun: str) -> str:
-    """Write a count with its noun: "1 rating", "6,528 ratings"."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    """Write a count with its noun: "1 rating", "6,528 ratings", "2 replies"."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ply") else f"{noun}s"
+    return f"{count(number)} {either(number, noun, several)}"
+
+
+def either(number: float, one: str, several: str) -> str:
+    """Return the form of a word that goes with a count: "has" with 1, "have" with any other."""
+    return one if number == 1 else several
 
 
 def scale_end(value: float) -> str:

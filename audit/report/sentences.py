@@ -23,6 +23,7 @@ from audit.wording import (
     count,
     coverage,
     dimension_title,
+    either,
     interval,
     listed,
     p_value,
@@ -391,7 +392,11 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
             if sum(int(row[f"n_{kind}"]) for row in between)
         )
         cause = Markup(" ({})").format(why) if why else ""
-        parts.append(Markup("{}{} prompts between these identities gave no rating{}").format(number, of, cause))
+        parts.append(
+            Markup("{}{} {} between these identities gave no rating{}").format(
+                number, of, either(asked or missing, "prompt", "prompts"), cause
+            )
+        )
     if dropped and gap is not None:
         of_all = Markup("{} {}").format(show(gap, "n_narratives_asked", count), _noun(narratives, "narrative"))
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))

@@ -276,11 +276,12 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
     """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
     complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
     spared = _OF_MISSING if complete.any() else ()
+    ratings = "ratings" if complete.any() else "ratings, filled ones included"
     rows = rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity")
     if not rows:
         return None
     return _with_notes(
-        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share"),
+        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", ratings, "share"),
         [
             (
                 *_check(row),

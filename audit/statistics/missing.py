@@ -12,6 +12,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.ratings import STATUSES, BoolArray, divide
+from audit.wording import plural
 
 _VERB: Final = {
     "refused": "was refused",
@@ -79,7 +80,7 @@ def _row(
         estimate = _gap(cube, indicator, could, confidence=confidence)
     except NotEstimableError as error:
         return row | {"note": str(error)}
-    none = "" if row["n_with_outcome"] else f"none of {row['n_prompts']} prompts {_VERB[outcome]}"
+    none = "" if row["n_with_outcome"] else f"none of {plural(row['n_prompts'], 'prompt')} {_VERB[outcome]}"
     row |= {"gap_pp": estimate.delta_points, "note": none or estimate.not_estimable}
     return row | {name: getattr(estimate, name) for name in _ESTIMATE}
 
@@ -91,7 +92,8 @@ def _gap(cube: NarrativeCube, indicator: BoolArray, could: BoolArray, *, confide
     if not used.any():
         wanted = "was asked" if np.array_equal(could, cube.status >= 0) else "was asked and answered"
         raise NotEstimableError(
-            f"none of {len(used)} narratives {wanted} for all {' × '.join(map(str, weights.shape))} pairs of identities"
+            f"none of {plural(len(used), 'narrative')} {wanted} for all {' × '.join(map(str, weights.shape))} pairs "
+            "of identities"
         )
     contrasts, rounding = contrast_by_narrative(indicator.astype(np.float64), 100 * weights, used=used)
     n_ratings = int(np.count_nonzero(used)) * weights.size

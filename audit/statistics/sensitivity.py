@@ -24,7 +24,7 @@ from audit.statistics.missing_grid import MissingShifts
 from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
-from audit.wording import NO_SHIFT, OF_RATED
+from audit.wording import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
@@ -202,7 +202,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
     used = (weights > 0) & ~np.isnan(cube.y) & compared
     if not used.any():
-        raise NotEstimableError(f"none of {int(compared.sum()) * n} prompts has a rating of a weight above 0")
+        raise NotEstimableError(f"none of {plural(int(compared.sum()) * n, 'prompt')} has a rating of a weight above 0")
     n_ratings = int(np.count_nonzero(used))
     centre = float(cube.y.mean(where=used))
     y = np.where(used, cube.y - centre, 0.0).reshape(n, -1)
@@ -268,7 +268,9 @@ def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
             raise NotEstimableError(f"no {kind} pair has a rating of a weight above 0")
     n_informative = int(np.count_nonzero((n_in > 0) & (n_out > 0)))
     if n_informative == 0:
-        raise NotEstimableError(f"none of {len(used)} narratives has both an in-group and an out-group rating")
+        raise NotEstimableError(
+            f"none of {plural(len(used), 'narrative')} has both an in-group and an out-group rating"
+        )
     return n_informative
 
 
@@ -358,7 +360,9 @@ def _check_asked(cube: NarrativeCube) -> None:
     n_never = int(np.count_nonzero(cube.status < 0))
     if n_never:
         raise NotEstimableError(
-            f"{n_never} of {cube.status.size} prompts were never asked, and filling what is missing does not fill those"
+            f"{n_never} of {plural(cube.status.size, 'prompt')} {either(n_never, 'was', 'were')} never asked, and "
+            "filling what "
+            "is missing does not fill those"
         )
 
 

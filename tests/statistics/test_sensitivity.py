@@ -374,7 +374,7 @@ def test_prompts_that_were_never_asked_have_no_bounds():
     table = table_of(cube_of(y, status=status))
     for check in ("worst_case_low", "worst_case_high", "tipping_point"):
         assert table.loc[check, ["delta_points", "shift_points"]].isna().all()
-        assert table.loc[check, "note"].startswith("1 of 54 prompts were never asked")
+        assert table.loc[check, "note"].startswith("1 of 54 prompts was never asked")
         assert table.loc[check, "share"] == 1 / 53
     assert table.loc[["listwise", "equal_narratives", "within_narratives", "ranks"], "se"].notna().all()
 
