@@ -370,7 +370,7 @@ def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number
         yield _on_run(
             "judge_mass",
             f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
-            f"the scale ({least['title']}): its scores speak of the lesser part of what it would say.",
+            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
         )
     for dimension, n in taken.get("own_gap", {}).get("left_out", {}).items():
         if n:

@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 from planted import Planted, alone, grouped, ratings_of, refused
 
+from audit.measures.choose import JUDGE
+from audit.publish import _on_judge
+from audit.statistics.inventory_runs import remarks_on_answers
 from audit.wording import either, plural
 
 NOUNS = "ratings|narratives|prompts|groups|emotions|pairs|tests|runs|items|replies|terms|shuffles|perceivers|codes"
@@ -64,3 +67,25 @@ def test_nouns_and_verbs_go_with_their_counts():
     assert [plural(n, "reply") for n in (0, 1, 2)] == ["0 replies", "1 reply", "2 replies"]
     assert [plural(n, "prompt") for n in (0, 1, 1200)] == ["0 prompts", "1 prompt", "1,200 prompts"]
     assert [either(n, "has", "have") for n in (0, 1, 2)] == ["have", "has", "have"]
+
+
+def test_a_low_probability_of_numbers_is_told_without_a_claim_that_other_thresholds_make_false():
+    """With min_number_mass 0.9, 0.7 of what a model would write is low, and no lesser part of it."""
+    answers = pd.DataFrame(
+        {
+            "prompt_index": [0, 1],
+            "dimension": "religion",
+            "variant": "origin",
+            "answer": [3.0, 4.0],
+            "number_mass": [0.7, 0.7],
+        }
+    )
+    [remark] = remarks_on_answers(answers, {}, n_prompts=2, min_number_mass=0.9)
+    assert remark.text == (
+        "On average the model gives a probability of only 0.70 to answering with a number of the scale: the answers "
+        "say nothing of the rest of what it would write."
+    )
+    measures = pd.DataFrame({"measure": ["m"], "mean_mass": [0.7], "title": ["warmth"]})
+    [remark] = _on_judge({"scorers": {JUDGE: {"measures": [{"name": "m"}]}}}, measures, min_number_mass=0.9)
+    assert remark.text.endswith("0.70 to answering with a number of the scale (warmth): its scores say nothing of the "
+                                "rest of what it would write.")  # fmt: skip

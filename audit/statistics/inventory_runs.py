@@ -183,7 +183,7 @@ def remarks_on_answers(
     n_prompts
         Of the whole run.
     min_number_mass
-        Mean number mass below which numbers are the lesser part of what the model would write.
+        Mean number mass below which it is said how much of what the model would write are numbers.
     """
     n_asked = answers["prompt_index"].nunique()
     if n_asked < n_prompts:
@@ -221,7 +221,7 @@ def remarks_on_answers(
                 variant,
                 "number_mass",
                 f"On average the model gives a probability of only {mass:.2f} to answering with a number of the scale: "
-                "the answers speak of the lesser part of what it would write.",
+                "the answers say nothing of the rest of what it would write.",
             )
     yield from _few_situations(tables)
 

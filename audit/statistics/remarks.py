@@ -74,7 +74,7 @@ def remarks_of(
     low, high
         The scale's two ends, in points.
     min_number_mass
-        Number mass below which numbers are the lesser part of an answer.
+        Number mass below which an answer counts as one of low number mass.
     """
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
