@@ -183,6 +183,7 @@ def answer(
         parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
         constant=unvaried,
         in_probabilities=in_probabilities,
+        taken_back=_taken_back(gap, alpha=1 - confidence),
     )
     excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
@@ -272,13 +273,17 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     return said + Markup("." if has_interval else "; how certain that is could not be computed.")
 
 
+def _taken_back(gap: Row | None, *, alpha: float) -> bool:
+    return gap is not None and gap.number("p") < alpha <= gap.number("p_adjusted")
+
+
 def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and what it is once it is corrected for all headlines of the page."""
     p, size = show(gap, "p", p_value), gap.number("p_family_size")
     if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
-    if gap.number("p") < alpha <= gap.number("p_adjusted"):
+    if _taken_back(gap, alpha=alpha):
         said += Markup(": after correction no gap is found")
     return said
 

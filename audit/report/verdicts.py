@@ -33,6 +33,7 @@ RESERVATIONS: Final = {
     "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
 }
 """Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
+NOT_CORRECTED: Final = " (not found after correction)"
 WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
 """The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
 _MANY: Final = "many_missing"
@@ -146,6 +147,7 @@ def verdict(
     parts: str,
     constant: Markup | None,
     in_probabilities: bool,
+    taken_back: bool = False,
 ) -> Verdict:
     """Say what the data decide, against the margin where one was set.
 
@@ -167,6 +169,8 @@ def verdict(
         What the ratings are where they do not differ.
     in_probabilities
         Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
+    taken_back
+        Whether a gap that the interval shows is not found after correction for all gaps of the page.
     """
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Verdict("absent", Markup("No answer"))
@@ -177,7 +181,7 @@ def verdict(
         return Verdict("absent", Markup("No answer: {}").format(why or "δ has no interval"))
     where = ", in the model's probabilities" if in_probabilities else ""
     found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
-    gap_words = f"An average gap {towards(gap.number('delta_points'))}"
+    gap_words = f"An average gap {towards(gap.number('delta_points'))}{NOT_CORRECTED if taken_back else ''}"
     if margin is None or not math.isfinite(margin.number("margin")):
         if found:
             return Verdict("gap", Markup("{}{}").format(gap_words, where))

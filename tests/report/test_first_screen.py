@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
@@ -299,3 +300,71 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
     assert abs(ranks["delta_points"]) > 1
     assert "ranks do not add up: where perceivers or experiencers differ much, they can show a gap" in text
+
+
+def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
+    """A heading that finds a gap above a line that finds none would leave the reader to choose."""
+    groups = alone(3)
+    parts = [
+        ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 1.0 if k == 0 else 0.0, sd=2.0, seed=k).assign(
+            dimension=f"d{k}"
+        )
+        for k in range(10)
+    ]
+    text, analysis = page_of(Planted(pd.concat(parts), grouped(groups), {"margin": 40}))
+    gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
+    back = gap.query("p < 0.05 and p_adjusted >= 0.05")
+    assert len(back) > 0
+    screen = text.partition("All gaps In-group")[0]
+    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", screen)
+    assert len(said) == len(back)
+    kept = gap.query("p_adjusted < 0.05")
+    assert len(re.findall(r"An average gap towards the (?:in|out)-group(?! \()", screen)) >= len(kept)
+    for found in re.finditer("after correction no gap is found", screen):
+        assert "(not found after correction)" in screen[found.start() - 250 : found.start()]
+
+
+def test_a_margin_at_the_end_of_the_interval_is_not_beyond_it() -> None:
+    groups = alone(4)
+    ratings = ratings_of(groups, n=60)
+    row = headline(page_of(Planted(ratings, grouped(groups)))[1])
+    end = float(max(abs(row["ci_low"]), abs(row["ci_high"])))
+    for margin, ruled_out in ((end, False), (np.nextafter(end, 0), False), (np.nextafter(end, 9), True)):
+        screen = page_of(Planted(ratings, grouped(groups), {"margin": float(margin)}))[0].partition("All gaps In-g")[0]
+        assert ("o average gap larger than" in screen) == ruled_out
+        assert (f"Undecided against {end:.2f} points" in screen) != ruled_out
+
+
+def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_means_too() -> None:
+    """6 points where both are shared, 2 where one is: against none 6, against all others 5."""
+    parts = [(race, faith) for race in ("white", "Black", "Asian") for faith in ("Hindu", "Jew", "Muslim")]
+    groups = {f"a {race} {faith}": f"{race} × {faith}" for race, faith in parts}
+    told = dict(zip(groups, parts, strict=True))
+
+    def shared(table: pd.DataFrame) -> list[int]:
+        pairs = zip(table["perceiver"].astype(str), table["experiencer"].astype(str), strict=True)
+        return [sum(one == other for one, other in zip(told[p], told[e], strict=True)) for p, e in pairs]
+
+    def crossed(read: pd.DataFrame) -> pd.DataFrame:
+        n = pd.Series(shared(read), index=read.index)
+        return read.assign(
+            dimension=read["dimension"].cat.rename_categories(["race_ethnicity+religion"]),
+            n_shared=n.astype(read["n_shared"].dtype),
+            in_group=(n == 2).astype(read["in_group"].dtype),
+        )
+
+    ratings = ratings_of(groups, n=30)
+    rating = ratings["rating"] + np.array([0.0, 2.0, 6.0])[shared(ratings)]
+    text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}), crossed)
+    row = headline(analysis)
+    assert row["delta_points"] == pytest.approx(6, abs=0.25)
+    assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
+    screen, _, beneath = text.partition("All gaps In-group")
+    assert "race/ethnicity × religion An average gap towards the in-group +" in screen
+    assert re.search(
+        r"experiencers who share every crossed dimension with the perceiver were on average rated [56]\.\d\d points "
+        "higher than those who share none",
+        beneath,
+    )
+    assert "in-group experiencers were on average" not in beneath
+    assert "Nothing is claimed about other identities: the groups of an intersection share dimensions" in beneath
