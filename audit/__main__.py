@@ -337,7 +337,7 @@ def _show_comparison(comparison: Comparison) -> None:
 
 
 def _show_changes(comparison: Comparison) -> None:
-    from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
+    from audit.wording import bare_p, coverage, dimension_title, interval, plural, points
 
     level = coverage(comparison.confidence)
     tested = comparison.gap[comparison.gap["p"].notna()]
@@ -354,7 +354,7 @@ def _show_changes(comparison: Comparison) -> None:
                 interval(row["ci_low"], row["ci_high"]),
                 bare_p(row["p_adjusted"]),
                 points(row["mean_change"]),
-                f"{count(row['n_narratives'])} narratives",
+                plural(row["n_narratives"], "narrative"),
             )
         )
     _print_table(lines)
@@ -365,7 +365,7 @@ def _show_changes(comparison: Comparison) -> None:
 
 
 def _show(outcome: Outcome) -> None:
-    from audit.wording import SCOPES, bare_p, count, coverage, dimension_title, interval, p_value, points
+    from audit.wording import SCOPES, bare_p, count, coverage, dimension_title, interval, p_value, plural, points
 
     about: dict[str, list[str]] = {}
     for remark in outcome.remarks:
@@ -383,8 +383,8 @@ def _show(outcome: Outcome) -> None:
     for row in outcome.gap[outcome.gap["headline"]].to_dict("records"):
         estimated = row["se"] == row["se"]
         counts = (
-            f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} narratives, "
-            f"{count(row['n_missing'])} ratings missing"
+            f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}, "
+            f"{plural(row['n_missing'], 'rating')} missing"
         )
         lines.append(
             (
@@ -395,7 +395,7 @@ def _show(outcome: Outcome) -> None:
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 p_value(row["p"]) if estimated else "none",
                 bare_p(row["p_adjusted"]),
-                counts if row["scope"] == "narratives" else row["note"] or f"{count(row['df'] + 1)} groups",
+                counts if row["scope"] == "narratives" else row["note"] or plural(row["df"] + 1, "group"),
             )
         )
     _print_table(lines)
@@ -405,7 +405,7 @@ def _show(outcome: Outcome) -> None:
 
 
 def _show_measures(outcome: Outcome) -> None:
-    from audit.wording import bare_p, count, coverage, dimension_title, interval, points
+    from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
 
     level = coverage(outcome.confidence)
     lines = [("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")]
@@ -420,7 +420,7 @@ def _show_measures(outcome: Outcome) -> None:
                 interval(row["ci_low"], row["ci_high"]) if estimated else "none",
                 bare_p(row["p"]),
                 bare_p(row["p_adjusted"]),
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} narratives",
+                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}",
             )
         )
     _print_table(lines)
@@ -428,7 +428,7 @@ def _show_measures(outcome: Outcome) -> None:
 
 
 def _show_inventory(outcome: Outcome) -> None:
-    from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, points, unsigned
+    from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 
     level = coverage(outcome.confidence)
     affect = "change" in outcome.gap
@@ -442,7 +442,7 @@ def _show_inventory(outcome: Outcome) -> None:
                 points(row["change"]),
                 spread,
                 bare_p(row["p_adjusted"]),
-                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])} situations",
+                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'situation')}",
             )
         else:
             n_items = f"{count(row['n_items_used'])} of {count(row['n_items'])}"
@@ -495,7 +495,9 @@ def _prompts(config: AuditConfig, *, written: set[Path]) -> None:
     except OSError as error:
         raise StoreError(f"out={config.out} can not be written ({error.strerror or error})") from error
     if config.out is not None:
-        _say(f"{n_prompts:,} prompts: {config.out}")
+        from audit.wording import plural
+
+        _say(f"{plural(n_prompts, 'prompt')}: {config.out}")
 
 
 def _report(rest: list[str]) -> None:
@@ -669,7 +671,7 @@ def _judge(rest: list[str]) -> None:
 
 
 def _show_judgement(judged: Judgement) -> None:
-    from audit.wording import bare_p, count, coverage, dimension_title, fixed
+    from audit.wording import bare_p, count, coverage, dimension_title, fixed, plural
 
     for text in judged.remarks:
         _say(f"note: {text}")
@@ -694,7 +696,8 @@ def _show_judgement(judged: Judgement) -> None:
                 "" if gap else percent(row, "position_bias", signed=True),
                 "" if gap else percent(row, "bias_low", "bias_high", signed=True),
                 "" if gap else percent(row, "inconsistent", signed=False),
-                f"{count(row['n_read'])} of {count(row['n_pairs'])} pairs, {count(row['n_narratives'])} narratives",
+                f"{count(row['n_read'])} of {plural(row['n_pairs'], 'pair')}, "
+                f"{plural(row['n_narratives'], 'narrative')}",
             )
         )
     print(f"preferred: the replies of {judged.labels[0]} over those of {judged.labels[1]}")

@@ -34,7 +34,7 @@ _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
     "seed": lambda value: f"seed {value}",
     "scale": lambda value: f"scale {value}",
     "parser": lambda value: f"parser {value}",
-    "n_narratives": lambda value: f"{value} narratives",
+    "n_narratives": lambda value: f"{value} narrative{'' if value == '1' else 's'}",
     "revision": lambda value: f"revision {value[-8:]}",
     "wording": lambda value: f"wording {value[:8]}",
     "texts": lambda value: f"narratives {value[:8]}",

@@ -26,7 +26,7 @@ from audit.provenance import versions
 from audit.reply_comparison import REPLY_SETTINGS, compare_replies, reply_choices
 from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
 from audit.store import ComparisonFolder, RunFolder, is_of_replies, read_manifest
-from audit.wording import dimension_title
+from audit.wording import dimension_title, plural
 from stimuli.stereotypes import Lexicon, lexicon_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _compare_ratings(
     runs: list[_Run] = []
     for folder, manifest in manifests.items():
         runs += _measure(folder, manifest, used, lexicon)
-        say(f"{folder}: {manifest['n_prompts']:,} ratings read")
+        say(f"{folder}: {plural(manifest['n_prompts'], 'prompt')} read")
     labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
     content, gap, remarks = _contents(dict(zip(labels, runs, strict=True)), used, command=command, left_out=left_out)
     facts = {

@@ -23,6 +23,7 @@ from audit.publish import Outcome, publish
 from audit.raters import import_ratings
 from audit.score import plan_scoring, score_replies
 from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
+from audit.wording import plural
 from stimuli.human import read_human
 from stimuli.stereotypes import load_stereotypes
 
@@ -72,8 +73,9 @@ def run_audit(
     )
     say(
         f"{config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
-        f"{narratives.n_available:,} narratives ({narratives.source}) x {grid.n_pairs:,} pairs of identities in "
-        f"{', '.join(d.name for d in grid.dimensions)}{wordings} = {len(grid):,} prompts"
+        f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
+        "identities "
+        f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
     )
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
@@ -99,9 +101,11 @@ def _run_inventory(config: AuditConfig, *, command: str, preset: str, job: int |
     imagined = grid.narratives
     situations = "" if imagined is None else f" x {len(imagined.narratives) + 1:,} situations, the default one of them"
     say(
-        f"{config.model.name}, prompt {grid.variant.name}: {grid.inventory.name} ({len(grid.inventory.items)} items, "
-        f"presentation {plan.presentation}, {plan.n_orders} orders: {len(grid.sheets):,} sheets){situations} x "
-        f"perceivers in {', '.join(d.name for d in grid.dimensions)} = {len(grid):,} prompts"
+        f"{config.model.name}, prompt {grid.variant.name}: {grid.inventory.name} "
+        f"({plural(len(grid.inventory.items), 'item')}, "
+        f"presentation {plan.presentation}, {plural(plan.n_orders, 'order')}: "
+        f"{plural(len(grid.sheets), 'sheet')}){situations} x "
+        f"perceivers in {', '.join(d.name for d in grid.dimensions)} = {plural(len(grid), 'prompt')}"
     )
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
@@ -211,10 +215,12 @@ def report_outside(
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest["config"]["statistics"] = settings.model_dump(mode="json")
+    n_rated = int(outside.ratings["intensity"].notna().sum())
     coded = ", ".join(f"{code:g}" for code in outside.missing)
     say(
-        f"{ratings}: {len(outside.ratings):,} ratings on a scale from {outside.low:g} to {outside.high:g}"
-        + (f"; {outside.n_missing_codes:,} of them ({coded}) stand for none" if outside.missing else "")
+        f"{ratings}: {plural(n_rated, 'rating')} of {plural(len(outside.ratings), 'prompt')} on a scale from "
+        f"{outside.low:g} to {outside.high:g}"
+        + (f"; {plural(outside.n_missing_codes, 'code')} ({coded}) for none" if outside.missing else "")
     )
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()

@@ -339,7 +339,7 @@ def _judge(
     missing = sorted(set(part_of) - target.parts())
     if missing:
         n_asked = int((_comparable(paired) & np.isin(part_of, missing)).sum())
-        say(f"judging {n_asked:,} pairs of replies, each in both orders ...")
+        say(f"judging {plural(n_asked, 'pair')} of replies, each in both orders ...")
         opened = _open(asked, runs[0])
         facts = judge_facts(opened, model=str(asked.model))
         if manifest.setdefault("judge", facts) != facts:

@@ -14,7 +14,7 @@ from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, is_of_replies
-from audit.wording import plural
+from audit.wording import either, plural
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
 from stimuli.stereotypes import lexicon_of
@@ -351,7 +351,8 @@ def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Itera
     if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:
         yield _on_run(
             "missing_unexplained",
-            f"The table of ratings does not say why {n_unexplained:,} ratings are missing: they count as unparseable, "
+            f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
+            f"{either(n_unexplained, 'is missing: it counts', 'are missing: they count')} as unparseable, "
             "and the refusal gap is not known." + ("" if released else " A column `status` would tell."),
         )
 
@@ -365,7 +366,8 @@ def _unfinished(manifest: Mapping[str, Any], answers: pd.DataFrame) -> Iterator[
         nothing = f", and none of {', '.join(untouched)}" if untouched else ""
         yield _on_run(
             "unfinished",
-            f"{len(answers):,} of {manifest['n_prompts']:,} prompts have been asked{nothing}; the run's command, given "
+            f"{len(answers):,} of {plural(manifest['n_prompts'], 'prompt')} {either(len(answers), 'has', 'have')} "
+            f"been asked{nothing}; the run's command, given "
             "again, asks the others.",
         )
     n_empty = manifest.get("strategy", {}).get("knowledge", {}).get("n_empty", 0)
@@ -400,7 +402,7 @@ def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number
         yield _on_run(
             "judge_mass",
             f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
-            f"the scale ({least['title']}): its scores speak of the lesser part of what it would say.",
+            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
         )
     for dimension, n in taken.get("own_gap", {}).get("left_out", {}).items():
         if n:

@@ -7,6 +7,7 @@ they are read against the packaged wordings. Nothing is guessed: what does not a
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import itertools
@@ -192,7 +193,10 @@ def parse_name(path: Path) -> ReleasedFile:
         _refuse(path, f"it begins with no dimension; {suggest(words[0] if words else '', _called_all())}")
     variant, start = _beginning(words, start, {name: name for name in PUBLISHED_VARIANTS})
     if variant is None:
-        _refuse(path, f"after {dimension} comes no variant; {_listed(PUBLISHED_VARIANTS)}")
+        spelt = ["-".join(words[start:end]) for end in range(start + 1, start + 4)]
+        hints = [suggest(each, PUBLISHED_VARIANTS) for each in spelt]
+        hint = next((hint for hint in hints if hint.startswith("did")), _listed(PUBLISHED_VARIANTS))
+        _refuse(path, f"after {dimension} comes no variant; {hint}")
     readings = [
         (middle, perceiver, experiencer)
         for last, experiencer in _endings(words, len(words), start, dimension)
@@ -304,10 +308,20 @@ def _in_order(
         if with_baselines or not (perceiver.is_baseline or experiencer.is_baseline)
     ]
     missing = [pair for pair in wanted if pair not in files]
-    if missing:
-        perceiver, experiencer = missing[0]
+    if missing and all(is_baseline(dimension, *pair) for pair in missing):
+        there = [path.name for pair, path in files.items() if is_baseline(dimension, *pair)]
+        some, them = (
+            (f"are there, {there[0]} and others", "them") if len(there) > 1 else (f"is there, {there[0]}", "it")
+        )
         raise ConfigError(
-            f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} are missing, the "
+            f"{dimension}, {variant}, {model}: {len(there):,} of the {len(there) + len(missing):,} files with the "
+            f"unspecified identity {some}; take {them} away, or add the other {len(missing):,}, the first that of "
+            f"perceiver {missing[0][0]!r} and experiencer {missing[0][1]!r}"
+        )
+    if missing:
+        (perceiver, experiencer), be = missing[0], "is" if len(missing) == 1 else "are"
+        raise ConfigError(
+            f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
             f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
             f"{next(iter(files.values()))}; add them, or take the files of {dimension} of this model and variant away"
         )
@@ -414,6 +428,8 @@ def _bytes(path: Path, digest: Any) -> bytes:
 def _read(path: Path, digest: Any) -> _Content:
     """Read the columns of a file that we know."""
     content = _bytes(path, digest)
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
+        raise ConfigError(f"{path}: the file is empty; put the study's file in its place")
     try:
         head = [name.strip().casefold() for name in content.split(b"\n", 1)[0].decode("utf-8-sig").split("\t")]
         head = [name.strip('"') for name in head]

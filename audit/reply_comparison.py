@@ -37,7 +37,7 @@ from audit.reply_schema import (
     reply_comparison_dictionary,
 )
 from audit.store import RunFolder
-from audit.wording import dimension_title
+from audit.wording import dimension_title, plural
 
 if TYPE_CHECKING:
     from audit.statistics.measures import Measured
@@ -124,7 +124,7 @@ def compare_replies(
     read: dict[str, _Run] = {}
     for label, folder in folders.items():
         read[label] = _read(folder, manifests[label])
-        say(f"{folder}: {manifests[label]['n_prompts']:,} replies read")
+        say(f"{folder}: {plural(manifests[label]['n_prompts'], 'prompt')} read")
     read = _with_same_outcomes(read)
     runs = {
         label: RepliesOfRun.of(

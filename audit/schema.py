@@ -192,8 +192,9 @@ GAP: Final[dict[str, str]] = {
     "delta_sd": "delta_points over sd_within; no unit",
     "raw_in": "plain mean of the headline's in-group ratings, baselines left out, in points; of 'all', the mean of the "
     "dimensions' means; missing in rows that are no headline",
-    "raw_out": "the same of out-group ratings; raw_in - raw_out is not delta_points where groups differ in size, or "
-    "ratings are missing, since it holds effects of perceivers and of experiencers too",
+    "raw_out": "the same of out-group ratings, in an intersection of pairs that share nothing; raw_in - raw_out is not "
+    "delta_points where groups differ in size, or ratings are missing, since it holds effects of perceivers and of "
+    "experiencers too",
 }
 
 CONTROLS: Final[dict[str, str]] = {

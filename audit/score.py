@@ -21,6 +21,7 @@ from audit.plan import Plan
 from audit.progress import Progress
 from audit.reply_schema import SCORED
 from audit.store import RunFolder
+from audit.wording import plural
 from stimuli.conversations import Conversations
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
@@ -138,7 +139,7 @@ def _take(
             _note_own_gap(folder, taken, again)
             folder.write_scorer(name, taken)
         return taken
-    say(f"scoring {len(replies):,} replies: {name} ...")
+    say(f"scoring {plural(len(replies), 'reply')}: {name} ...")
     try:
         scorer = wanted.open()
     except ModelAbsentError as error:

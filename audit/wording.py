@@ -7,6 +7,7 @@ never "−0.00", a missing value is an en dash.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +20,8 @@ _NUMERICAL_ZERO: Final = 1e-9
 """Below this a gap on any scale is the rest of a floating-point sum, not a quantity."""
 _JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """Persian and Indic names are written with them, and emoji."""
+OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
 BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 """What δ leaves out: where groups differ in size, in-group means can lie below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
@@ -26,6 +29,12 @@ MEANING: Final = f"how much higher in-group experiencers are rated than out-grou
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval speaks of; any such narratives in both."""
+SAME: Final = "give the same contrast, so their spread is 0"
+"""Noted where all narratives have one gap, of which there is no interval."""
+NO_SHIFT: Final = "no shift on the scale explains δ away"
+"""Noted of a tipping point that lies farther off than the scale is long."""
+OF_RATED: Final = "between identities that have some at all"
+"""Of which missing ratings a tipping point is where an identity has none."""
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
@@ -127,8 +136,14 @@ def count(number: float) -> str:
 
 
 def plural(number: float, noun: str) -> str:
-    """Write a count with its noun: "1 rating", "6,528 ratings"."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    """Write a count with its noun: "1 rating", "6,528 ratings", "2 replies"."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ply") else f"{noun}s"
+    return f"{count(number)} {either(number, noun, several)}"
+
+
+def either(number: float, one: str, several: str) -> str:
+    """Return the form of a word that goes with a count: "has" with 1, "have" with any other."""
+    return one if number == 1 else several
 
 
 def scale_end(value: float) -> str:
@@ -175,6 +190,17 @@ def printable(text: str) -> str:
         Such as a name in a file, or of a file; its own backslashes stay as they are.
     """
     return "".join(map(_printable, text))
+
+
+def without_overrides(text: str) -> str:
+    r"""Write a text for a page: characters that turn round what is read after them are escaped, e.g. ``\u202e``.
+
+    Parameters
+    ----------
+    text
+        Any text. Marks that a script written from right to left needs, and that turn nothing round, stay as they are.
+    """
+    return OVERRIDES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _printable(character: str) -> str:

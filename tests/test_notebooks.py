@@ -19,7 +19,7 @@ from scipy import stats
 
 import audit
 from audit.store import RunFolder, read_manifest
-from audit.wording import interval, p_value, points
+from audit.wording import BEYOND, interval, p_value, points
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
@@ -34,6 +34,16 @@ def cells_of(name):
 
 def sources_of(name, kind):
     return ["".join(cell["source"]) for cell in cells_of(name) if cell["cell_type"] == kind]
+
+
+@every_notebook
+def test_wherever_the_prose_says_what_the_gap_is_it_says_what_it_leaves_out(name):
+    """A gap is no difference of two means: levels of perceivers and experiencers are not in it."""
+    prose = " ".join(" ".join(sources_of(name, "markdown")).replace("*", "").split())
+    for said in re.finditer(r"how much higher|rated in-group|rates? experiencers", prose):
+        assert BEYOND in prose[said.start() : said.start() + 300], prose[said.start() :][:120]
+    assert "lesser part" not in prose
+    assert "mixed model" not in prose
 
 
 def code_of(name):

@@ -466,7 +466,7 @@ def test_outside_ratings_give_the_gap_worked_by_hand(outside, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "+10.00" in out
     assert out.splitlines()[-1] == "report: out/report.html"
-    assert err.splitlines()[0] == "r.csv: 12 ratings on a scale from 0 to 100"
+    assert err.splitlines()[0] == "r.csv: 12 ratings of 12 prompts on a scale from 0 to 100"
     manifest = manifest_of(tmp_path / "out")
     assert (manifest["model"]["name"], manifest["counts"]["rated"]) == ("a-model", 12)
     assert "The ratings were collected by another tool" in (tmp_path / "out" / "report.html").read_text()
@@ -510,7 +510,7 @@ def test_a_code_for_a_refusal_is_named_and_becomes_missing(audit, outside, tmp_p
     assert "-1 is likely a code for a refusal or for no answer: if so, give missing=-1" in line
     assert "low=" not in line
     assert outside("missing=-1", changed=refused, status=True) == 0
-    assert "12 ratings on a scale from 0 to 100; 1 of them (-1) stand for none" in capsys.readouterr().err
+    assert "11 ratings of 12 prompts on a scale from 0 to 100; 1 code (-1) for none" in capsys.readouterr().err
     coded = tables_of(tmp_path / "out")
     assert manifest_of(tmp_path / "out")["outside"]["missing"] == [-1]
     # The same with an empty cell: only the dictionary of what was read could differ, and it does not.

@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import json
 import random
+import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -332,12 +333,30 @@ def test_a_model_s_name_cannot_act_on_the_terminal(audit, tmp_path, capsys, quic
     assert "\x1b" not in told
 
 
+def test_a_model_s_name_turns_nothing_round_on_any_page(audit, tmp_path, capsys, quick):
+    """Characters that a browser obeys: an override, an isolate, and what would end them."""
+    plant(tmp_path / "files", model="gpt\u202egnorw\u202c")
+    plant(tmp_path / "files", model="b\u2067x\u2069", seed=1)
+    assert audit("replicate", "files", "run_dir=out", *FEW) == 0
+    pages = {path: path.read_text("utf-8") for path in (tmp_path / "out").rglob("*.html")}
+    assert len(pages) == 3
+    for path, page in pages.items():
+        assert not re.search("[\u202a-\u202e\u2066-\u2069]", page), path
+    titles = {re.search("<title>(.*)</title>", page)[1].partition(": ")[2] for page in pages.values()}
+    assert titles == {r"gpt\u202egnorw\u202c", r"b\u2067x\u2069", "2 runs side by side"}
+    [comparison] = (page for page in pages.values() if "side by side</title>" in page)
+    assert r"gpt\u202egnorw\u202c" in comparison
+
+
 @pytest.mark.parametrize(
     ("stem", "fault"),
     [
         ("age_origin_m_a Jew_a Hindu", "it begins with no dimension; there are: country, ethnicity, "),
         ("relgion_origin_m_a Jew_a Hindu", "it begins with no dimension; did you mean 'religion'?"),
-        ("religion_persona-4_m_a Jew_a Hindu", "after religion comes no variant; there are: origin, persona-1, "),
+        ("religion_persona-4_m_a Jew_a Hindu", "after religion comes no variant; did you mean 'persona-"),
+        ("religion_orgin_m_a Jew_a Hindu", "after religion comes no variant; did you mean 'origin'? there are: 1-p"),
+        ("religion_10-scal_m_a Jew_a Hindu", "after religion comes no variant; did you mean '10-scale'?"),
+        ("religion_xyzzy_m_a Jew_a Hindu", "after religion comes no variant; there are: origin, persona-1, "),
         ("religion_origin_m_a Jew_a Sikh", "no experiencer of religion can be read at its end; identities of the st"),
         ("religion_origin_m_a Sikh_a Jew", "no model and perceiver of religion can be read at its end"),
         ("religion_origin_a Jew_a Hindu", "no model and perceiver of religion"),
@@ -372,7 +391,8 @@ def rewritten(folder, change):
         (lambda b: b.replace(b"intensity", b"intensity\tIntensity"), "2 columns are called 'intensity'; keep one"),
         (lambda b: b"\n".join(b.split(b"\n")[:-3]) + b"\n", "has 38 rows, and "),
         (lambda b: b"intensity\n", "has columns but no rows"),
-        (lambda b: b"", "no column 'intensity'; there are none"),
+        (lambda b: b"", "the file is empty; put the study's file in its place"),
+        (lambda b: b"\xef\xbb\xbf \n\n", "the file is empty"),
         (lambda b: b"intensity\n" + b"101\n" * N, "row 1 (and 39 more): the intensity 101 is beyond the scale"),
         (lambda b: b"intensity\n" + b"1\n" * 39 + b"-7\n", "row 40: the intensity -7 is beyond the scale of origin"),
         (lambda b: b"intensity\n" + b"1\n" * 39 + b"high\n", "row 40: the intensity 'high' is no number; write -1"),
@@ -392,6 +412,20 @@ def test_a_broken_file_ends_in_one_line_that_names_it(audit, tmp_path, capsys, c
     assert not (tmp_path / "out").exists()
 
 
+def test_one_stray_file_of_the_unspecified_identity_is_what_is_named(audit, tmp_path, capsys):
+    """Not the ten others that the study has beside it."""
+    plant(tmp_path / "files", baselines=False)
+    stray = name("origin", "llama3-8b", "a person", "a Jew")
+    (tmp_path / "files" / stray).write_text("intensity\n1\n")
+    assert audit("replicate", "files", "run_dir=out") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "audit: religion, origin, llama3-8b: 1 of the 11 files with the unspecified identity is there, "
+        f"{stray}; take it away, or add the other 10, the first that of perceiver '"
+    )
+    assert "missing" not in line
+
+
 def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
     plant(tmp_path / "files")
     shutil.copy(tmp_path / "files" / JEW_HINDU, tmp_path / "files" / JEW_HINDU.replace("a Jew", "Jew"))
@@ -401,7 +435,7 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
         (tmp_path / "files" / JEW_HINDU.replace("a Jew", spelt)).unlink()
     assert audit("replicate", "files") == 2
     err = capsys.readouterr().err
-    assert "religion, origin, llama3-8b: 1 of 36 files are missing, the first that of perceiver 'a Jew' and exp" in err
+    assert "religion, origin, llama3-8b: 1 of 36 files is missing, the first that of perceiver 'a Jew' and exp" in err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pandas as pd
 
 from audit.errors import ConfigError
 from audit.reply_schema import SCORED
-from audit.wording import count, plural
+from audit.wording import count, either, plural
 
 KEY: Final[dict[str, str]] = {
     "item_id": "what raters know the reply by; tells nothing",
@@ -86,11 +86,12 @@ class ItemSample:
         said = [
             f"{plural(n_items, 'item')} of {plural(key['narrative_id'].nunique(), 'narrative')}, "
             f"{count(key['in_group'].sum())} in-group and {count((~key['in_group']).sum())} out-group, of "
-            f"{count(self.n_eligible)} replies between identities that are written or cut"
+            f"{plural(self.n_eligible, 'reply')} between identities, written or cut"
         ]
         if self.n_asked is not None and n_items < self.n_asked:
             said.append(
-                f"{plural(self.n_asked, 'item')} were asked for: there are no more in-group replies that an out-group "
+                f"{plural(self.n_asked, 'item')} {either(self.n_asked, 'was', 'were')} asked for: there are no more "
+                "in-group replies that an out-group "
                 "reply to the same narrative can be set beside"
             )
         if self.n_revealing:
@@ -102,7 +103,8 @@ class ItemSample:
             )
         if self.masked and (n_naming := int(key["names_experiencer"].sum())):
             said.append(
-                f"{count(n_naming)} of {plural(n_items, 'item')} name the experiencer's identity in the reply, though "
+                f"{count(n_naming)} of {plural(n_items, 'item')} {either(n_naming, 'names', 'name')} the "
+                "experiencer's identity in the reply, though "
                 "it is masked in the narrative; the key marks them in names_experiencer"
             )
         return tuple(said)

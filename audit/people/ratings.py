@@ -17,7 +17,7 @@ import pandas as pd
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
 from audit.people.questions import Question, Questions
-from audit.wording import brief, plural, printable
+from audit.wording import brief, either, plural, printable
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_text
 
@@ -76,11 +76,17 @@ class HumanRatings:
         """What was counted on the way, in plain words."""
         said = [f"{plural(self.table['score'].notna().sum(), 'score')} by {plural(self.n_raters, 'rater')}"]
         if self.n_double:
-            said.append(f"{plural(self.n_double, 'row')} of items that a rater had rated alike were dropped")
+            said.append(
+                f"{plural(self.n_double, 'row')} of items that a rater had rated alike "
+                f"{either(self.n_double, 'was', 'were')} dropped"
+            )
         if self.n_missing_rows:
-            said.append(f"{plural(self.n_missing_rows, 'item')} are missing in raters' files")
+            said.append(
+                f"{plural(self.n_missing_rows, 'item')} {either(self.n_missing_rows, 'is', 'are')} missing in raters' "
+                "files"
+            )
         if self.n_left_out:
-            said.append(f"{plural(self.n_left_out, 'question')} were left out; they are missing, not 0")
+            said.append(f"{plural(self.n_left_out, 'question')} left out: missing, not 0")
         if self.without_score:
             named = ", ".join(brief(rater) for rater in self.without_score)
             said.append(f"no score is in what these raters sent, who are left out: {named}")

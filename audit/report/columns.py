@@ -98,7 +98,7 @@ def shorten(text: str, longest: int = LONGEST_TEXT) -> object:
 
 
 def as_json(content: object) -> str:
-    """Return JSON that is UTF-8 and in which no character can end a script element."""
+    """Return JSON that is UTF-8 and in which no character can end a script element, or turn round what is read."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
-    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text)

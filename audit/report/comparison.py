@@ -26,6 +26,7 @@ from audit.wording import (
     count,
     coverage,
     dimension_title,
+    either,
     interval,
     mean_count,
     plural,
@@ -228,18 +229,20 @@ def _lead(row: Row, *, level: str) -> Markup:
         if row[column]
     ]
     asked, number = (show(row, column, count) for column in ("n_runs", "n_estimated"))
-    all_told = row["n_runs"] == n
+    all_told, runs = row["n_runs"] == n, either(row["n_runs"], "run", "runs")
     if n == 1:
         start = (
             Markup("{} run has a δ here").format(number)
             if all_told
-            else Markup("Of {} runs, {} has a δ").format(asked, number)
+            else Markup("Of {} {}, {} has a δ").format(asked, runs, number)
         )
         return start + Markup(", which {} ({} interval).").format(said[0][1], level)
     counted = [Markup("{} {}").format(*each) for each in said]
     listed = counted[0] if len(counted) == 1 else Markup(", ").join(counted[:-1]) + Markup(" and ") + counted[-1]
     start = (
-        Markup("Of {} runs, ").format(number) if all_told else Markup("Of {} runs, {} have a δ: ").format(asked, number)
+        Markup("Of {} {}, ").format(number, runs)
+        if all_told
+        else Markup("Of {} {}, {} have a δ: ").format(asked, runs, number)
     )
     return start + Markup("{} ({} intervals).").format(listed, level)
 
@@ -279,8 +282,11 @@ def _spread(row: Row) -> Markup:
     sentence = Markup("δ goes from {} (<bdi>{}</bdi>) to {} (<bdi>{}</bdi>), median {}, in {}. ").format(
         lowest, row["lowest_run"], highest, row["highest_run"], median, row["unit"]
     )
-    return sentence + Markup("{} of {} ({}) have the median's sign.").format(
-        show(row, "n_same_sign", count), show(row, "n_estimated", count), show(row, "share_same_sign", rate)
+    return sentence + Markup("{} of {} ({}) {} the median's sign.").format(
+        show(row, "n_same_sign", count),
+        show(row, "n_estimated", count),
+        show(row, "share_same_sign", rate),
+        _verb(row, "n_same_sign", "have"),
     )
 
 
@@ -384,9 +390,14 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
     )
     if row["n_text_tests"]:
         sentence += Markup(
-            " Of what it wrote on the way, {} of {} tests (corrected) find that stereotype words or sentiment differ "
+            " Of what it wrote on the way, {} of {} {} (corrected) {} that stereotype words or sentiment differ "
             "between groups."
-        ).format(show(row, "n_text_differences", count), show(row, "n_text_tests", count))
+        ).format(
+            show(row, "n_text_differences", count),
+            show(row, "n_text_tests", count),
+            either(row["n_text_tests"], "test", "tests"),
+            either(row["n_text_differences"], "finds", "find"),
+        )
     return sentence
 
 

@@ -305,7 +305,7 @@
       panel.querySelector(".panel-emotions tbody").replaceChildren(...lines);
       slot("ratings").replaceChildren();
       rest = Array.from({ length: ratings.start[row + 1] - ratings.start[row] }, (_, at) => ratings.start[row] + at);
-      slot("held").textContent = `${count(rest.length)} of its ${cells.n_prompts.get(row)} ratings can be opened here`;
+      slot("held").textContent = `${count(rest.length)} of its ${cells.n_prompts.get(row)} prompts can be opened here`;
       extend();
       panel.showModal();
       panel.scrollTop = 0;
@@ -367,7 +367,7 @@
       else line.after(make("tr", { class: "opened" }, make("td", { colspan: columns.length }, make("div", {}, inFull(row)))));
       currentTarget.setAttribute("aria-expanded", String(!closing));
     }, { "aria-expanded": "false" });
-    const draw = list(home("ratings"), "Ratings in this file", "rating", columns, opener);
+    const draw = list(home("ratings"), "Prompts in this file", "prompt", columns, opener);
 
     let sought;
     const filter = (unsort) => {

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show
-from audit.wording import count, rate, scale_end, unsigned
+from audit.wording import count, either, rate, scale_end, unsigned
 
 HARDLY_VARIES: Final = 0.9
 """Share of prompts with one most probable number from which on the page says which."""
@@ -95,7 +95,11 @@ def written(known: Circumstances) -> Markup:
         if row.number("share") >= HARDLY_VARIES and not constant:
             what = "The most probable number is" if row["of"] == "mode" else "The rating is"
             value, share, n = show(row, "value", scale_end), show(row, "share", rate), show(row, "n", count)
-            said.append(Markup("{} {} in {} of {} prompts.").format(what, value, share, n))
+            said.append(
+                Markup("{} {} in {} of {} {}.").format(
+                    what, value, share, n, either(row.number("n"), "prompt", "prompts")
+                )
+            )
     whole = next((row for row in known.outcomes if row["pairs"] == "all"), None)
     if "number_mass" in known.codes and whole is not None:
         mass = show(whole, "mean_number_mass", rate)

@@ -325,9 +325,9 @@ def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> 
     """Say which of the ratings are held."""
     n_narratives, n_held = ratings["narrative_id"].nunique(), held["narrative_id"].nunique()
     if n_held == n_narratives:
-        return f"all {plural(len(ratings), 'rating')} of {plural(n_narratives, 'narrative')} are in this file"
+        return f"what all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')} gave is in this file"
     return (
-        f"ratings of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} of "
-        f"{count(len(ratings))}) are in this file, drawn at random, evenly over emotions (seed {seed}); "
+        f"what the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} of "
+        f"{count(len(ratings))}) gave is in this file, drawn at random, evenly over emotions (seed {seed}); "
         "all are in ratings/"
     )

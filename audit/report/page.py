@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from audit.report.numbers import show
-from audit.wording import points
+from audit.wording import OVERRIDES, points, without_overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,11 @@ class Picture:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates: everything is escaped, and a name that is not there is an error."""
+    """Return the environment of the templates: all is escaped, turns of text too; a name that is not there fails."""
     made = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -65,6 +66,13 @@ def picture(svg: bytes | None, alt: str) -> Picture | None:
 def encodable(page: str) -> str:
     """Return the page without what UTF-8 can not hold: file names may have bytes that are no text (surrogates)."""
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _visible(value: object) -> object:
+    """Escape what would turn round the text after it, in any text that a template writes."""
+    if not isinstance(value, str) or OVERRIDES.search(value) is None:
+        return value
+    return type(value)(without_overrides(value))
 
 
 def _read(name: str) -> str:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import asset, encodable, environment, policy
 from audit.report.tables import Table
-from audit.wording import MISSING, bare_p, count, coverage, dimension_title, fixed, percentage_points, rate
+from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
 
 _EACH: Final = 2
 """Pairs of each kind that can be read on the page, in each dimension."""
@@ -190,8 +190,8 @@ def _lead(row: Row, first: str, *, level: str) -> Markup:
         return Markup("")
     spread = _spread(row, "ci_low", "ci_high", _percent, level=level)
     return Markup(
-        "Preference for <bdi>{}</bdi>: <strong>{}</strong> ({}; against one half corrected p {}), from {} of {} pairs "
-        "on {} narratives."
+        "Preference for <bdi>{}</bdi>: <strong>{}</strong> ({}; against one half corrected p {}), from {} of {} "
+        "{} on {} {}."
     ).format(
         first,
         show(row, "preference", _percent),
@@ -199,7 +199,9 @@ def _lead(row: Row, first: str, *, level: str) -> Markup:
         show(row, "p_adjusted", bare_p),
         show(row, "n_read", count),
         show(row, "n_pairs", count),
+        either(row["n_pairs"], "pair", "pairs"),
         show(row, "n_narratives", count),
+        either(row["n_narratives"], "narrative", "narratives"),
     )
 
 

@@ -23,17 +23,7 @@ from audit.report.sentences import LIMITS
 from audit.report.tables import Table, calls_table
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.schema import OVERALL
-from audit.wording import (
-    bare_p,
-    brief,
-    count,
-    coverage,
-    error_rate,
-    fixed,
-    plural,
-    points,
-    unsigned,
-)
+from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
 
 _MAX_DOWNLOADS: Final = 500_000
 _SHOWN_NARRATIVES: Final = 4
@@ -391,7 +381,7 @@ def _counted(row: Row) -> Markup:
     said = [
         Markup(text).format(show(row, name, write))
         for name, text, write in (
-            ("n_cut", "{} texts read in part", count),
+            ("n_cut", f"{{}} {either(row.number('n_cut'), 'text', 'texts')} read in part", count),
             ("n_refused", "{} declined", count),
             ("n_unparseable", "{} unreadable", count),
             ("n_failed", "{} failed", count),

@@ -13,15 +13,18 @@ from audit.report.controlled import control_of
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
 from audit.report.parts import not_within, of_dimensions, parts_of, variation
-from audit.report.verdicts import Verdict, bound, least_of, reach_of, reservations, verdict
+from audit.report.verdicts import Verdict, all_alike, bound, is_zero, least_of, reach_of, reservations, verdict
 from audit.wording import (
     BEYOND,
     MISSING,
+    NO_SHIFT,
+    OF_RATED,
     bare_p,
     brief,
     count,
     coverage,
     dimension_title,
+    either,
     interval,
     listed,
     p_value,
@@ -189,6 +192,7 @@ def answer(
         constant=unvaried,
         in_probabilities=in_probabilities,
         control=control,
+        taken_back=_taken_back(gap, alpha=1 - confidence),
     )
     excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
@@ -272,6 +276,9 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
         return constant + Markup(": these ratings can show no gap, and do not show that there is none.")
     delta, low, high = (gap.number(name) for name in ("delta_points", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
+    if not has_interval and is_zero(gap):
+        said = Markup("{}, {}: how certain that is could not be computed.")
+        return said.format("Every narrative's gap is 0" if all_alike(gap) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
@@ -284,13 +291,17 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     return said + Markup("." if has_interval else "; how certain that is could not be computed.")
 
 
+def _taken_back(gap: Row | None, *, alpha: float) -> bool:
+    return gap is not None and gap.number("p") < alpha <= gap.number("p_adjusted")
+
+
 def _p_values(gap: Row, *, alpha: float) -> Markup:
     """Write p, and what it is once it is corrected for all headlines of the page."""
     p, size = show(gap, "p", p_value), gap.number("p_family_size")
     if not (math.isfinite(gap.number("p_adjusted")) and size > 1):
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
-    if gap.number("p") < alpha <= gap.number("p_adjusted"):
+    if _taken_back(gap, alpha=alpha):
         said += Markup(": after correction no gap is found")
     return said
 
@@ -348,10 +359,11 @@ def _tipping(tipping: Row | None) -> Markup:
     """Say how far the missing ratings would have to be off for δ to be 0."""
     if tipping is None or not math.isfinite(tipping.number("shift_points")):
         return Markup("")
-    if tipping["note"]:
-        return Markup("Nothing that the missing ratings could have been, all alike, would make δ 0.")
-    return Markup("Were all missing ratings {} points {} than is expected of them, δ would be 0.").format(
-        show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
+    whose = f" ({OF_RATED})" if OF_RATED in tipping["note"] else ""
+    if NO_SHIFT in tipping["note"]:
+        return Markup("Nothing that the missing ratings{} could have been, all alike, would make δ 0.").format(whose)
+    return Markup("Were all missing ratings{} {} points {} than is expected of them, δ would be 0.").format(
+        whose, show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
     )
 
 
@@ -403,7 +415,11 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
             if sum(int(row[f"n_{kind}"]) for row in between)
         )
         cause = Markup(" ({})").format(why) if why else ""
-        parts.append(Markup("{}{} prompts between these identities gave no rating{}").format(number, of, cause))
+        parts.append(
+            Markup("{}{} {} between these identities gave no rating{}").format(
+                number, of, either(asked or missing, "prompt", "prompts"), cause
+            )
+        )
     if dropped and gap is not None:
         of_all = Markup("{} {}").format(show(gap, "n_narratives_asked", count), _noun(narratives, "narrative"))
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))

@@ -220,7 +220,8 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         own = families.loc[families["family"] == family]
         if own.empty:
             continue
-        shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(own['family_size'].max(), 'test')})"
+        n_tests = own["family_size"].max()
+        shown = f"{title} (p corrected by {own['method'].iloc[0]} for {plural(n_tests, 'test')})" if n_tests else title
         rows = rows_of(own.sort_values("p", kind="stable") if family == "pair" else own, "families")
         if family == "pair" and len(rows) > _SHOWN_PAIRS:
             rows = rows[:_SHOWN_PAIRS]
@@ -276,11 +277,12 @@ def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
     """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
     complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
     spared = _OF_MISSING if complete.any() else ()
+    ratings = "ratings" if complete.any() else "ratings, filled ones included"
     rows = rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity")
     if not rows:
         return None
     return with_notes(
-        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", "ratings", "share"),
+        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", ratings, "share"),
         [
             (
                 *_check(row),

@@ -15,7 +15,7 @@ from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture
 from audit.report.tables import Table
 from audit.schema import THEME
-from audit.wording import bare_p, brief, count, coverage, error_rate, fixed, p_value, points, unsigned
+from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 
 FIGURE_CAPTION: Final = (
     "What the stages wrote about each group, minus what they wrote about the others. Filled marks: the corrected p is "
@@ -150,19 +150,20 @@ def _lead(rows: Sequence[Row], *, confidence: float, several: bool) -> Markup:
     if not tested and not constant:
         return Markup("Whether the texts differ between groups could not be tested; the table says why.")
     size = show((tested or constant)[0], "family_size", count)
+    noun = either((tested or constant)[0].number("family_size"), "test", "tests")
     found = sorted(
         (*constant, *(row for row in tested if row.number("p_adjusted") < 1 - confidence)),
         key=lambda row: (list(_SAID).index(row["measure"]), not row["constant"], row.number("p_adjusted")),
     )
     if not found:
         return Markup(
-            "No difference between groups was found in these scores (p below {} after correction for {} tests), which "
+            "No difference between groups was found in these scores (p below {} after correction for {} {}), which "
             "is not the same as none."
-        ).format(level, size)
+        ).format(level, size, noun)
     named = Markup("; ").join(_difference(row, several=several) for row in found[:_NAMED])
     more = f"; and {len(found) - _NAMED} more, in the table" if len(found) > _NAMED else ""
-    return Markup("Compared with the other groups, and corrected for {} tests, texts about {}{}.").format(
-        size, named, more
+    return Markup("Compared with the other groups, and corrected for {} {}, texts about {}{}.").format(
+        size, noun, named, more
     )
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from audit.report.controlled import Control
 from audit.report.numbers import Row, show
-from audit.wording import coverage, listed, towards, unsigned
+from audit.wording import SAME, coverage, listed, towards, unsigned
 
 RESERVATIONS: Final = {
     "unfinished": ("the run is not finished", "the prompts that are left will go as those that were asked"),
@@ -34,12 +34,14 @@ RESERVATIONS: Final = {
     "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
 }
 """Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
+NOT_CORRECTED: Final = " (not found after correction)"
 WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
 """The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
 _MANY: Final = "many_missing"
 _SAME: Final = ("incomplete_narratives",)
 """Reservations that say no more than that many ratings are missing, where that has been said."""
 _NAMED: Final = 2
+_DUST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,16 @@ def least_of(gap: Row) -> float:
     return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
 
 
+def is_zero(gap: Row) -> bool:
+    """Whether δ is 0, but for the rest of a floating-point sum."""
+    return abs(gap.number("delta_points")) < _DUST
+
+
+def all_alike(gap: Row) -> bool:
+    """Whether all narratives have one gap, of which there is no interval."""
+    return SAME in str(gap["note"])
+
+
 def farthest(gap: Row) -> str:
     """Name the column of the interval's end that is farther from 0."""
     return "ci_low" if abs(gap.number("ci_low")) > abs(gap.number("ci_high")) else "ci_high"
@@ -137,6 +149,7 @@ def verdict(
     constant: Markup | None,
     in_probabilities: bool,
     control: Control,
+    taken_back: bool = False,
 ) -> Verdict:
     """Say what the data decide, against the margin where one was set.
 
@@ -161,18 +174,21 @@ def verdict(
     control
         What the controls of repeated words say: a gap that does not go beyond that of invented groups is none between
         groups.
+    taken_back
+        Whether a gap that the interval shows is not found after correction for all gaps of the page.
     """
     if gap is None or not math.isfinite(gap.number("delta_points")):
         return Verdict("absent", Markup("No answer"))
     if constant is not None:
         return Verdict("absent", constant)
     if not math.isfinite(gap.number("ci_low")):
-        return Verdict("absent", Markup("No answer: δ has no interval"))
+        why = "every narrative's gap is 0, and has no interval" if is_zero(gap) and all_alike(gap) else ""
+        return Verdict("absent", Markup("No answer: {}").format(why or "δ has no interval"))
     where = ", in the model's probabilities" if in_probabilities else ""
     found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
     if found and control.kind == "placebo" and not control.goes_beyond:
         return Verdict("echo", Markup("No more than invented groups show{}").format(where))
-    gap_words = _gap_words(gap, control)
+    gap_words = _gap_words(gap, control, taken_back=taken_back)
     if margin is None or not math.isfinite(margin.number("margin")):
         if found:
             return Verdict("gap", Markup("{}{}").format(gap_words, where))
@@ -199,9 +215,10 @@ def verdict(
     return Verdict("none", words.format(size, parts, where))
 
 
-def _gap_words(gap: Row, control: Control) -> str:
+def _gap_words(gap: Row, control: Control, *, taken_back: bool) -> str:
     """Name a gap that was found: between groups, where repeated words can not have made it."""
     only = "; not shown for other wordings" if control.is_of_these_wordings else ""
+    only = f"{NOT_CORRECTED}{only}" if taken_back else only
     if control.kind == "none":
         return f"An average gap {towards(gap.number('delta_points'))}{only}"
     decided = gap if control.beyond is None else control.beyond

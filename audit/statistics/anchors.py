@@ -38,13 +38,14 @@ def anchored_rows(
     Notes
     -----
     ``sd_within`` is the root of Σ_i Σ_k (y_ik − ȳ_i)² / Σ_i (n_i − 1) over the ratings k of narrative i: what a
-    reader of one narrative sees ratings of it differ by, whoever perceives and whoever experiences.
+    reader of one narrative sees ratings of it differ by, whoever perceives and whoever experiences. In an intersection
+    ``raw_out`` is of the pairs that share nothing, with which δ compares, and not of those that share a part.
     """
     compared = cube.without_baselines()
     own = {
         "sd_within": sd_within(compared.y),
         "raw_in": _mean(compared.y[:, compared.in_group]),
-        "raw_out": _mean(compared.y[:, compared.asked & ~compared.in_group]),
+        "raw_out": _mean(compared.y[:, compared.asked & (compared.n_shared == 0)]),
     }
     for row in gap:
         yield _anchored(row, own if row["headline"] else {}, scale)

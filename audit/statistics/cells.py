@@ -248,6 +248,11 @@ class NarrativeCube:
         """Return the cube of the identities that belong to a group; itself if there are no others."""
         return self.select(~self.baseline_perceiver, ~self.baseline_experiencer)
 
+    def rated(self) -> Self:
+        """Return the cube of the identities that have a rating, as one who rates or one who is rated."""
+        there = ~np.isnan(self.y)
+        return self.select(np.asarray(there.any(axis=(0, 2))), np.asarray(there.any(axis=(0, 1))))
+
     def select(self, perceivers: BoolArray, experiencers: BoolArray) -> Self:
         """Return the cube of some perceivers, shape (P,), and some experiencers, shape (E,)."""
         if perceivers.all() and experiencers.all():

@@ -17,6 +17,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube, degree_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.wording import plural
 
 _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1), dtype=np.float64)
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
@@ -188,7 +189,8 @@ def degree_gaps(
     n_cells = n_perceivers * n_experiencers
     if not complete.any():
         raise NotEstimableError(
-            f"none of {n_asked} narratives has a rating in all {n_perceivers} × {n_experiencers} pairs of identities"
+            f"none of {plural(n_asked, 'narrative')} has a rating in all {n_perceivers} × {n_experiencers} pairs of "
+            "identities"
         )
     weights = contrast_weights(compared.n_shared)
     gaps = {}
@@ -257,7 +259,9 @@ def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     complete = complete_narratives(cube)
     if not complete.any():
         shape = " × ".join(map(str, cube.in_group.shape))
-        raise NotEstimableError(f"none of {complete.size} narratives has a rating in all {shape} pairs of identities")
+        raise NotEstimableError(
+            f"none of {plural(complete.size, 'narrative')} has a rating in all {shape} pairs of identities"
+        )
     contrasts, rounding = contrast_by_narrative(cube.y, in_group_weights(cube), used=complete)
     n_ratings = int(np.count_nonzero(complete)) * cube.in_group.size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)

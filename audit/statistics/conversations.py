@@ -239,5 +239,5 @@ def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confiden
     se = max(variance**0.5, over.se) if np.isfinite(over.se) else over.se
     df = min(float(row["df"]), over.df)
     ends_and_p = t_interval(row["delta_points"], se, df, confidence=confidence)
-    groups = row["note"] or f"{row['df'] + 1:.0f} groups"
+    groups = row["note"] or plural(row["df"] + 1, "group")
     return row | dict(zip(_INTERVAL, (se, df, *ends_and_p), strict=True)) | {"note": f"{groups}; {said}"}

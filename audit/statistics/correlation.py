@@ -17,6 +17,7 @@ from audit.statistics.agreement import percentile_interval, resamples
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray, IntArray, divide
 from audit.statistics.rows import child_rng
+from audit.wording import either, plural
 
 _NUMBERS: Final = ("rho", "rho_low", "rho_high", "p", "tau", "tau_low", "tau_high")
 _COUNTS: Final = ("n", "n_units", "n_missing")
@@ -115,7 +116,9 @@ def correlate(
     first, second = (side[known] for side in sides)
     n, n_missing = first.size, int(np.count_nonzero(~known))
     if n < _MIN_PAIRS:
-        raise NotEstimableError(f"{n} pairs of numbers do not make a correlation, which takes {_MIN_PAIRS}")
+        raise NotEstimableError(
+            f"{plural(n, 'pair')} of numbers {either(n, 'does', 'do')} not make a correlation, which takes {_MIN_PAIRS}"
+        )
     for name, side in (("first", first), ("second", second)):
         if (side == side[0]).all():
             raise NotEstimableError(f"the {name} side is {side[0]:g} in all {n} pairs, and so has no order")

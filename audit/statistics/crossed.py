@@ -9,6 +9,7 @@ import numpy as np
 from audit.errors import NotEstimableError
 from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
 from audit.statistics.ratings import FloatArray
+from audit.wording import either, plural
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_ratings: int) -> Cross
         raise NotEstimableError("one wording says nothing about how wordings differ")
     if n < 2:
         raise NotEstimableError(
-            f"{n} of {len(gaps)} narratives have a gap in every one of {v} wordings; two are needed"
+            f"{n} of {plural(len(gaps), 'narrative')} {either(n, 'has', 'have')} a gap in every one of {v} wordings; "
+            "two are needed"
         )
     rows, columns, mean = d.mean(axis=1), d.mean(axis=0), float(d.mean())
     dust = (16 * EPSILON * float(np.abs(d).max(initial=0.0))) ** 2

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import optimize, special
 
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.wording import SAME
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
-SAME: Final = "give the same contrast, so their spread is 0"
 _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
 """Variances between narratives at which the likelihood is looked at first, in units of gaps' variance and noise."""
 

@@ -11,6 +11,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.narrative_fits import narrative_fits
+from audit.wording import plural
 
 
 def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
@@ -76,6 +77,7 @@ def _why_none(compared: NarrativeCube) -> str:
         if not (rated & pairs).any():
             return f"no rated pair of identities is {kind}"
     return (
-        f"none of {len(compared.y)} narratives has ratings that tell in-group from the effects of its perceivers and "
+        f"none of {plural(len(compared.y), 'narrative')} has ratings that tell in-group from the effects of its "
+        "perceivers and "
         "experiencers"
     )

@@ -12,6 +12,7 @@ import pandas as pd
 
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
+from audit.wording import either, plural
 
 TOTAL: Final = "total"
 MAY_LACK: Final = 1
@@ -217,4 +218,4 @@ def spread_over(cells: FloatArray) -> Spread:
 def too_few_answers(n_used: int, n_items: int, what: str) -> str:
     """Say that fewer items have ``what`` than a score needs."""
     needed = "both" if n_items == 2 else f"{max(2, n_items - MAY_LACK)}"
-    return f"{n_used} of {n_items} items have {what}, and {needed} are needed"
+    return f"{n_used} of {plural(n_items, 'item')} {either(n_used, 'has', 'have')} {what}, and {needed} are needed"

@@ -19,7 +19,7 @@ from audit.statistics.estimates import t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.inventory_answers import Spread, settled, spread_over
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, IntArray
-from audit.wording import brief, plural
+from audit.wording import brief, either, plural
 
 OTHERS: Final = "other groups"
 ONE_ORDER: Final = "one order: the interval takes it as it was shown"
@@ -209,7 +209,7 @@ def interval_over(
 
 def too_few_items(n_items: int) -> str:
     """Say why so few items have no interval."""
-    return f"{plural(n_items, 'item')} are too few for an interval, which takes {MIN_ITEMS}"
+    return f"{plural(n_items, 'item')} {either(n_items, 'is', 'are')} too few for an interval, which takes {MIN_ITEMS}"
 
 
 def unmirrored(row: dict[str, Any], compared: Comparison) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from audit.statistics.inventories import inventory_tables
 from audit.statistics.inventory_answers import KeyedInventory
 from audit.statistics.inventory_comparisons import MIN_ITEMS, ONE_ORDER, too_few_items
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
-from audit.wording import plural, rate
+from audit.wording import either, plural, rate
 
 AFFECT_GROUPS: Final[dict[str, str]] = {name: text for name, text in AFFECT_CHANGES.items() if name != "perceiver"}
 """Changes of the groups' mean answers."""
@@ -183,7 +183,7 @@ def remarks_on_answers(
     n_prompts
         Of the whole run.
     min_number_mass
-        Mean number mass below which numbers are the lesser part of what the model would write.
+        Mean number mass below which it is said how much of what the model would write are numbers.
     """
     n_asked = answers["prompt_index"].nunique()
     if n_asked < n_prompts:
@@ -191,7 +191,8 @@ def remarks_on_answers(
             "",
             "",
             "unfinished",
-            f"{n_asked:,} of {n_prompts:,} prompts have been asked; the run's command, given again, asks the others.",
+            f"{n_asked:,} of {plural(n_prompts, 'prompt')} {either(n_asked, 'has', 'have')} been asked; the run's "
+            "command, given again, asks the others.",
         )
     for key, part in answers.groupby(_PARTS, observed=True, sort=False):
         dimension, variant = map(str, key)
@@ -220,7 +221,7 @@ def remarks_on_answers(
                 variant,
                 "number_mass",
                 f"On average the model gives a probability of only {mass:.2f} to answering with a number of the scale: "
-                "the answers speak of the lesser part of what it would write.",
+                "the answers say nothing of the rest of what it would write.",
             )
     yield from _few_situations(tables)
 

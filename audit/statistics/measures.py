@@ -28,7 +28,7 @@ from audit.statistics.families import Over, adjust_p, family_rows
 from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, split_ratings
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
-from audit.wording import count, plural, rate
+from audit.wording import count, either, plural, rate
 
 Corpus: TypeAlias = Callable[[Sequence[str]], tuple[float, FloatArray]]
 """From the texts of a corpus to its number, and to the number without each of them, shape (n_texts,)."""
@@ -186,12 +186,12 @@ def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> It
             (
                 "replies_missing",
                 n_missing,
-                "{} of {} between identities were refused, empty, failed or in another script",
+                "{} of {} between identities {} refused, empty, failed or in another script",
             ),
-            ("replies_cut", int((status == ReplyStatus.CUT.value).sum()), "{} of {} between identities were cut"),
+            ("replies_cut", int((status == ReplyStatus.CUT.value).sum()), "{} of {} between identities {} cut"),
         ):
             if n > MISSING_SHARE * len(between):
-                said = text.format(count(n), plural(len(between), "prompt"))
+                said = text.format(count(n), plural(len(between), "prompt"), either(n, "was", "were"))
                 yield Remark(str(dimension), str(variant), code, f"{said} ({rate(n / len(between))}).")
         names = between["narrative_id"].astype(str).drop_duplicates()
         units = names if conversation_of is None else names.map(conversation_of)
@@ -352,7 +352,8 @@ def _jackknife(
         weights = in_group_weights(compared)
         if n < 2:
             raise NotEstimableError(
-                f"{n} of {plural(complete.size, 'narrative')} have a reply to every pair of identities: too few to "
+                f"{n} of {plural(complete.size, 'narrative')} {either(n, 'has', 'have')} a reply to every pair of "
+                "identities: too few to "
                 "take the replies together"
             )
         between, left = whole[kept], np.stack([one[kept] for one in without])

@@ -30,6 +30,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.measures import Corpus, Measured, measure_tables
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
 from audit.statistics.rows import Settings
+from audit.wording import either, plural
 
 _ROUNDING: Final = 1e-12
 """Relative to the largest number: a difference that arithmetic alone makes."""
@@ -312,7 +313,10 @@ def _corpora(
     ]
     names = tuple(name for name in compared[0].narrative_ids if name in of_each[0] & of_each[1])
     if len(names) < 2:
-        reason = f"{len(names)} narratives have a reply to every pair in both: too few to take the replies together"
+        reason = (
+            f"{plural(len(names), 'narrative')} {either(len(names), 'has', 'have')} a reply to every pair in "
+            "both: too few to take the replies together"
+        )
         return _Change(NotEstimableError(reason), None, 0)
     gaps, means = [], []
     for run, cube in zip(pair, compared, strict=True):

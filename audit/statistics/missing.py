@@ -13,6 +13,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.ratings import STATUSES, divide
+from audit.wording import plural
 
 Counts: TypeAlias = npt.NDArray[np.int16]
 """Shape (N, P, E), prompts of a narrative and pair."""
@@ -83,7 +84,7 @@ def _row(
         estimate = _gap(cube, shown, could, wanted=wanted, confidence=confidence)
     except NotEstimableError as error:
         return row | {"note": str(error)}
-    none = "" if row["n_with_outcome"] else f"none of {row['n_prompts']} prompts {_VERB[outcome]}"
+    none = "" if row["n_with_outcome"] else f"none of {plural(row['n_prompts'], 'prompt')} {_VERB[outcome]}"
     row |= {"gap_pp": estimate.delta_points, "note": none or estimate.not_estimable}
     return row | {name: getattr(estimate, name) for name in _ESTIMATE}
 
@@ -96,7 +97,8 @@ def _gap(cube: NarrativeCube, shown: Counts, could: Counts, *, wanted: int, conf
         asked = cube.n_by_status.sum(axis=-1)
         was = "was asked" if np.array_equal(could, asked) else "was asked and answered"
         raise NotEstimableError(
-            f"none of {len(used)} narratives {was} for all {' × '.join(map(str, weights.shape))} pairs of identities"
+            f"none of {plural(len(used), 'narrative')} {was} for all {' × '.join(map(str, weights.shape))} pairs "
+            "of identities"
         )
     contrasts, rounding = contrast_by_narrative(shown / wanted, 100 * weights, used=used)
     n_ratings = int(np.count_nonzero(used)) * weights.size

@@ -37,6 +37,10 @@ class MissingShifts:
         that kind are a point higher.
     n_missing
         In-group and out-group prompts that were asked and gave no rating.
+
+    Notes
+    -----
+    They are about identities that have a rating, as δ is: of one without any there is nothing to expect.
     """
 
     delta: float
@@ -47,14 +51,16 @@ class MissingShifts:
 
     @classmethod
     def of(cls, cube: NarrativeCube, estimate: GapEstimate) -> Self:
-        """Lay out what the shifts of a cube's missing ratings do to its headline; baselines are left out.
+        """Lay out what the shifts of a cube's missing ratings do to its headline.
+
+        Baselines are left out, and so is a perceiver or an experiencer without any rating.
 
         Raises
         ------
         NotEstimableError
             As :func:`~audit.statistics.contrasts.in_group_weights`.
         """
-        compared = cube.without_baselines()
+        compared = cube.without_baselines().rated()
         missing = np.isnan(compared.y) & (compared.status >= 0)
         weights, inside = in_group_weights(compared), compared.in_group
         moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]

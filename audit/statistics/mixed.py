@@ -20,6 +20,7 @@ from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.reml import Reml, Solution
+from audit.wording import either, plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,8 @@ def _check_variation(reml: Reml, *, largest: float) -> None:
     rest, df = reml.within()
     if df < 1:
         raise NotEstimableError(
-            f"{reml.n_ratings} ratings of {int(reml.n_each.sum())} narratives are too few to tell differing gaps of "
+            f"{plural(reml.n_ratings, 'rating')} of {plural(int(reml.n_each.sum()), 'narrative')} are too few to tell "
+            "differing gaps of "
             "narratives from noise"
         )
     if rest <= max(1e-10 * reml.gram[-1, -1], reml.n_ratings * (8 * EPSILON * largest) ** 2):
@@ -205,7 +207,8 @@ def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
     n_both = int(np.count_nonzero((n_in > 0) & (n_out > 0)))
     if n_both < 2:
         raise NotEstimableError(
-            f"{n_both} of {len(valid)} narratives {'has' if n_both == 1 else 'have'} an in-group and an out-group "
+            f"{n_both} of {plural(len(valid), 'narrative')} {either(n_both, 'has', 'have')} an in-group and an "
+            "out-group "
             "rating, and how narratives differ shows in two or more"
         )
     return n_both

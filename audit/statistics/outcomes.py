@@ -27,7 +27,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
     low, high
         The scale's two ends, in points.
     min_number_mass
-        Number mass below which numbers are the lesser part of an answer, between 0 and 1.
+        Number mass below which an answer counts as one of low number mass, between 0 and 1.
 
     Returns
     -------

@@ -24,6 +24,7 @@ from scipy.linalg import solve_triangular
 from audit.errors import ConfigError, NotEstimableError
 from audit.schema import OWN_MODEL
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, split_ratings
+from audit.wording import either, plural
 
 Fit: TypeAlias = Literal["mixed", "ols"]
 
@@ -419,7 +420,9 @@ def _fixed_design(part: _Part) -> _Design:
     if part.fault:
         raise NotEstimableError(f"the formula can not be evaluated on these ratings ({part.fault})")
     if part.n_clusters < 2:
-        raise NotEstimableError(f"{part.n_ratings} ratings in {part.n_clusters} clusters; two clusters are needed")
+        raise NotEstimableError(
+            f"{plural(part.n_ratings, 'rating')} in {plural(part.n_clusters, 'cluster')}; two clusters are needed"
+        )
     return part.design(part.layouts[0])
 
 
@@ -435,7 +438,10 @@ def _left_out(kind: str, design: _Design, determined: BoolArray) -> list[str]:
 def _fit(model: _Model, part: _Part, fixed: _Design) -> _Fitted:
     n_terms = len(fixed.names)
     if part.n_ratings <= n_terms:
-        raise NotEstimableError(f"{part.n_ratings} ratings do not determine {n_terms} terms and a residual variance")
+        raise NotEstimableError(
+            f"{plural(part.n_ratings, 'rating')} {either(part.n_ratings, 'does', 'do')} not determine "
+            f"{plural(n_terms, 'term')} and a residual variance"
+        )
     response = np.asarray(part.columns[model.response], dtype=np.float64)
     if model.fit == "ols":
         return _fit_ols(response, fixed, part)
@@ -462,11 +468,13 @@ def _fit_ols(response: FloatArray, fixed: _Design, part: _Part) -> _Fitted:
     if degenerate.any():
         se[degenerate] = np.nan
         notes.append(
-            f"no standard error for {np.count_nonzero(degenerate)} terms: the formula fits their clusters exactly"
+            f"no standard error for {plural(int(np.count_nonzero(degenerate)), 'term')}: the formula fits their "
+            "clusters exactly"
         )
     if part.n_clusters <= len(fixed.names):
         notes.append(
-            f"{part.n_clusters} clusters for {len(fixed.names)} terms: the standard error of a term that varies only "
+            f"{plural(part.n_clusters, 'cluster')} for {plural(len(fixed.names), 'term')}: the standard error of a "
+            "term that varies only "
             "between clusters is too small"
         )
     return _Fitted(estimate, se, part.n_clusters - 1.0, residual, converged=True, singular=False, notes=notes)

@@ -26,7 +26,7 @@ _ROUNDING: Final = 1e-12
 _MANY_INCONSISTENT: Final = 0.25
 """Share of inconsistent pairs from which on it is remarked; ours."""
 _LOW_MASS: Final = 0.5
-"""Probability of A or B under which answers are the lesser part of what a judge would say, as of ratings."""
+"""Probability of A or B below which a judge would more often write something else; as of ratings."""
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
@@ -106,8 +106,8 @@ def remarks_on_preference(preference: pd.DataFrame) -> Iterator[Remark]:
             said.append(
                 (
                     "low_mass",
-                    "The judge would mostly have written something other than A or B, which together have "
-                    f"{rate(row['mean_mass'])}: the preference speaks of the lesser part of what it would say. "
+                    "On average A and B together have only "
+                    f"{rate(row['mean_mass'])} of what the judge would write: the preference says nothing of the rest. "
                     "method=generate shows whether it judges at all.",
                 )
             )

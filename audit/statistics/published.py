@@ -21,6 +21,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
+from audit.wording import plural
 
 _CHUNK: Final = 1_700
 """Shuffles done at a time: memory does not grow with their number, and a processor's cache holds them."""
@@ -96,7 +97,7 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     kept = ~np.asarray(np.isnan(compared.y).any(axis=(1, 2)))
     if not kept.any():
         raise NotEstimableError(
-            f"listwise deletion leaves none of {kept.size} narratives: each lacks a rating in some cell"
+            f"listwise deletion leaves none of {plural(kept.size, 'narrative')}: each lacks a rating in some cell"
         )
     z = standardise_cells(rounded_means(compared.y[kept]))
     delta_z = _in_minus_out(z, in_group)

@@ -15,7 +15,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.mixed import MixedFit
 from audit.statistics.rows import Estimates
 from audit.statistics.scale_ends import END_SHARE, end_shares
-from audit.wording import brief, count, interval, plural, points, rate
+from audit.wording import brief, count, either, interval, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
@@ -74,7 +74,7 @@ def remarks_of(
     low, high
         The scale's two ends, in points.
     min_number_mass
-        Number mass below which numbers are the lesser part of an answer.
+        Number mass below which an answer counts as one of low number mass.
     """
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
@@ -220,8 +220,9 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
             )
             yield (
                 "incomplete_narratives",
-                f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) have a "
-                f"rating for every pair of identities.{alone} δ uses {plural(estimate.n_ratings, 'rating')} of "
+                f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) "
+                f"{either(n_complete, 'has', 'have')} a rating for every pair of identities.{alone} δ uses "
+                f"{plural(estimate.n_ratings, 'rating')} of "
                 f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
                 "what it would have been.",
             )

@@ -44,7 +44,7 @@ class Settings:
     power
         Chance of a right answer that planning aims at.
     min_number_mass
-        Number mass below which numbers are the lesser part of an answer.
+        Number mass below which an answer counts as one of low number mass.
     formula, fit, random, cluster
         The user's own model; see :func:`~audit.statistics.own_model.own_model_table`. None without.
     """

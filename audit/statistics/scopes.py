@@ -19,6 +19,7 @@ from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.incomplete import cell_means
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.wording import either, plural
 
 MIN_GROUPS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""
@@ -54,7 +55,9 @@ class GroupScope:
         if self.no_claim or not self.uncounted:
             return self.no_claim
         n = len(self.leave_one_out)
-        return f"{n} of {n + len(self.uncounted)} groups count: {_why_uncounted(self.uncounted)}"
+        return (
+            f"{n} of {n + len(self.uncounted)} groups {either(n, 'counts', 'count')}: {_why_uncounted(self.uncounted)}"
+        )
 
 
 def group_scope(
@@ -105,9 +108,12 @@ def group_scope(
     gaps = np.array(list(left_out.values()))
     jackknife = float((n_groups - 1) / n_groups * ((gaps - gaps.mean()) ** 2).sum()) if n_groups > 1 else float("nan")
     if not reason and n_groups < MIN_GROUPS:
-        reason = f"{n_groups} groups are too few to speak about others"
+        reason = f"{plural(n_groups, 'group')} {either(n_groups, 'is', 'are')} too few to speak about others"
         if uncounted:
-            of_all = f"{n_groups} of {n_groups + len(uncounted)} groups count, too few to speak about others"
+            of_all = (
+                f"{n_groups} of {n_groups + len(uncounted)} groups {either(n_groups, 'counts', 'count')}, too "
+                "few to speak about others"
+            )
             reason = f"{of_all}: {_why_uncounted(uncounted)}"
     if not reason and not np.isfinite(narrow.se):
         reason = narrow.not_estimable or "the narratives' own uncertainty can not be estimated"

@@ -5,7 +5,7 @@ Each check answers one doubt about the headline and has its row; none of them re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -24,10 +24,15 @@ from audit.statistics.missing_grid import MissingShifts
 from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
+from audit.wording import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")
 _OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
 """Checks that ask where the scale ends."""
+_NOT_ADDITIVE: Final = (
+    "ranks do not add up: where perceivers or experiencers differ much, they can show a gap that ratings do not have"
+)
+_DUST: Final = 1e-9
 _EXACT_NARRATIVES: Final = 500
 """Narratives up to which the correction for few of them is computed: with more it is next to nothing."""
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
@@ -83,7 +88,9 @@ def sensitivity_rows(
 
         δ(s) = mean_i Σ w_pe (y_ipe + s m_ipe) = δ + s Σ w_pe r_pe,   r_pe = mean_i m_ipe,
 
-    which is 0 at s = −δ / Σ w_pe r_pe. The sum is the gap of missing ratings, ``gap_pp`` / 100 in ``MISSING``.
+    which is 0 at s = −δ / Σ w_pe r_pe. Where every identity has a rating, the sum is the gap of missing ratings,
+    ``gap_pp`` / 100 in ``MISSING``. Of a perceiver or an experiencer without any, δ does not speak and nothing can be
+    expected: what is missing of it is left out.
 
     References
     ----------
@@ -114,11 +121,26 @@ def sensitivity_rows(
             row |= columns_of()
         except NotEstimableError as error:
             row["note"] = str(error)
+        if check == "ranks" and _differs(row, headline):
+            row["note"] = "; ".join(filter(None, [_NOT_ADDITIVE, row["note"]]))
         if beyond and check == "tobit":  # ratings beyond an end say that it is none
             continue
         if beyond and check in _OF_THE_ENDS:
             row["note"] = "; ".join(filter(None, [row["note"], beyond]))
         yield row
+
+
+def _differs(row: Mapping[str, Any], headline: GapEstimate | NotEstimableError) -> bool:
+    """Whether a check shows a gap that the headline does not show, or shows the other way."""
+    if isinstance(headline, NotEstimableError):
+        return False
+    shown = _shown(row["delta_points"], row["ci_low"], row["ci_high"])
+    return shown not in (0.0, _shown(headline.delta_points, headline.ci_low, headline.ci_high))
+
+
+def _shown(delta: float, low: float, high: float) -> float:
+    """Return the sign of a gap whose interval leaves out 0, or which has none; else 0."""
+    return 0.0 if np.isnan(delta) or low <= 0.0 <= high or abs(delta) < _DUST else float(np.sign(delta))
 
 
 def _ends(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float, str]:
@@ -180,7 +202,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     compared = ~(cube.baseline_perceiver[:, None] | cube.baseline_experiencer)
     used = (weights > 0) & ~np.isnan(cube.y) & compared
     if not used.any():
-        raise NotEstimableError(f"none of {int(compared.sum()) * n} prompts has a rating of a weight above 0")
+        raise NotEstimableError(f"none of {plural(int(compared.sum()) * n, 'prompt')} has a rating of a weight above 0")
     n_ratings = int(np.count_nonzero(used))
     centre = float(cube.y.mean(where=used))
     y = np.where(used, cube.y - centre, 0.0).reshape(n, -1)
@@ -246,7 +268,9 @@ def _n_informative(used: BoolArray, in_group: BoolArray) -> int:
             raise NotEstimableError(f"no {kind} pair has a rating of a weight above 0")
     n_informative = int(np.count_nonzero((n_in > 0) & (n_out > 0)))
     if n_informative == 0:
-        raise NotEstimableError(f"none of {len(used)} narratives has both an in-group and an out-group rating")
+        raise NotEstimableError(
+            f"none of {plural(len(used), 'narrative')} has both an in-group and an out-group rating"
+        )
     return n_informative
 
 
@@ -270,7 +294,7 @@ def _checks(
     share = _share(unrated[cube.status >= 0])
     for check, negative, positive in (("worst_case_low", high, low), ("worst_case_high", low, high)):
         yield check, share, partial(_filled, cube, unrated, negative, positive, confidence=confidence)
-    yield "tipping_point", share, partial(_tipping_point, cube, unrated, headline, length=high - low)
+    yield "tipping_point", share, partial(_tipping_point, cube, headline, length=high - low)
     has_mass = ~np.isnan(mass)
     if has_mass.any():
         above = mass >= min_number_mass
@@ -305,28 +329,30 @@ def _filled(
     return _columns_of(listwise_gap(replace(cube, y=y), confidence=confidence))
 
 
-def _tipping_point(
-    cube: NarrativeCube, unrated: BoolArray, headline: GapEstimate | NotEstimableError, *, length: float
-) -> dict[str, Any]:
+def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableError, *, length: float) -> dict[str, Any]:
     if isinstance(headline, NotEstimableError):
         raise headline
     _check_asked(cube)
-    if not unrated.any():
-        raise NotEstimableError("no rating is missing")
+    rated = cube.rated()
+    whose = "" if rated is cube else f" {OF_RATED}"
+    if not np.isnan(rated.y).any():
+        raise NotEstimableError(f"no rating{whose} is missing")
     if not headline.noise.size:
         raise NotEstimableError("no narrative's own ratings tell its gap, so that its missing ones have no expectation")
-    weights = in_group_weights(cube)
+    weights = in_group_weights(rated)
     gap = float(MissingShifts.of(cube, headline).moved.mean(axis=0).sum())
     if abs(gap) <= weights.size * EPSILON * float(np.abs(weights).sum()):
         raise NotEstimableError(
-            "ratings are missing alike in-group and out-group, so that shifting all of them does not alter δ"
+            f"ratings{whose} are missing alike in-group and out-group, so that shifting all of them does not alter δ"
         )
     shift = 0.0 - headline.delta_points / gap
     return {
         "shift_points": shift,
         "n_narratives": headline.n_narratives,
         "n_ratings": headline.n_ratings,
-        "note": "no shift on the scale explains δ away" if abs(shift) > length else "",
+        "note": "; ".join(
+            filter(None, [NO_SHIFT if abs(shift) > length else "", whose and f"of missing ratings{whose}"])
+        ),
     }
 
 
@@ -334,7 +360,9 @@ def _check_asked(cube: NarrativeCube) -> None:
     n_never = int(np.count_nonzero(cube.status < 0))
     if n_never:
         raise NotEstimableError(
-            f"{n_never} of {cube.status.size} prompts were never asked, and filling what is missing does not fill those"
+            f"{n_never} of {plural(cube.status.size, 'prompt')} {either(n_never, 'was', 'were')} never asked, and "
+            "filling what "
+            "is missing does not fill those"
         )
 
 

@@ -395,8 +395,8 @@ def test_a_sample_is_of_whole_narratives_evenly_over_emotions():
     assert set(per_narrative) == {16}
     assert per_narrative.groupby(level=1).size().to_dict() in ({"joy": 6, "fear": 5}, {"joy": 5, "fear": 6})
     assert explorer.sample == (
-        "ratings of 11 of 40 narratives (176 of 640) are in this file, drawn at random, evenly over emotions (seed 0); "
-        "all are in ratings/"
+        "what the prompts of 11 of 40 narratives (176 of 640) gave is in this file, drawn at random, evenly over "
+        "emotions (seed 0); all are in ratings/"
     )
     payload = json.loads(explorer.payload)
     # What is aggregated is of all of them, and the narratives' own contrasts are of those in the file.
@@ -495,7 +495,7 @@ def test_the_text_stays_within_its_bytes(max_bytes, asked):
 
 
 def test_all_ratings_are_in_the_file_if_they_fit():
-    assert make_explorer(make_ratings()).sample == "all 96 ratings of 6 narratives are in this file"
+    assert make_explorer(make_ratings()).sample == "what all 96 prompts of 6 narratives gave is in this file"
 
 
 def test_a_rating_takes_few_bytes():
@@ -517,7 +517,7 @@ def test_no_text_can_end_the_script_element(text):
     was = Asked(text, text, text, (CallShown("think", text, f"{text}.", text, text),), text)
     page = render(make_explorer(ratings, asked=lambda index: was))
     payload = re.search(r'<script type="application/json" id="explore-data">(.*?)</script>', page, re.DOTALL)[1]
-    assert not re.search("[<>&\u2028\u2029\ud800-\udfff]", payload)
+    assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", payload)
     shown = text.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     held = json.loads(payload)
     assert [narrative[2] for narrative in held["narratives"]] == [shown, shown]

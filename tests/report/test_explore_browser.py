@@ -137,19 +137,19 @@ def test_the_views_swap_numbers_names_and_colours_and_come_back(open_page, explo
 
 def test_the_browser_filters_counts_and_turns_pages(open_page, explorer):
     page = open_page(explorer)
-    assert count_of(page) == "1–50 of 1,920 ratings in this file"
+    assert count_of(page) == "1–50 of 1,920 prompts in this file"
     page.click("[data-list=ratings] >> text=Next")
-    assert count_of(page) == "51–100 of 1,920 ratings in this file"
+    assert count_of(page) == "51–100 of 1,920 prompts in this file"
     for name, label in (("part", "religion"), ("status", "refused"), ("kind", "in-group"), ("emotion", "joy")):
         page.locator(f"[data-filter={name}] select").select_option(label=label)
     # In-group: 5 pairs of 60 in religion, the prompts 60 · {0, 5, 6, 9, 10} and on; every ninth refused; even ones joy.
     expected = [i for p in (0, 5, 6, 9, 10) for i in range(60 * p, 60 * p + 60) if i % 9 == 4 and i % 2 == 0]
-    assert count_of(page) == f"1–{len(expected)} of {len(expected)} ratings in this file"
+    assert count_of(page) == f"1–{len(expected)} of {len(expected)} prompts in this file"
     assert set(column(page, 6)) == {"refused"}
     page.click("text=Show all")
-    page.wait_for_selector("text=1–50 of 1,920 ratings in this file")
+    page.wait_for_selector("text=1–50 of 1,920 prompts in this file")
     page.fill("[data-filter=search] input", "STORY OF T7:")
-    page.wait_for_selector("text=1–32 of 32 ratings in this file")
+    page.wait_for_selector("text=1–32 of 32 prompts in this file")
     assert set(column(page, 1)) == {"t7"}
 
 
@@ -277,12 +277,12 @@ def test_a_hundred_thousand_ratings_do_not_block(open_page):
     ratings = make_ratings(1562, dimensions=("a", "b", "c", "d"))
     page = open_page(make_explorer(ratings, max_bytes=2_000_000))
     page.wait_for_timeout(500)
-    assert count_of(page) == "1–50 of 99,968 ratings in this file"
+    assert count_of(page) == "1–50 of 99,968 prompts in this file"
     # Meant to be 200 and 100 ms; the rest is for a machine that does other things too.
     assert max(page.evaluate("window.tasks ?? [0]")) < 600
     took = page.locator("[data-filter=emotion] select").evaluate(
         "(s) => { s.value = 1; const from = performance.now();"
         " s.dispatchEvent(new Event('input', { bubbles: true })); return performance.now() - from }"
     )
-    assert count_of(page) == "1–50 of 49,984 ratings in this file"
+    assert count_of(page) == "1–50 of 49,984 prompts in this file"
     assert took < 300

@@ -6,10 +6,12 @@ In each case the words of an earlier version, or the same words on other data, w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
@@ -23,8 +25,12 @@ from audit.statistics.rows import Settings
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
-def page_of(planted: Planted, repetition: Repetition | None = None, *, worded: bool = False) -> tuple[str, Analysis]:
-    """Return the whole page of planted ratings as text, and its analysis; `worded` reads its variants as wordings."""
+def page_of(
+    planted: Planted,
+    alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
+    repetition: Repetition | None = None,
+) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -32,10 +38,7 @@ def page_of(planted: Planted, repetition: Repetition | None = None, *, worded: b
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
     settings = Settings(n_permutations=200, **planted.settings)
     manifest["config"]["statistics"] = {"confidence": settings.confidence, "margin": settings.margin}
-    ratings = outside.ratings
-    if worded:
-        wording = ratings["variant"].astype(str).str.removeprefix("wording ").astype(int)
-        ratings = ratings.assign(wording=wording, variant="origin")
+    ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
                        settings=settings, repetition=repetition)  # fmt: skip
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
@@ -282,8 +285,14 @@ def echoing(*, group: float = 0.0, words: float = 0.0, invented: float | None = 
     return Planted(pd.concat(tables, ignore_index=True), grouped(groups | INVENTED))
 
 
+def as_wordings(ratings: pd.DataFrame) -> pd.DataFrame:
+    wording = ratings["variant"].astype(str).str.removeprefix("wording ").astype(int)
+    return ratings.assign(wording=wording, variant="origin")
+
+
 def first_screen(planted: Planted, *, worded: bool = False) -> tuple[str, Analysis]:
-    text, analysis = page_of(planted, Repetition(placebo=("invented",)), worded=worded)
+    alter = as_wordings if worded else lambda ratings: ratings
+    text, analysis = page_of(planted, alter, Repetition(placebo=("invented",)))
     return text.partition("All gaps In-group minus out-group")[0], analysis
 
 
@@ -336,3 +345,116 @@ def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
     assert headline(analysis)["ci_low"] > 0.5
     assert "An average gap between groups, towards the in-group; not shown for other wordings" in screen
     assert re.search(r"Over 3 wordings, and any such: \+1\.\d\d \(−", screen)
+
+
+def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
+    groups = alone(6)
+    ratings = ratings_of(groups, n=20, gap=lambda emotion, group: 6.0, sd=4.0)
+    of_one = ratings["perceiver"] == "a term 00"
+    high = (ratings["perceiver"] == ratings["experiencer"]) & (ratings["rating"] > 56)
+    missing = (high, high | of_one, of_one)
+    own, both, one = (page_of(Planted(refused(ratings, gone), grouped(groups)))[0] for gone in missing)
+    assert re.search(r"Were all missing ratings \d\.\d\d points lower than is expected of them, δ would be 0\.", own)
+    some = "missing ratings (between identities that have some at all)"
+    assert re.search(re.escape(f"Were all {some}") + r" \d\.\d\d points lower than is expected of them, δ would", both)
+    assert "ould be 0." not in one
+
+
+def test_a_tipping_point_is_told_where_ratings_lie_beyond_the_scale() -> None:
+    groups = alone(4)
+    ratings = ratings_of(groups, n=20, gap=lambda emotion, group: 6.0, sd=4.0)
+    gone = (ratings["perceiver"] == ratings["experiencer"]) & (ratings["rating"] > 56)
+    planted = Planted(refused(ratings, gone), grouped(groups))
+    beyond = lambda read: read.assign(intensity=read["intensity"].where(read.index != 1, 104.0))  # noqa: E731
+    page, analysis = page_of(planted, beyond)
+    row = analysis.tables["sensitivity"].set_index("check").loc["tipping_point"]
+    assert row["note"].startswith("ratings lie beyond the scale")
+    assert "would make δ 0" not in page
+    assert "Were all missing ratings" in page
+
+
+def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narrative() -> None:
+    """Perceiver + experiencer + narrative, without noise: no rating of 0.00 points higher is there to be told of."""
+    groups = alone(6)
+    ratings = ratings_of(groups, n=20, sd=0.0)
+    perceivers = dict(zip(groups, (-20.0, -9.0, -3.0, 2.0, 8.0, 20.0), strict=True))
+    experiencers = dict(zip(groups, (-25.0, -7.0, 0.0, 3.0, 10.0, 22.0), strict=True))
+    rating = 50 + ratings["perceiver"].map(perceivers) + ratings["experiencer"].map(experiencers)
+    rating += ratings["narrative_id"].str[1:].astype(int) / 4
+    text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}))
+    assert headline(analysis)["delta_points"] == 0
+    assert "rated 0.00 points" not in text
+    assert "identity No answer: every narrative's gap is 0, and has no interval 0.00 points" in text
+    assert f"Every narrative's gap is 0, {BEYOND}: how certain that is could not be computed." in text
+    assert "for 0 tests" not in text
+    ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
+    assert abs(ranks["delta_points"]) > 1
+    assert "ranks do not add up: where perceivers or experiencers differ much, they can show a gap" in text
+
+
+def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
+    """A heading that finds a gap above a line that finds none would leave the reader to choose."""
+    groups = alone(3)
+    parts = [
+        ratings_of(groups, n=25, gap=lambda emotion, group, k=k: 1.0 if k == 0 else 0.0, sd=2.0, seed=k).assign(
+            dimension=f"d{k}"
+        )
+        for k in range(10)
+    ]
+    text, analysis = page_of(Planted(pd.concat(parts), grouped(groups), {"margin": 40}))
+    gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
+    back = gap.query("p < 0.05 and p_adjusted >= 0.05")
+    assert len(back) > 0
+    screen = text.partition("All gaps In-group")[0]
+    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", screen)
+    assert len(said) == len(back)
+    kept = gap.query("p_adjusted < 0.05")
+    assert len(re.findall(r"An average gap towards the (?:in|out)-group(?! \()", screen)) >= len(kept)
+    for found in re.finditer("after correction no gap is found", screen):
+        assert "(not found after correction)" in screen[found.start() - 250 : found.start()]
+
+
+def test_a_margin_at_the_end_of_the_interval_is_not_beyond_it() -> None:
+    groups = alone(4)
+    ratings = ratings_of(groups, n=60)
+    row = headline(page_of(Planted(ratings, grouped(groups)))[1])
+    end = float(max(abs(row["ci_low"]), abs(row["ci_high"])))
+    for margin, ruled_out in ((end, False), (np.nextafter(end, 0), False), (np.nextafter(end, 9), True)):
+        screen = page_of(Planted(ratings, grouped(groups), {"margin": float(margin)}))[0].partition("All gaps In-g")[0]
+        assert ("o average gap larger than" in screen) == ruled_out
+        assert (f"Undecided against {end:.2f} points" in screen) != ruled_out
+
+
+def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_means_too() -> None:
+    """6 points where both are shared, 2 where one is: against none 6, against all others 5."""
+    parts = [(race, faith) for race in ("white", "Black", "Asian") for faith in ("Hindu", "Jew", "Muslim")]
+    groups = {f"a {race} {faith}": f"{race} × {faith}" for race, faith in parts}
+    told = dict(zip(groups, parts, strict=True))
+
+    def shared(table: pd.DataFrame) -> list[int]:
+        pairs = zip(table["perceiver"].astype(str), table["experiencer"].astype(str), strict=True)
+        return [sum(one == other for one, other in zip(told[p], told[e], strict=True)) for p, e in pairs]
+
+    def crossed(read: pd.DataFrame) -> pd.DataFrame:
+        n = pd.Series(shared(read), index=read.index)
+        return read.assign(
+            dimension=read["dimension"].cat.rename_categories(["race_ethnicity+religion"]),
+            n_shared=n.astype(read["n_shared"].dtype),
+            in_group=(n == 2).astype(read["in_group"].dtype),
+        )
+
+    ratings = ratings_of(groups, n=30)
+    rating = ratings["rating"] + np.array([0.0, 2.0, 6.0])[shared(ratings)]
+    text, analysis = page_of(Planted(ratings.assign(rating=rating), grouped(groups), {"margin": 4}), crossed)
+    row = headline(analysis)
+    assert row["delta_points"] == pytest.approx(6, abs=0.25)
+    assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
+    screen, _, beneath = text.partition("All gaps In-group")
+    assert "race/ethnicity × religion An average gap towards the in-group +" in screen
+    assert re.search(
+        r"experiencers who share every crossed dimension with the perceiver were on average rated [56]\.\d\d points "
+        "higher than those who share none",
+        beneath,
+    )
+    assert "in-group experiencers were on average" not in beneath
+    assert "Nothing is claimed about other identities: the groups of an intersection share dimensions" in beneath

@@ -496,7 +496,7 @@ def test_a_dimension_whose_gap_can_not_be_estimated_is_a_row_that_says_why(ratin
     bad = table[table["dimension"] != "religion"]
     assert bad["note"].tolist() == [
         "no pair of identities has a rating",
-        "1 of 1 narratives has an in-group and an out-group rating, and how narratives differ shows in two or more",
+        "1 of 1 narrative has an in-group and an out-group rating, and how narratives differ shows in two or more",
     ]
     assert (bad["n_datasets"] == 0).all()
     assert bad.loc[:, "bias":"monte_carlo_se"].isna().all(axis=None)

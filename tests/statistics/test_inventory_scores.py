@@ -74,7 +74,7 @@ def test_there_is_no_total_where_the_inventory_has_none():
         (
             {("care0", 0), ("care0", 1), ("care1", 0), ("care1", 1)},
             math.nan,
-            "1 of 3 items have an answer, and 2 are needed",
+            "1 of 3 items has an answer, and 2 are needed",
         ),
         (set(product(BY_HAND, (0, 1))), math.nan, "0 of 3 items have an answer, and 2 are needed"),
     ],
@@ -95,7 +95,7 @@ def test_a_subscale_of_two_items_needs_both():
     answers = answers_of(lambda p, i, o: math.nan if i == "thirst0" else 2.0, inventory)
     row = one(tables_of(answers, inventory)[0], perceiver="a Jain", subscale="thirst")
     assert math.isnan(row["score"])
-    assert row["note"] == "1 of 2 items have an answer, and both are needed"
+    assert row["note"] == "1 of 2 items has an answer, and both are needed"
 
 
 def test_an_order_that_lacks_an_item_is_none_the_higher_for_it():

@@ -271,7 +271,7 @@ def test_every_dimension_and_variant_is_fitted_alone(ratings_of):
     ("y", "formula", "reason"),
     [
         (np.full((4, 3, 3), np.nan), ADDITIVE, "0 ratings in 0 clusters"),
-        (draw(n=1), ADDITIVE, "9 ratings in 1 clusters; two clusters are needed"),
+        (draw(n=1), ADDITIVE, "9 ratings in 1 cluster; two clusters are needed"),
         (draw(n=2, k=1), "intensity ~ narrative_id", "2 ratings do not determine 2 terms"),
         (draw(n=4), "intensity ~ number_mass", "0 ratings in 0 clusters"),
         (draw(n=4), "intensity ~ np.log(in_group)", "np.log(in_group) is not a finite number in 24 of 36 ratings"),

@@ -374,7 +374,7 @@ def test_prompts_that_were_never_asked_have_no_bounds():
     table = table_of(cube_of(y, status=status))
     for check in ("worst_case_low", "worst_case_high", "tipping_point"):
         assert table.loc[check, ["delta_points", "shift_points"]].isna().all()
-        assert table.loc[check, "note"].startswith("1 of 54 prompts were never asked")
+        assert table.loc[check, "note"].startswith("1 of 54 prompts was never asked")
         assert table.loc[check, "share"] == 1 / 53
     assert table.loc[["listwise", "equal_narratives", "within_narratives", "ranks"], "se"].notna().all()
 
@@ -431,3 +431,35 @@ def test_where_ratings_lie_beyond_the_scale_missing_ones_could_too():
         cube_of(np.clip(y, 0, 10)), headline=headline_gap(cube_of(np.clip(y, 0, 10)), confidence=0.95), low=0, high=10,
         confidence=0.95, min_number_mass=0.5,
     ))  # fmt: skip
+
+
+def test_a_tipping_point_is_of_identities_that_have_a_rating():
+    """Whether the perceiver D and the experiencer C were asked in vain must not alter what is said of the others."""
+    rng = np.random.default_rng(31)
+    y = ratings_with_effects(mask_of(list("ABCD")), 14, rng, gap=4.0)
+    y[:, 0, 0][:5] = NAN
+    y[:, 3], y[:, :, 2] = NAN, NAN
+    row = table_of(cube_of(y)).loc["tipping_point"]
+    others = table_of(cube_of(y[:, :3][:, :, [0, 1, 3]], mask_of(list("ABC"), list("ABD")))).loc["tipping_point"]
+    assert row["shift_points"] == pytest.approx(others["shift_points"], rel=1e-9)
+    assert (row["note"], others["note"]) == ("of missing ratings between identities that have some at all", "")
+
+
+def test_where_only_an_identity_without_ratings_lacks_any_there_is_no_tipping_point():
+    y = ratings_with_effects(mask_of(list("ABCD")), 9, np.random.default_rng(32))
+    y[:, 3] = NAN
+    row = table_of(cube_of(y)).loc["tipping_point"]
+    assert np.isnan(row["shift_points"])
+    assert row["note"] == "no rating between identities that have some at all is missing"
+
+
+def test_ranks_that_contradict_the_ratings_are_explained():
+    """Identities' effects alone: each narrative's gap is 0, and ranks make one of them all the same."""
+    perceivers, experiencers = np.array([-20.0, -9, -3, 2, 8, 20]), np.array([-25.0, -7, 0, 3, 10, 22])
+    y = 50 + np.arange(12.0)[:, None, None] + perceivers[:, None] + experiencers
+    ranks = table_of(cube_of(y)).loc["ranks"]
+    assert headline_gap(cube_of(y), confidence=0.95).delta_points == 0
+    assert abs(ranks["delta_points"]) > 0.5
+    assert ranks["note"].startswith("ranks do not add up: ")
+    inside = np.eye(6) * 3 + np.random.default_rng(2).normal(0, 1, (12, 6, 6))
+    assert table_of(cube_of(50 + inside)).loc["ranks", "note"] == ""
