@@ -83,7 +83,9 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.schema import data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.calls import call_table
+    from audit.statistics.norming import norming_table
     from audit.statistics.people import human_table
+    from audit.statistics.people_gap import people_gap_tables
     from audit.statistics.texts import text_tables, texts_remarks
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
@@ -117,6 +119,10 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     if human is not None:
         manifest["human"] = {name: value for name, value in asdict(human).items() if name != "mean"}
     tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts, "human": beside}
+    tables |= people_gap_tables(
+        folder.read_people("intensity"), folder.read_people("raters"), ratings, confidence=settings["confidence"]
+    )
+    tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (
         *_remarks_on_run(manifest, ratings),
         *analysis.remarks,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from audit.errors import ConfigError
 from audit.people.items import identifiers
@@ -22,7 +23,7 @@ from audit.wording import count, dimension_title, plural
 from stimuli.identities import CROSS, UNSPECIFIED, Dimension, Identity
 from stimuli.narratives import Narrative
 from stimuli.prompts import SCALE_FIELDS, PromptGrid, Scale
-from stimuli.yaml_files import read_yaml
+from stimuli.yaml_files import explain, read_yaml
 
 LIST_KEY: Final[dict[str, str]] = {
     "item_id": "what raters know the item by; tells nothing",
@@ -224,7 +225,8 @@ def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None
         column = f"about_{len(about) + 1}"
         asked[column] = name
         text = words["about"].replace("{dimension}", dimension_title(name))
-        about.append(Choice(name=column, text=text, options=(*own, words["none"], words["not_said"])))
+        options = (*own, words["none"], words["not_said"])
+        about.append(_choice(column, text, options, of=f"the groups of {name}"))
     questions = Questions(
         introduction=words["introduction"] if introduction is None else introduction,
         questions=(_intensity(words["question"], scale),),
@@ -243,7 +245,7 @@ def norming_questions(grid: PromptGrid, scale: Scale, *, introduction: str | Non
             "those of a run with several emotions"
         )
     asked: tuple[Asked, ...] = (
-        Choice(name="felt", text=words["emotion"], options=options),
+        _choice("felt", words["emotion"], options, of="the run's emotions"),
         _intensity(words["intensity"], scale),
         Question(name="plausibility", **words["plausibility"]),
     )
@@ -278,6 +280,13 @@ def shown_template(user: str) -> str | None:
 
 def _fields(template: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def _choice(name: str, text: str, options: tuple[str, ...], *, of: str) -> Choice:
+    try:
+        return Choice(name=name, text=text, options=options)
+    except ValidationError as error:
+        raise ConfigError(f"{of} can not be offered to raters: {explain(error)}; reword it in the run") from error
 
 
 def _intensity(text: str, scale: Scale) -> Question:

@@ -116,14 +116,14 @@
     tell();
   };
   const radios = (question, item, kind, labels) => {
-    const group = make("div", { class: kind });
+    const choices = make("div", { class: kind });
     for (const [value, label] of labels) {
       const radio = make("input", { type: "radio", name: `q-${question.name}`, value });
       radio.checked = given(item, question.name) === value;
       radio.addEventListener("change", () => answer(question, item, value));
-      group.append(make("label", {}, radio, label));
+      choices.append(make("label", {}, radio, label));
     }
-    return group;
+    return choices;
   };
   const numberField = (question, item, text, described) => {
     const { name, low, high } = question;
