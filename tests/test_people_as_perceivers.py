@@ -25,19 +25,22 @@ def quick():
 def rated(quick, audit_in, number_model, tmp_path_factory):
     """Folder of a finished run of ratings; not to be written to."""
     folder = tmp_path_factory.mktemp("rated")
-    assert (
-        audit_in(
-            folder, "run", "engine=transformers", "engine.device=cpu", f"model.path={number_model}", "model.name=tiny",
-            "model.dtype=float32", "dimensions=[religion]", "stimuli.unspecified=false", "run_dir=run",
-            "stimuli.situations_per_emotion=4", "stimuli.emotions=[happy,sad,scared,anxious,tense,amused]",
-        ) == 0
-    )  # fmt: skip
+    groups = "".join(f"    {group}: [a {group}]\n" for group in GROUPS)
+    (folder / "own.yaml").write_text(f"faith:\n  groups:\n{groups}")
+    overrides = [
+        "engine=transformers", "engine.device=cpu", f"model.path={number_model}", "model.name=tiny",
+        "model.dtype=float32", "stimuli.own_identities=own.yaml", "dimensions=[faith]", "stimuli.unspecified=false",
+        "stimuli.placebo=0", "stimuli.situations_per_emotion=4", "elicitation.max_pruned_points=0.05",
+        "stimuli.emotions=[happy,sad,scared,anxious,tense,amused]", "statistics.n_permutations=200", "run_dir=run",
+    ]  # fmt: skip
+    assert audit_in(folder, "run", *overrides) == 0
     return folder / "run"
 
 
 @pytest.fixture
 def finished(rated, audit, tmp_path):
     """Folder of a finished run, ``run`` in the folder that the test runs in."""
+    shutil.copy(rated.parent / "own.yaml", tmp_path)
     return shutil.copytree(rated, tmp_path / "run")
 
 
@@ -128,7 +131,7 @@ def test_raters_without_a_group_are_left_out_and_counted(finished, audit, tmp_pa
     for path, said in zip(paths[:3], ("none of these", "prefer not to say", ""), strict=True):
         pd.read_csv(path, dtype=str).assign(about_1=said).to_csv(path, index=False)
     assert audit("people", "import", finished, *paths) == 0
-    assert "1 rater left out religion" in capsys.readouterr().err
+    assert "1 rater left out faith" in capsys.readouterr().err
     row = tables_of(finished)["people_gap"].iloc[0]
     assert row[["n_raters", "n_excluded", "n_ratings", "n_ratings_excluded"]].to_list() == [9, 3, 72, 24]
 

@@ -380,8 +380,12 @@ def _is_part(row: Row, variant: str) -> bool:
 
 
 def _own(tables: Mapping[str, pd.DataFrame], key: tuple[str, str]) -> dict[str, pd.DataFrame]:
-    """Rows of one dimension and variant of each table."""
-    return {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()}
+    """Rows of one dimension and variant of each table that has dimensions."""
+    return {
+        name: table.loc[[found == key for found in keys_of(table)]]
+        for name, table in tables.items()
+        if "dimension" in table
+    }
 
 
 def _rows_at(tables: Mapping[str, pd.DataFrame], name: str, keys: Sequence[tuple[str, str]]) -> list[Row]:
