@@ -120,7 +120,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         manifest["human"] = {name: value for name, value in asdict(human).items() if name != "mean"}
     tables = {**analysis.tables, "calls": call_table(ratings, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
-        folder.read_people("intensity"), folder.read_people("raters"), ratings, confidence=settings["confidence"]
+        folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (

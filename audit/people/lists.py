@@ -220,7 +220,8 @@ def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None
         for place, name in enumerate(dimension.name.split(CROSS)):
             own = groups.setdefault(name, {})
             own.update(dict.fromkeys(each.groups[place] for each in dimension.perceivers if not each.is_baseline))
-    about, asked = [], {}
+    about: list[Choice] = []
+    asked: dict[str, str] = {}
     for name, own in groups.items():
         column = f"about_{len(about) + 1}"
         asked[column] = name

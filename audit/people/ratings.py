@@ -128,7 +128,7 @@ def items_file(shown: pd.DataFrame, questions: Questions) -> bytes:
 
 def key_file(key: pd.DataFrame) -> bytes:
     """Return a key as :func:`read_key` reads it."""
-    words = [name for name in key if name not in ("prompt_index", *_TRUTHS)]
+    words = [str(name) for name in key if name not in ("prompt_index", *_TRUTHS)]
     return _csv(key.assign(**{name: key[name].map(_escaped) for name in words}))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -39,7 +39,7 @@ def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFra
     for name, own in given.groupby("narrative_id", sort=True):
         chosen = own.loc[own["felt"] != ""]
         intensity, plausibility = own["intensity"].dropna(), own["plausibility"].dropna()
-        row = {
+        row: dict[str, Any] = {
             "narrative_id": str(name),
             "emotion": str(own["emotion"].iloc[0]),
             "n": len(chosen),

@@ -78,10 +78,8 @@ def people_gap_tables(
         for dimension, variant, part in split_ratings(ratings):
             gaps += _gap_row(given, answered, part, dimension=dimension, variant=variant, confidence=confidence)
         rated = ratings.loc[ratings["intensity"].notna()]
-        for variant, own in rated.groupby("variant", sort=False, observed=True):
-            agreements += [
-                {"variant": str(variant), **row} for row in _agreement_rows(given, own, confidence=confidence)
-            ]
+        for name, own in rated.groupby("variant", sort=False, observed=True):
+            agreements += [{"variant": str(name), **row} for row in _agreement_rows(given, own, confidence=confidence)]
     return {
         "people_gap": pd.DataFrame(gaps, columns=list(PEOPLE_GAP)),
         "people_agreement": pd.DataFrame(agreements, columns=list(PEOPLE_AGREEMENT)),
