@@ -40,7 +40,7 @@ commands:
   run        elicit ratings from a model, compute the gap, render a report
   report     analyse and render a run folder again, without its model; or ratings that another tool collected;
              or put several run folders side by side in one page
-  people     have people rate a run's replies: export them blinded, import what raters saved
+  people     have people rate a run's replies, or its narratives as perceivers: export forms, import what raters saved
   judge      have a model compare the replies of two runs, pair by pair, in both orders
   replicate  reproduce the published study's numbers and figures from its released result files
   calibrate  simulate data like a run's, and say how often its estimators err
@@ -122,15 +122,26 @@ writes calibration.csv into the run's folder.
 
 _PEOPLE_HELP: Final = """\
 usage: python -m audit people export RUN_DIR [n=100] [seed=0] [mask_experiencer=false] [questions=FILE]
-       python -m audit people import RUN_DIR FILE ...
+       python -m audit people export RUN_DIR [form=intensity|norming] [n=24] [lists=N] [seed=0] [introduction=FILE]
+       python -m audit people import RUN_DIR FILE ... [form=norming]
 
-The first draws n replies of a run with task=reply, half of them in-group, and writes into RUN_DIR/people:
+Of a run with task=reply the first draws n replies, half of them in-group, and writes into RUN_DIR/people:
   raters/form.html   a page for raters, which works offline and saves a CSV; raters/items.csv is for spreadsheets
   key.csv            which reply is whose: never send it to raters
   questions.yaml     what is asked; questions=FILE takes your own
 
-The second reads the CSV files that raters saved, all of them, and analyses the run again: how far raters agree, the gap
-of their mean scores beside that of every measure, and how far measures order replies as people do.
+Of a run of ratings the second writes a page and a spreadsheet for each list, raters/list-1.html and so on:
+  form=intensity     raters say which groups they belong to, read narratives by experiencers of all groups and rate
+                     them, as the model did; a narrative's experiencer rotates over the lists. Into RUN_DIR/people
+  form=norming       readers say which emotion a narrative, without any identity, is of, how intense it is, and how
+                     plausible. Into RUN_DIR/norming
+  n=, lists=         narratives a list, and how many lists; as many as a full rotation, or all narratives, take
+  introduction=FILE  a text that raters read first, such as what they consent to
+
+The third reads the CSV files that raters saved, all of them, and analyses the run again. Replies: how far raters agree,
+the gap of their mean scores beside that of every measure, and how far measures order replies as people do. Intensities:
+people's gap beside the model's, and agreement by emotion. Norming: what readers made of each narrative. docs/people.md
+says what such a study can show.
 """
 
 _JUDGE_HELP: Final = """\
@@ -615,31 +626,49 @@ def _people(rest: list[str]) -> None:
     if step == "import":
         from audit.pipeline import import_people
 
-        folder, *files = more or [""]
+        form = next((each.removeprefix("form=") for each in more if each.startswith("form=")), None)
+        folder, *files = [each for each in more if not each.startswith("form=")] or [""]
         if not folder or not files:
             raise ConfigError(
                 "people import takes a run folder and the raters' files; see python -m audit people --help"
             )
-        outcome, counted = import_people(Path(folder), [Path(file) for file in files], defaults=_statistics())
+        outcome, counted = import_people(
+            Path(folder), [Path(file) for file in files], form=form, defaults=_statistics()
+        )
         for text in counted:
             _say(f"note: {text}")
         _show(outcome)
         return
     if step != "export":
         raise ConfigError(f"people takes export or import, got {step or 'nothing'}; see python -m audit people --help")
-    from audit.raters import export_items
+    from audit.raters import export_items, export_lists, form_of
 
-    folders, options = _arguments("people export", more, ("n", "seed", "mask_experiencer", "questions"))
-    mask = options.get("mask_experiencer", "false")
-    if mask not in ("true", "false"):
-        raise ConfigError(f"mask_experiencer={mask}: true or false is wanted")
-    place, counted = export_items(
-        _one_folder("people export", folders),
-        n=_whole("n", options.get("n", "100"), least=1),
-        seed=_whole("seed", options.get("seed", "0"), least=0),
-        questions=Path(options["questions"]) if "questions" in options else None,
-        mask_experiencer=mask == "true",
-    )
+    of_replies, of_ratings = ("mask_experiencer", "questions"), ("lists", "introduction")
+    folders, options = _arguments("people export", more, ("form", "n", "seed", *of_replies, *of_ratings))
+    path = _one_folder("people export", folders)
+    form = form_of(path, options.get("form"))
+    for name in of_ratings if form == "replies" else of_replies:
+        if name in options:
+            raise ConfigError(f"{name}: form={form} has no such option; see python -m audit people --help")
+    seed = _whole("seed", options.get("seed", "0"), least=0)
+    if form == "replies":
+        mask = _one_of("mask_experiencer", options.get("mask_experiencer", "false"), ("true", "false"))
+        place, counted = export_items(
+            path,
+            n=_whole("n", options.get("n", "100"), least=1),
+            seed=seed,
+            questions=Path(options["questions"]) if "questions" in options else None,
+            mask_experiencer=mask == "true",
+        )
+    else:
+        place, counted = export_lists(
+            path,
+            form,
+            n=_whole("n", options["n"], least=1) if "n" in options else None,
+            n_lists=_whole("lists", options["lists"], least=1) if "lists" in options else None,
+            seed=seed,
+            introduction=Path(options["introduction"]) if "introduction" in options else None,
+        )
     for text in counted:
         _say(f"note: {text}")
     print(f"send raters: {place}")

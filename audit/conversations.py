@@ -19,6 +19,7 @@ from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords
+from stimuli.prompts import PromptGrid
 from stimuli.strategies import Strategy, strategy_values
 
 if TYPE_CHECKING:
@@ -105,6 +106,12 @@ def narratives_of(manifest: Mapping[str, Any]) -> dict[str, str]:
         return {}
     shown = plan.grid.variant.narrative
     return {narrative.narrative_id: narrative.wording(shown) for narrative in plan.grid.narratives.narratives}
+
+
+def grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, str]:
+    """Return what a run asks, or None and why it can not be told any more."""
+    plan, why_not = _plan_of(manifest)
+    return (None, why_not) if plan is None else (plan.grid, "")
 
 
 def emotions_of(manifest: Mapping[str, Any]) -> dict[str, EmotionWords]:

@@ -20,7 +20,7 @@ from audit.outside import describe_outside, read_outside
 from audit.plan import Plan, make_plan
 from audit.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.publish import Outcome, publish
-from audit.raters import import_ratings
+from audit.raters import FOLDERS, form_of, import_ratings
 from audit.score import plan_scoring, score_replies
 from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
 from audit.wording import plural
@@ -231,8 +231,10 @@ def report_outside(
         return publish(folder, manifest)
 
 
-def import_people(path: Path, files: Sequence[Path], *, defaults: Mapping[str, Any]) -> tuple[Outcome, tuple[str, ...]]:
-    """Take what people gave a run's replies into its folder, and analyse it again.
+def import_people(
+    path: Path, files: Sequence[Path], *, form: str | None = None, defaults: Mapping[str, Any]
+) -> tuple[Outcome, tuple[str, ...]]:
+    """Take what people gave a run's replies, or its narratives, into its folder, and analyse it again.
 
     Parameters
     ----------
@@ -240,6 +242,8 @@ def import_people(path: Path, files: Sequence[Path], *, defaults: Mapping[str, A
         The run's folder, with an export.
     files
         The raters' CSV files, all of them.
+    form
+        Which form they are of; None takes that of the run's task.
     defaults
         As of :func:`report_run`.
 
@@ -253,9 +257,10 @@ def import_people(path: Path, files: Sequence[Path], *, defaults: Mapping[str, A
     AuditError, StimulusError
         As of :func:`audit.raters.import_ratings` and :func:`report_run`.
     """
-    found, counted = import_ratings(path, files)
+    which = form_of(path, form)
+    found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
-        folder.write_manifest(read_manifest(path) | {"people": found})
+        folder.write_manifest(read_manifest(path) | {FOLDERS[which]: found})
     return report_run(path, defaults=defaults), counted
 
 

@@ -89,7 +89,9 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
+    from audit.statistics.norming import norming_table
     from audit.statistics.people import human_table
+    from audit.statistics.people_gap import people_gap_tables
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
 
@@ -137,6 +139,10 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
     tables |= {"calls": call_table(ratings, stages), **on_texts, "human": beside}
+    tables |= people_gap_tables(
+        folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
+    )
+    tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (
         *_remarks_on_run(manifest, ratings),
         *analysis.remarks,

@@ -1,24 +1,69 @@
-"""People who rate a run's replies: what they are sent, and what comes back, kept in the run's folder."""
+"""People who rate a run's replies or narratives: what they are sent, and what comes back, kept in the run's folder."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
 
-from audit.conversations import narratives_of
+from audit.conversations import grid_of, narratives_of
 from audit.errors import ConfigError, StoreError
 from audit.people.items import sample_items
-from audit.people.questions import load_questions
-from audit.people.ratings import export_files, read_human_ratings, read_key
-from audit.store import RunFolder, is_of_replies, read_manifest
+from audit.people.lists import (
+    LIST_KEY,
+    NORMING_KEY,
+    Lists,
+    emotions_in_order,
+    norming_lists,
+    norming_questions,
+    rating_lists,
+    rating_questions,
+)
+from audit.people.questions import Choice, Questions, load_questions
+from audit.people.ratings import (
+    KEY_FILE,
+    QUESTIONS_COPY,
+    HumanRatings,
+    export_files,
+    items_file,
+    key_file,
+    read_human_ratings,
+    read_key,
+)
+from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
 from audit.wording import plural
+from stimuli.yaml_files import read_text
 
-FOLDER: Final = "people"
+Form: TypeAlias = Literal["replies", "intensity", "norming"]
+"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
+FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
 """Where in the run's folder an export lies."""
 FORM: Final = "raters/form.html"
+STUDY: Final = "study.json"
+"""What an import needs to know of an export, beside its key and questions."""
+PER_LIST: Final = 24
+"""Narratives a list, unless another number is asked for."""
+
+
+def form_of(path: Path, form: str | None) -> Form:
+    """Return which form a run's people fill in: the one asked for, or else the one of the run's task.
+
+    Raises
+    ------
+    ConfigError
+        If the run has no such form.
+    """
+    manifest = read_manifest(path)
+    if is_of_inventory(manifest) or (is_of_replies(manifest) and manifest["task"]["kind"] != "reply"):
+        raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
+    own: tuple[Form, ...] = ("replies",) if is_of_replies(manifest) else ("intensity", "norming")
+    found = next((each for each in own if form in (None, each)), None)
+    if found is None:
+        raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
+    return found
 
 
 def export_items(
@@ -44,7 +89,8 @@ def export_items(
     Raises
     ------
     ConfigError
-        If the run is none of replies, nothing can be drawn, or ratings of an earlier export are there.
+        If the run is none of replies, nothing can be drawn, a question has no numbers, or ratings of an earlier export
+        are there.
     StoreError
         If the folder is none of a complete run's.
     """
@@ -52,13 +98,15 @@ def export_items(
 
     manifest = _of_replies(path)
     asked = load_questions(questions)
+    if asked.about or any(isinstance(each, Choice) for each in asked.questions):
+        raise ConfigError(
+            f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
+            "forms have"
+        )
     texts = narratives_of(manifest)
     with RunFolder(path) as folder:
         if folder.has_people():
-            raise ConfigError(
-                f"{path}/{FOLDER} holds what raters sent back, which belongs to the items of that export; move it away "
-                "to draw others"
-            )
+            raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
         replies = folder.read("replies", n_prompts=manifest["n_prompts"])
         shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
         if not texts:
@@ -66,24 +114,104 @@ def export_items(
         sample = sample_items(shown, n=n, seed=seed, mask_experiencer=mask_experiencer)
         form = render_form(sample.shown, asked.questions, introduction=asked.introduction)
         for name, content in {**export_files(sample, asked), FORM: form.encode("utf-8", "replace")}.items():
-            folder.write_file(f"{FOLDER}/{name}", content)
-    return path / FOLDER / "raters", sample.remarks
+            folder.write_file(f"{FOLDERS['replies']}/{name}", content)
+    return path / FOLDERS["replies"] / "raters", sample.remarks
 
 
-def import_ratings(path: Path, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
+_HOLDS_RATINGS: Final = (
+    "{place} holds what raters sent back, which belongs to the items of that export; move it away to draw others"
+)
+
+
+def export_lists(
+    path: Path, form: Form, *, n: int | None, n_lists: int | None, seed: int, introduction: Path | None
+) -> tuple[Path, tuple[str, ...]]:
+    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list of them.
+
+    Parameters
+    ----------
+    path
+        The run's folder; ``people/`` in it, or ``norming/``, gets ``key.csv``, ``questions.yaml`` and ``study.json``,
+        which stay, and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list.
+    form
+        ``intensity`` or ``norming``.
+    n, n_lists, seed
+        As of :func:`audit.people.lists.rating_lists` and :func:`audit.people.lists.norming_lists`; n is
+        :data:`PER_LIST` unless given.
+    introduction
+        A text file of what raters read first; None takes the packaged one.
+
+    Returns
+    -------
+    tuple
+        The folder that goes to raters, and what is to be known of it, in words.
+
+    Raises
+    ------
+    ConfigError
+        If the lists can not be made, or ratings of an earlier export are there.
+    StoreError
+        If the folder is none of a complete run's, or its narratives can not be read again.
+    """
+    from audit.report.form import SITUATIONS, render_form
+
+    manifest = _complete(path)
+    grid, why_not = grid_of(manifest)
+    if grid is None or grid.variant.scale is None:
+        raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")
+    first = None if introduction is None else read_text(introduction)
+    n = PER_LIST if n is None else n
+    with RunFolder(path) as folder:
+        if folder.has_people(form):
+            raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS[form]))
+        salt = folder.ratings_sha256()
+        study: dict[str, Any] = {"form": form, "seed": seed, "n": n}
+        if form == "norming":
+            lists = norming_lists(grid, n=n, n_lists=n_lists, seed=seed, salt=salt)
+            asked = norming_questions(grid, grid.variant.scale, introduction=first)
+            study["emotions"] = emotions_in_order(grid)
+        else:
+            lists = rating_lists(grid, n=n, n_lists=n_lists, seed=seed, salt=salt)
+            asked, study["about"] = rating_questions(grid, grid.variant.scale, introduction=first)
+        folder.clear(f"{FOLDERS[form]}/raters")
+        for name, content in _files_of(lists, asked, study).items():
+            folder.write_file(f"{FOLDERS[form]}/{name}", content)
+        for name in lists.names:
+            shown = lists.shown.loc[lists.shown["list"] == name].drop(columns="list")
+            page = render_form(
+                shown, asked.questions, introduction=asked.introduction, about=asked.about, words=SITUATIONS
+            )
+            folder.write_file(f"{FOLDERS[form]}/raters/{name}.html", page.encode("utf-8", "replace"))
+            folder.write_file(f"{FOLDERS[form]}/raters/{name}.csv", items_file(shown, asked))
+    return path / FOLDERS[form] / "raters", lists.remarks
+
+
+def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return what stays with the researcher."""
+    return {
+        KEY_FILE: key_file(lists.key),
+        QUESTIONS_COPY: asked.to_yaml().encode("utf-8", "replace"),
+        STUDY: f"{json.dumps(study, indent=2, sort_keys=True)}\n".encode(),
+    }
+
+
+def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Read what raters sent back, and keep it in the run's folder; ratings of an earlier import are replaced.
 
     Parameters
     ----------
     path
         The run's folder, with an export.
+    form
+        Of that export.
     files
         The raters' CSV files, all of them.
 
     Returns
     -------
     tuple
-        What the manifest says of it (``files``, ``n_raters``, ``questions``), and what was counted, in words.
+        What the manifest says of it (``files``, ``n_raters``, ``n_items``, of replies ``questions``), and what was
+        counted, in words.
 
     Raises
     ------
@@ -92,25 +220,87 @@ def import_ratings(path: Path, files: Sequence[Path]) -> tuple[dict[str, Any], t
     StoreError
         If the folder is none of a complete run's, or has no export.
     """
-    _of_replies(path)
-    place = path / FOLDER
-    if not (place / "key.csv").is_file():
-        raise StoreError(f"{place} has no key.csv: export the items first, python -m audit people export {path}")
-    key = read_key(place / "key.csv")
-    questions = load_questions(place / "questions.yaml")
+    if form == "replies":
+        _of_replies(path)
+    else:
+        _complete(path)
+    place = path / FOLDERS[form]
+    if not (place / KEY_FILE).is_file():
+        how = " form=norming" if form == "norming" else ""
+        raise StoreError(
+            f"{place} has no {KEY_FILE}: export the items first, python -m audit people export {path}{how}"
+        )
+    questions = load_questions(place / QUESTIONS_COPY)
+    if form != "replies":
+        return _import_lists(path, form, files, questions)
+    key = read_key(place / KEY_FILE)
     human = read_human_ratings(files, key=key, questions=questions)
     table = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", how="left", validate="many_to_one")
-    asked = [{"name": each.name, "text": each.text, "low": each.low, "high": each.high} for each in questions.questions]
-    found = {"files": dict(human.files), "n_raters": human.n_raters, "n_items": len(key), "questions": asked}
+    asked = [each.model_dump(include={"name", "text", "low", "high"}) for each in questions.questions]
     with RunFolder(path) as folder:
-        folder.write_people(table[["rater", "prompt_index", "question", "score"]])
-    return found, human.remarks
+        folder.write_people(table)
+    return _found(human, key) | {"questions": asked}, human.remarks
+
+
+def _import_lists(
+    path: Path, form: Form, files: Sequence[Path], questions: Questions
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Do the same for a form whose items come in lists."""
+    place = path / FOLDERS[form]
+    study = _read_study(place / STUDY)
+    own = NORMING_KEY if form == "norming" else LIST_KEY
+    key = read_key(place / KEY_FILE, own, may_be_empty=("dimension",))
+    human = read_human_ratings(files, key=key, questions=questions)
+    wide = human.table.pivot(index=["rater", "item_id"], columns="question", values="score").reset_index()
+    table = wide.merge(key, on="item_id", how="left", validate="many_to_one")
+    remarks = human.remarks
+    with RunFolder(path) as folder:
+        if form == "norming":
+            emotions = study["emotions"]
+            felt = ["" if at != at else emotions[int(at)] for at in table["felt"]]
+            folder.write_people(table.assign(felt=felt), "norming")
+        else:
+            members = _members(human, study["about"])
+            folder.write_people(members, "raters")
+            folder.write_people(table, "intensity")
+            silent = members.loc[members["group"] == ""].groupby("dimension").size()
+            remarks = (*remarks, *(f"{plural(n, 'rater')} left out {name}" for name, n in silent.items()))
+    return _found(human, key) | {"form": form, "seed": study["seed"]}, remarks
+
+
+def _found(human: HumanRatings, key: pd.DataFrame) -> dict[str, Any]:
+    return {"files": dict(human.files), "n_raters": human.n_raters, "n_items": len(key)}
+
+
+def _members(human: HumanRatings, about: Mapping[str, str]) -> pd.DataFrame:
+    """Return for each rater and dimension what the rater answered; empty where nothing was."""
+    rows = [
+        (rater, dimension, given.get(name, ""))
+        for rater, given in human.about.items()
+        for name, dimension in about.items()
+    ]
+    return pd.DataFrame(rows, columns=["rater", "dimension", "group"], dtype=object)
+
+
+def _read_study(path: Path) -> dict[str, Any]:
+    try:
+        study = json.loads(read_text(path))
+        if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
+            raise ValueError("it lacks what an export writes")
+    except ValueError as error:
+        raise StoreError(f"{path} can not be read ({error}); export the items again") from error
+    return study
 
 
 def _of_replies(path: Path) -> Mapping[str, Any]:
     manifest = read_manifest(path)
     if not is_of_replies(manifest) or manifest["task"]["kind"] != "reply":
         raise ConfigError(f"{path} has no replies to rate: it is no run of them; task=reply makes one")
+    return _complete(path)
+
+
+def _complete(path: Path) -> Mapping[str, Any]:
+    manifest = read_manifest(path)
     if manifest.get("status") != "complete":
         n = plural(manifest["n_prompts"], "prompt")
         raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")

@@ -642,6 +642,60 @@ HUMAN: Final[dict[str, str]] = {
     "n_missing": "narratives of the run without a rating by people, or by the model",
 }
 
+PEOPLE_GAP: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "variant": RATINGS["variant"],
+    "delta_points": "gap of people in scale points: raters' ratings of their own group's experiencers minus those of "
+    "others', each rater's mean and terms for narratives and experiencers taken off; in a crossed dimension own in all",
+    "se": "its standard error over raters (CR2), in points; missing below 4 raters",
+    "df": "Satterthwaite's degrees of freedom",
+    "ci_low": "lower end of the confidence interval, in points: such raters, these narratives and these experiencers",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p against a gap of 0, of the same t distribution",
+    "n_raters": "raters who belong to a group of the dimension and rated an item of it",
+    "n_groups": "groups that they belong to",
+    "n_narratives": "narratives that they rated",
+    "n_ratings": "ratings that the estimate uses",
+    "n_excluded": "raters with items of the dimension who belong to none of its groups, or did not say",
+    "n_ratings_excluded": "their ratings, which the estimate does not use",
+    "n_skipped": "items of the dimension in raters' lists that were left out: missing, not 0",
+    "note": "why there is no estimate or no interval, in words; else empty",
+    "model_delta_points": "the model's gap, as in gap, of the same narratives and experiencers, with perceivers of the "
+    "raters' groups",
+    "model_ci_low": "lower end of its confidence interval, in points: such narratives, these identities",
+    "model_ci_high": "upper end of the same",
+    "model_n_narratives": "narratives that it uses",
+    "model_note": "why it has no estimate or no interval, in words; else empty",
+}
+
+PEOPLE_AGREEMENT: Final[dict[str, str]] = {
+    "variant": RATINGS["variant"],
+    "emotion": RATINGS["emotion"] + "; 'all' in the first row: all emotions pooled, so that how they differ counts too",
+    "r": "Pearson's correlation, over narratives, of people's mean intensity, raters' own means taken off, with the "
+    "model's mean over all its pairs of identities",
+    "ci_low": "lower end of Fisher's interval over narratives",
+    "ci_high": "upper end of the same",
+    "n": "narratives with a rating by people and by the model",
+    "n_raters": "raters of these",
+    "n_ratings": "ratings by people of these",
+    "note": "why there is no correlation or no interval, in words; else empty",
+}
+
+NORMING: Final[dict[str, str]] = {
+    "narrative_id": RATINGS["narrative_id"],
+    "emotion": "the emotion that the narrative was designed for",
+    "n": "readers who said which emotion is felt",
+    "share_designed": "of these, the share who chose the designed one",
+    "most_chosen": "the emotion that most of them chose; the first of several in a tie",
+    "n_intensity": "readers who said how intense it is",
+    "mean_intensity": "mean of what they said, in points of the run's scale",
+    "sd_intensity": "its standard deviation (n - 1), in points",
+    "n_plausibility": "readers who said how plausible it is that this happens to somebody like them",
+    "mean_plausibility": "mean of what they said, from 1 to 7",
+    "flags": "few readers (below 5 for a question), emotion (share below 0.5), intensity (mean below a quarter of the "
+    "scale), plausibility (mean below 4), joined by commas; empty for none",
+}
+
 TABLES: Final[dict[str, dict[str, str]]] = {
     "gap": GAP,
     "variances": VARIANCES,
@@ -672,6 +726,9 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "stage_texts": STAGE_TEXTS,
     "marked_words": MARKED_WORDS,
     "human": HUMAN,
+    "people_gap": PEOPLE_GAP,
+    "people_agreement": PEOPLE_AGREEMENT,
+    "norming": NORMING,
 }
 """Each table of ``tables/`` by its file's stem."""
 

@@ -98,7 +98,31 @@ _SCHEMAS: Final[dict[Kind, pa.Schema]] = {
 }
 _OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
 """Tasks in which the model writes to or about an experiencer."""
-_PEOPLE: Final = "people/ratings.csv"
+Given: TypeAlias = Literal["replies", "intensity", "raters", "norming"]
+"""What people give a run: scores of replies, intensities, their own groups, or what they make of narratives."""
+_PEOPLE: Final[dict[Given, tuple[str, dict[str, type]]]] = {
+    "replies": (
+        "people/ratings.csv",
+        {"rater": str, "prompt_index": np.int64, "question": str, "score": np.float64},
+    ),
+    "intensity": (
+        "people/ratings.csv",
+        {
+            **dict.fromkeys(("rater", "list", "dimension", "narrative_id", "emotion"), str),
+            **dict.fromkeys(("experiencer", "experiencer_group"), str),
+            "intensity": np.float64,
+        },
+    ),
+    "raters": ("people/raters.csv", dict.fromkeys(("rater", "dimension", "group"), str)),
+    "norming": (
+        "norming/ratings.csv",
+        {
+            **dict.fromkeys(("rater", "narrative_id", "emotion", "felt"), str),
+            **dict.fromkeys(("intensity", "plausibility"), np.float64),
+        },
+    ),
+}
+"""Where each lies in a run's folder, and its columns."""
 _PART: Final = re.compile(r"part-(\d{6})\.parquet")
 _ADDED: Final = ("n_prompt_tokens", "n_dropped", "pruned_points", "wording")
 """The last columns of ratings, which those of earlier runs lack, or the last of them."""
@@ -397,7 +421,7 @@ class RunFolder(_Folder):
 
     def _prepare(self) -> None:
         super()._prepare()
-        for place in (*_SCHEMAS, "stages", "scores/*", "judged", "people"):
+        for place in (*_SCHEMAS, "stages", "scores/*", "judged", "people", "norming"):
             for unfinished in self.path.glob(f"{place}/.*.unfinished"):
                 unfinished.unlink()
 
@@ -452,15 +476,16 @@ class RunFolder(_Folder):
         table = _read_all(sorted(self.path.glob("judged/part-*.parquet")), RATINGS_SCHEMA, "judged")
         return _in_pandas(table)
 
-    def has_people(self) -> bool:
-        """Tell whether there are ratings by people."""
-        return (self.path / _PEOPLE).exists()
+    def has_people(self, kind: Given = "replies") -> bool:
+        """Tell whether people have given something."""
+        return (self.path / _PEOPLE[kind][0]).exists()
 
-    def write_people(self, ratings: pd.DataFrame) -> None:
-        """Write what people gave: columns rater, prompt_index, question and score, NaN where it was left out."""
-        self.write_file(_PEOPLE, ratings.to_csv(index=False).encode("utf-8", "replace"))
+    def write_people(self, given: pd.DataFrame, kind: Given = "replies") -> None:
+        """Write what people gave: of replies the columns rater, prompt_index, question and score; NaN is left out."""
+        place, types = _PEOPLE[kind]
+        self.write_file(place, given[list(types)].to_csv(index=False).encode("utf-8", "replace"))
 
-    def read_people(self) -> pd.DataFrame:
+    def read_people(self, kind: Given = "replies") -> pd.DataFrame:
         """Return what :meth:`write_people` wrote; no rows where there is nothing.
 
         Raises
@@ -468,12 +493,13 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        path = self.path / _PEOPLE
-        types = {"rater": str, "prompt_index": np.int64, "question": str, "score": np.float64}
+        place, types = _PEOPLE[kind]
+        path = self.path / place
         if not path.exists():
             return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
+        empty = {name: [""] for name, each in types.items() if each is np.float64}
         try:
-            return pd.read_csv(path, dtype=types, keep_default_na=False, na_values={"score": [""]})[list(types)]
+            return pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)[list(types)]
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{path} can not be read ({error}); import the raters' files again") from error
 

@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "recognised",
         "stimuli", "store",
     },
-    "raters": {*FOUNDATIONS, "conversations", "people", "report", "store"},
+    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "store"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},

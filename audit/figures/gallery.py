@@ -69,7 +69,11 @@ def draw_figures(
         "published": published_reach(tables["published_cells"]),
     }
     for dimension, variant in tables["cells"][["dimension", "variant"]].drop_duplicates().itertuples(index=False):
-        own = {name: _of(table, dimension, variant) for name, table in tables.items() if "variant" in table}
+        own = {
+            name: _of(table, dimension, variant)
+            for name, table in tables.items()
+            if {"dimension", "variant"} <= {*table}
+        }
         of_groups = (clusters or {}).get(str(dimension))
         kinds = {
             **_distributions(own, low=low, high=high, confidence=confidence),

@@ -170,7 +170,7 @@ def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experi
     words = chosen[["perceiver", "experiencer", "text", "narrative"]].astype(str)
     key = chosen[list(_NEEDED)].astype(_WORDS)
     key = key.assign(
-        item_id=_identifiers(chosen["prompt_index"], secret=_secret(eligible, seed=seed)),
+        item_id=identifiers(chosen["prompt_index"], secret=_secret(eligible, seed=seed)),
         in_group=chosen["in_group"].astype(bool),
         names_perceiver=_named_in(words["text"], words["perceiver"], key["dimension"]),
         names_experiencer=_named_in(words["text"], words["experiencer"], key["dimension"]),
@@ -246,9 +246,20 @@ def _secret(eligible: pd.DataFrame, *, seed: int) -> bytes:
     return made.digest()
 
 
-def _identifiers(indices: pd.Series[int], *, secret: bytes) -> list[str]:
-    """Return an identifier for each prompt: ten letters, more where two would be the same."""
-    digests = [hmac.new(secret, str(index).encode(), "sha256").hexdigest().translate(_LETTERS) for index in indices]
+def identifiers(things: Iterable[object], *, secret: bytes) -> list[str]:
+    """Return an identifier for each thing, which tells nothing of it: ten letters, more where two would be the same.
+
+    Parameters
+    ----------
+    things
+        What to tell apart, each by the text that it is written as.
+    secret
+        The key of the HMAC; without it nobody can tell which thing an identifier is of.
+    """
+    digests = [
+        hmac.new(secret, str(thing).encode("utf-8", "surrogatepass"), "sha256").hexdigest().translate(_LETTERS)
+        for thing in things
+    ]
     length = next(k for k in itertools.count(_ID_LENGTH) if len({digest[:k] for digest in digests}) == len(digests))
     return [digest[:length] for digest in digests]
 

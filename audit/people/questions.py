@@ -1,24 +1,38 @@
-"""The questions that raters answer about each reply, as data: packaged ones, or the user's own file."""
+"""The questions that raters answer about each item and, once, about themselves: packaged ones, or the user's file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from audit.errors import ConfigError
 from stimuli.yaml_files import explain, read_yaml
 
 QUESTIONS_FILE: Final = Path(__file__).parent / "questions.yaml"
-TAKEN: Final = frozenset({"rater", "item_id", "person", "narrative", "reply", "question", "score"})
+TAKEN: Final = frozenset({"rater", "item_id", "person", "narrative", "reply", "emotion", "question", "score"})
 """Columns of the raters' files, which no question can be called."""
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 _Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-_End = Annotated[int, Field(strict=True, ge=0, le=10)]
+_End = Annotated[int, Field(strict=True, ge=0, le=1000)]
+_MOST_STEPS: Final = 10
+"""Upper end of a scale whose numbers stand beside each other, to be clicked."""
+FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
+"""How a cell begins that a spreadsheet takes for a formula; the last four are the signs' full-width forms."""
 
 
 class _Strict(BaseModel):
@@ -29,10 +43,18 @@ class _Scale(_Strict):
     """A question as the file has it, under its name."""
 
     text: _Text
+    entry: Literal["scale", "number"] = "scale"
     low: _End
     high: _End
     low_label: _Label
     high_label: _Label
+
+    @field_validator("low", "high")
+    @classmethod
+    def _can_be_clicked(cls, end: int, info: ValidationInfo) -> int:
+        if end > _MOST_STEPS and info.data.get("entry") == "scale":
+            raise ValueError(f"{end} is beyond {_MOST_STEPS}; `entry: number` has raters write a number up to 1000")
+        return end
 
     @model_validator(mode="after")
     def _in_order(self) -> _Scale:
@@ -49,7 +71,9 @@ class Question(_Scale):
     name
         The column of its answers.
     text
-        What raters read.
+        What raters read; ``{emotion}`` in it stands for the item's own word, where items have one.
+    entry
+        ``scale``, all numbers beside each other, to 10 at most; or ``number``, a field to write one into.
     low, high
         Ends of the scale, in points.
     low_label, high_label
@@ -57,6 +81,41 @@ class Question(_Scale):
     """
 
     name: _Name
+
+
+class _Options(_Strict):
+    """A question that is answered by one of several texts, as the file has it."""
+
+    text: _Text
+    options: Annotated[tuple[_Label, ...], Field(min_length=2, max_length=200)]
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> _Options:
+        for option in self.options:
+            if self.options.count(option) > 1:
+                raise ValueError(f"the option {option!r} stands twice; word one of them otherwise")
+            if option.startswith(FORMULA):
+                raise ValueError(f"the option {option!r} would be a spreadsheet's formula; begin it with a letter")
+        return self
+
+
+class Choice(_Options):
+    """One question, answered by one of its options.
+
+    Attributes
+    ----------
+    name
+        The column of its answers.
+    text
+        What raters read.
+    options
+        The answers, in the order in which they stand.
+    """
+
+    name: _Name
+
+
+Asked: TypeAlias = Question | Choice
 
 
 class Questions(_Strict):
@@ -67,11 +126,14 @@ class Questions(_Strict):
     introduction
         What they read before; paragraphs are set apart by empty lines.
     questions
-        In the order in which they are asked.
+        Of each item, in the order in which they are asked.
+    about
+        Of the rater, once, before the first item.
     """
 
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
-    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=12)]
+    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]
+    about: Annotated[tuple[Choice, ...], Field(max_length=12)] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,9 +144,14 @@ class Questions(_Strict):
         """Return the file that :func:`load_questions` reads as these questions."""
         content = {
             "introduction": self.introduction,
-            "questions": {question.name: question.model_dump(exclude={"name"}) for question in self.questions},
+            "questions": _written(self.questions),
+            **({"about": _written(self.about)} if self.about else {}),
         }
         return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _written(asked: Iterable[Asked]) -> dict[str, object]:
+    return {each.name: each.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for each in asked}
 
 
 def load_questions(path: Path | None = None) -> Questions:
@@ -94,8 +161,10 @@ def load_questions(path: Path | None = None) -> Questions:
     ----------
     path
         A YAML file of ``introduction`` (may be left out) and ``questions``: name → ``text``, ``low``, ``high``,
-        ``low_label``, ``high_label``, at most 12. The ends are whole numbers from 0 to 10. None reads the packaged
-        questions, which are ours in wording and not normed on people.
+        ``low_label``, ``high_label``, at most 12. The ends are whole numbers from 0 to 10, with ``entry: number`` to
+        1000. A question with ``options`` in place of a scale is answered by one of them; ``about`` holds such ones
+        about the rater. None reads the packaged questions about replies, which are ours in wording and not normed on
+        people.
 
     Raises
     ------
@@ -109,16 +178,30 @@ def load_questions(path: Path | None = None) -> Questions:
     asked = content.get("questions")
     if not isinstance(asked, dict) or not asked:
         raise ConfigError(f"{file}: questions: there are none; write a name and under it text, low, high and labels")
-    listed = []
-    for name, parts in asked.items():
-        if name in TAKEN:
-            raise ConfigError(f"{file}: questions: {name!r} is a column of the raters' files; call it otherwise")
-        try:
-            listed.append(Question.model_validate({"name": name, **(parts if isinstance(parts, dict) else {})}))
-        except (ValidationError, TypeError) as error:
-            fault = explain(error) if isinstance(error, ValidationError) else str(error)
-            raise ConfigError(f"{file}: questions.{name}: {fault}") from error
+    about = content.get("about", {})
+    if not isinstance(about, dict):
+        raise ConfigError(f"{file}: about: write a name and under it text and options")
     try:
-        return Questions.model_validate(content | {"questions": tuple(listed)})
+        return Questions.model_validate(
+            content
+            | {
+                "questions": tuple(_asked(asked, "questions", file=file)),
+                "about": tuple(_asked(about, "about", file=file)),
+            }
+        )
     except ValidationError as error:
         raise ConfigError(f"{file}: {explain(error)}") from error
+
+
+def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Iterator[Asked]:
+    """Read each question of a section under its name."""
+    for name, parts in content.items():
+        if name in TAKEN:
+            raise ConfigError(f"{file}: {section}: {name!r} is a column of the raters' files; call it otherwise")
+        body = parts if isinstance(parts, dict) else {}
+        kind = Choice if "options" in body or section == "about" else Question
+        try:
+            yield kind.model_validate({"name": name, **body})
+        except (ValidationError, TypeError) as error:
+            fault = explain(error) if isinstance(error, ValidationError) else str(error)
+            raise ConfigError(f"{file}: {section}.{name}: {fault}") from error

@@ -7,8 +7,8 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -16,8 +16,9 @@ import pandas as pd
 
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
-from audit.people.questions import Question, Questions
+from audit.people.questions import FORMULA, Asked, Choice, Questions
 from audit.wording import brief, either, plural, printable
+from stimuli.errors import suggest
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_text
 
@@ -30,15 +31,15 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
     "rater": "who rated; a name's control characters are escaped",
     "item_id": "what was rated, as in the key",
     "question": "what was asked",
-    "score": "in points of the question's scale; missing where the rater left it out",
+    "score": "in points of the question's scale, or the place of the option, from 0; missing where it was left out",
 }
 
-_FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
-"""How a cell begins that a spreadsheet takes for a formula; the last four are the signs' full-width forms."""
 _DELIMITERS: Final = (",", ";", "\t")
 """Between cells; spreadsheets of many countries write the semicolon."""
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
+_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
+"""Columns of the key that are true or false."""
 
 Place: TypeAlias = tuple[str, str]
 
@@ -62,6 +63,8 @@ class HumanRatings:
         Raters whose files hold no score at all; they are not in the table.
     files
         Each file's path, as the user named it but printable, and the SHA-256 of its bytes.
+    about
+        By rater: by question about the rater, the option that was given; no entry where it was left out.
     """
 
     table: pd.DataFrame
@@ -70,6 +73,7 @@ class HumanRatings:
     n_left_out: int
     without_score: tuple[str, ...]
     files: Mapping[str, str]
+    about: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -115,22 +119,41 @@ def export_files(sample: ItemSample, questions: Questions) -> dict[str, bytes]:
         spreadsheet would run as a formula has an apostrophe before it. ``key.csv``, which must never go to raters.
         ``questions.yaml``, which the import reads. The form is :func:`audit.report.form.render_form`'s.
     """
-    asked = sample.shown.assign(**dict.fromkeys(questions.names, ""))
-    words = [name for name in KEY if name not in ("prompt_index", "in_group", "names_perceiver", "names_experiencer")]
     return {
-        ITEMS_FILE: _csv(asked.map(_defused)),
-        KEY_FILE: _csv(sample.key.assign(**{name: sample.key[name].map(_escaped) for name in words})),
+        ITEMS_FILE: items_file(sample.shown, questions),
+        KEY_FILE: key_file(sample.key),
         QUESTIONS_COPY: questions.to_yaml().encode("utf-8", "replace"),
     }
 
 
-def read_key(path: Path) -> pd.DataFrame:
+def items_file(shown: pd.DataFrame, questions: Questions) -> bytes:
+    """Return a spreadsheet of what raters see, with an empty column for each question; no cell runs as a formula."""
+    names = (*questions.names, *(each.name for each in questions.about))
+    return _csv(shown.assign(**dict.fromkeys(names, "")).map(_defused))
+
+
+def key_file(key: pd.DataFrame) -> bytes:
+    """Return a key as :func:`read_key` reads it."""
+    words = [str(name) for name in key if name not in ("prompt_index", *_TRUTHS)]
+    return _csv(key.assign(**{name: key[name].map(_escaped) for name in words}))
+
+
+def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        Of the kind of export, such as :data:`audit.people.items.KEY`.
+    may_be_empty
+        Those of them whose cells may be empty.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of :data:`audit.people.items.KEY`, one row an item.
+        These columns, one row an item.
 
     Raises
     ------
@@ -139,22 +162,28 @@ def read_key(path: Path) -> pd.DataFrame:
     ConfigError
         If a number, or a true or false, can not be read.
     """
-    rows = read_cells(path, dict(zip(KEY, KEY, strict=True)), of="items", delimiter=_delimiter(path))
+    rows = read_cells(
+        path,
+        dict(zip(columns, columns, strict=True)),
+        of="items",
+        delimiter=_delimiter(path),
+        may_be_empty=may_be_empty,
+    )
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
-    columns: dict[str, list[object]] = {name: [] for name in KEY}
+    found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:
         for name, cell in cells.items():
             if name == "prompt_index":
                 if not _WHOLE.fullmatch(cell):
                     raise ConfigError(f"{place}: prompt_index {brief(cell)!r} is no number; take the key as exported")
-                columns[name].append(_whole(cell))
-            elif name in ("in_group", "names_perceiver", "names_experiencer"):
+                found[name].append(_whole(cell))
+            elif name in _TRUTHS:
                 if cell.lower() not in _YES_NO:
                     raise ConfigError(f"{place}: {name} {brief(cell)!r} is not True or False; take the key as exported")
-                columns[name].append(_YES_NO[cell.lower()])
+                found[name].append(_YES_NO[cell.lower()])
             else:
-                columns[name].append(cell.removeprefix("'"))
-    return pd.DataFrame(columns)
+                found[name].append(cell.removeprefix("'"))
+    return pd.DataFrame(found)
 
 
 def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
@@ -163,10 +192,11 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     Parameters
     ----------
     paths
-        CSV files with the columns ``item_id`` and one for each question; commas, semicolons or tabs between cells.
-        The rater is in a column ``rater``, or else the file's name without its suffix. Other columns are not read.
+        CSV files with the columns ``item_id`` and one for each question, those about the rater among them; commas,
+        semicolons or tabs between cells. The rater is in a column ``rater``, or else the file's name without its
+        suffix. Other columns are not read.
     key
-        The export's, of which ``item_id`` is used.
+        The export's, of which ``item_id`` is used and, where items come in lists, ``list``: a rater has one list.
     questions
         The export's.
 
@@ -176,8 +206,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
         If a file can not be read, is not UTF-8, lacks a column or has no rows.
     ConfigError
         If there is no file, or one twice; an item is of no or of another export; a score is no whole number of the
-        scale; a rater gives an item two different scores; two files without raters have one name; or nobody rated
-        anything.
+        scale, or none of the options; a rater gives an item two different scores, or two answers about themselves; a
+        rater has items of two lists; two files without raters have one name; or nobody rated anything.
 
     Notes
     -----
@@ -191,23 +221,35 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
         if resolved.count(whole) > 1:
             raise ConfigError(f"{printable(str(path))} is named twice; name each file once")
     known = frozenset(key["item_id"].astype(str))
+    about = {each.name for each in questions.about}
+    asked = {each.name: each for each in (*questions.questions, *questions.about)}
     scores: dict[tuple[str, str, str], float] = {}
     places: dict[tuple[str, str, str], str] = {}
     seen: set[tuple[str, str]] = set()
     named: dict[str, Path] = {}
+    lists = key["list"].astype(str) if "list" in key else [""] * len(key)
+    list_of = dict(zip(key["item_id"].astype(str), lists, strict=True))
+    own_list: dict[str, str] = {}
     n_double = 0
     for path in paths:
         for place, rater, item, answers in _rows(path, questions, known, named):
             n_double += (rater, item) in seen
             seen.add((rater, item))
+            if own_list.setdefault(rater, list_of[item]) != list_of[item]:
+                raise ConfigError(
+                    f"{place}: rater {brief(rater)!r} has items of {own_list[rater]} and of {list_of[item]}, and would "
+                    "have read the same texts twice; keep the first list, or give two people a name each"
+                )
             for name, score in answers.items():
-                at = (rater, item, name)
+                at = (rater, "" if name in about else item, name)
                 if scores.setdefault(at, score) != score:
+                    what = "" if name in about else f"item {item!r} "
                     raise ConfigError(
-                        f"{place}: rater {brief(rater)!r} gives item {item!r} {score:g} for {name}, and "
-                        f"{scores[at]:g} on {places[at]}; keep one, or give two people a name each"
+                        f"{place}: rater {brief(rater)!r} gives {what}{_said(asked[name], score)} for {name}, and "
+                        f"{_said(asked[name], scores[at])} on {places[at]}; keep one, or give two people a name each"
                     )
                 places.setdefault(at, place)
+    of_raters = {at: scores.pop(at) for at in list(scores) if at[2] in about}
     everybody = sorted({rater for rater, _ in seen})
     active = sorted({rater for rater, _, _ in scores})
     if not active:
@@ -215,18 +257,26 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
             f"no score is in what was named, {plural(len(paths), 'file')}, the first {printable(str(paths[0]))}; take "
             "the files that were filled in"
         )
-    items = sorted(known)
-    index = pd.MultiIndex.from_product([active, items, questions.names], names=list(HUMAN_RATINGS)[:3])
-    table = index.to_frame(index=False)
+    items = {name: sorted(item for item in known if list_of[item] == name) for name in set(own_list.values())}
+    index = [(rater, item, name) for rater in active for item in items[own_list[rater]] for name in questions.names]
+    table = pd.DataFrame(index, columns=list(HUMAN_RATINGS)[:3], dtype=object)
     table["score"] = [scores.get(at, math.nan) for at in index]
     n_rows = sum(rater in set(active) for rater, _ in seen)
     return HumanRatings(
         table=table,
         n_double=n_double,
-        n_missing_rows=len(active) * len(items) - n_rows,
+        n_missing_rows=sum(len(items[own_list[rater]]) for rater in active) - n_rows,
         n_left_out=n_rows * len(questions.names) - len(scores),
         without_score=tuple(rater for rater in everybody if rater not in set(active)),
         files={printable(str(path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
+        about={
+            rater: {
+                each.name: each.options[int(of_raters[rater, "", each.name])]
+                for each in questions.about
+                if (rater, "", each.name) in of_raters
+            }
+            for rater in active
+        },
     )
 
 
@@ -236,7 +286,8 @@ def _rows(
     """Return a file's rows: place, rater, item and the scores that were given."""
     delimiter, file = _delimiter(path), printable(str(path))
     header = next(csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter), [])
-    columns = ["item_id", *(["rater"] if "rater" in header else []), *questions.names]
+    asked = (*questions.questions, *questions.about)
+    columns = ["item_id", *(["rater"] if "rater" in header else []), *(question.name for question in asked)]
     remedy = "these files were made with other questions, or a column was renamed"
     rows = read_cells(
         path, dict(zip(columns, columns, strict=True)), of="ratings", delimiter=delimiter, may_be_empty=columns,
@@ -263,20 +314,30 @@ def _rows(
             raise ConfigError(f"{place}: the item {brief(item)!r} is not in the key; mend it, or remove the row")
         given = {
             question.name: _score(cells[question.name], question, f"{place}: rater {brief(rater)!r}, item {item!r}")
-            for question in questions.questions
+            for question in asked
             if cells[question.name]
         }
         found.append((place, rater, item, given))
     return found
 
 
-def _score(cell: str, question: Question, place: str) -> float:
+def _score(cell: str, question: Asked, place: str) -> float:
+    if isinstance(question, Choice):
+        if cell not in question.options:
+            raise ConfigError(
+                f"{place}: {question.name} {brief(cell)!r} is none of its answers; {suggest(cell, question.options)}"
+            )
+        return float(question.options.index(cell))
     if not _WHOLE.fullmatch(cell) or not question.low <= _whole(cell) <= question.high:
         raise ConfigError(
             f"{place}: {question.name} {brief(cell)!r} is no whole number from {question.low} to {question.high}; mend "
             "it, or empty the cell"
         )
     return float(_whole(cell))
+
+
+def _said(question: Asked, score: float) -> str:
+    return f"{brief(question.options[int(score)])!r}" if isinstance(question, Choice) else f"{score:g}"
 
 
 def _whole(cell: str) -> int:
@@ -301,9 +362,9 @@ def _csv(table: pd.DataFrame) -> bytes:
 
 
 def _defused(text: str) -> str:
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def _escaped(text: object) -> str:
     """Defuse a text of the key so that it can be read back: an apostrophe of its own gets another one."""
-    return f"'{text}" if str(text).lstrip(" ").startswith((*_FORMULA, "'")) else str(text)
+    return f"'{text}" if str(text).lstrip(" ").startswith((*FORMULA, "'")) else str(text)

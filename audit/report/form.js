@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  const { form, questions, items } = JSON.parse(document.getElementById("form-data").textContent);
+  const { form, questions, items, about = [], words } = JSON.parse(document.getElementById("form-data").textContent);
   const at = (id) => document.getElementById(id);
   const make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
@@ -15,7 +15,7 @@
   let rater = null;
   let order = [];
   let place = 0;
-  let kept = { answers: {}, saved: true };
+  let kept = { answers: {}, about: {}, saved: true };
 
   // FNV-1a over UTF-16 code units, then Mulberry32, then Fisher-Yates: the same rater always has the same order.
   const shuffled = (n, seed) => {
@@ -42,7 +42,17 @@
     at("trouble").textContent = text;
     at("trouble").hidden = false;
   };
-  const fits = (question, value) => Number.isInteger(value) && value >= question.low && value <= question.high;
+  const ends = ({ options, low, high }) => (options ? [0, options.length - 1] : [low, high]);
+  const fits = (question, value) => {
+    const [low, high] = ends(question);
+    return Number.isInteger(value) && value >= low && value <= high;
+  };
+  // An option is kept as its place, and written out.
+  const written = ({ options }, value) => (value === null ? "" : options ? options[value] : value);
+  const trusted = (asked, found) => {
+    const good = asked.filter((question) => fits(question, found?.[question.name]));
+    return Object.fromEntries(good.map(({ name }) => [name, found[name]]));
+  };
 
   let keeps = true;
   const recall = () => {
@@ -57,11 +67,10 @@
     if (!found || typeof found.answers !== "object") return null;
     const answers = {};
     for (const { item_id } of items) {
-      const own = found.answers?.[item_id] ?? {};
-      const good = questions.filter((question) => fits(question, own[question.name]));
-      if (good.length) answers[item_id] = Object.fromEntries(good.map(({ name }) => [name, own[name]]));
+      const own = trusted(questions, found.answers?.[item_id]);
+      if (Object.keys(own).length) answers[item_id] = own;
     }
-    return { answers, saved: found.saved === true };
+    return { answers, about: trusted(about, found.about), saved: found.saved === true };
   };
   const keep = () => {
     try {
@@ -98,29 +107,59 @@
     const n = nFull();
     at("progress").value = n;
     at("done").textContent = `${n} of ${items.length} rated in full`;
-    at("end-done").textContent = `You have rated ${n} of ${items.length} replies in full.`;
+    at("end-done").textContent = `You have rated ${n} of ${items.length} ${words.many} in full.`;
     at("open").disabled = n === items.length;
   };
 
-  const ask = (question, item) => {
-    const scale = make("div", { class: "scale" });
-    for (let value = question.low; value <= question.high; value++) {
+  const answer = (question, item, value) => {
+    change(item, question.name, value);
+    tell();
+  };
+  const radios = (question, item, kind, labels) => {
+    const choices = make("div", { class: kind });
+    for (const [value, label] of labels) {
       const radio = make("input", { type: "radio", name: `q-${question.name}`, value });
       radio.checked = given(item, question.name) === value;
-      radio.addEventListener("change", () => {
-        change(item, question.name, value);
-        tell();
-      });
-      scale.append(make("label", {}, radio, `${value}`));
+      radio.addEventListener("change", () => answer(question, item, value));
+      choices.append(make("label", {}, radio, label));
     }
-    const ends = make(
-      "p",
-      { class: "ends", id: `ends-${question.name}` },
-      make("span", {}, `${question.low}: ${question.low_label}`),
-      " ",
-      make("span", {}, `${question.high}: ${question.high_label}`),
-    );
-    const field = make("fieldset", { "aria-describedby": ends.id }, make("legend", {}, question.text), scale, ends);
+    return choices;
+  };
+  const numberField = (question, item, text, described) => {
+    const { name, low, high } = question;
+    const field = make("input", { type: "number", name: `q-${name}`, min: low, max: high, step: 1, inputmode: "numeric", autocomplete: "off", "aria-label": text, "aria-describedby": described });
+    field.value = given(item, name) ?? "";
+    field.addEventListener("input", () => {
+      const value = field.value === "" ? null : Number(field.value);
+      const good = value !== null && fits(question, value);
+      answer(question, item, good ? value : null);
+      const empty = field.value === "" && !field.validity.badInput;
+      say(good || empty ? "" : `A whole number from ${low} to ${high} is wanted; nothing else is kept`);
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      const following = fields()[questions.indexOf(question) + 1];
+      (following?.querySelector("input") ?? at("next")).focus();
+      if (!following) show(place + 1);
+    });
+    return make("div", { class: "number" }, field);
+  };
+  const ask = (question, item, emotion) => {
+    const { name, options, entry, low, high } = question;
+    const text = question.text.split("{emotion}").join(emotion ?? "the emotion");
+    const id = `ends-${name}`;
+    const legend = make("legend", {}, text);
+    let field;
+    if (options) field = make("fieldset", {}, legend, radios(question, item, "options", options.map((label, i) => [i, label])));
+    else {
+      const labels = [make("span", {}, `${low}: ${question.low_label}`), make("span", {}, `${high}: ${question.high_label}`)];
+      const scale =
+        entry === "number"
+          ? numberField(question, item, text, id)
+          : radios(question, item, "scale", Array.from({ length: high - low + 1 }, (_, i) => [low + i, `${low + i}`]));
+      field = make("fieldset", { "aria-describedby": id }, legend, scale, make("p", { class: "ends", id }, labels[0], " ", labels[1]));
+    }
     field.addEventListener("focusin", () => mark(questions.indexOf(question)));
     return field;
   };
@@ -134,12 +173,13 @@
     at("next").disabled = ended;
     if (!ended) {
       const item = items[order[place]];
-      at("place").textContent = `Reply ${place + 1} of ${items.length}`;
+      at("place").textContent = `${words.one[0].toUpperCase()}${words.one.slice(1)} ${place + 1} of ${items.length}`;
       at("person-line").hidden = item.person === undefined;
       at("person").textContent = item.person ?? "";
       at("narrative").textContent = item.narrative;
-      at("reply").textContent = item.reply;
-      at("questions").replaceChildren(...questions.map((question) => ask(question, item.item_id)));
+      for (const id of ["reply", "reply-head"]) at(id).hidden = item.reply === undefined;
+      at("reply").textContent = item.reply ?? "";
+      at("questions").replaceChildren(...questions.map((question) => ask(question, item.item_id, item.emotion)));
       mark(questions.findIndex(({ name }) => given(item.item_id, name) === null));
     }
     tell();
@@ -156,7 +196,7 @@
     const item = items[order[place]].item_id;
     for (const { name } of questions) change(item, name, null);
     show(place);
-    say("The answers to this reply are cleared");
+    say(`The answers to this ${words.one} are cleared`);
   });
   at("back").addEventListener("click", () => show(place - 1));
   at("next").addEventListener("click", () => show(place + 1));
@@ -165,6 +205,11 @@
   at("rating").addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
     const question = questions[active];
+    if (event.target.type === "number" || question?.options) return;
+    if (/^[0-9]$/.test(event.key) && question?.entry === "number") {
+      fields()[active].querySelector("input").focus(); // which takes the figure
+      return;
+    }
     if (/^[0-9]$/.test(event.key) && question && fits(question, Number(event.key))) {
       event.preventDefault();
       const value = Number(event.key);
@@ -193,9 +238,10 @@
   const cell = (text) => `"${String(text).replaceAll('"', '""')}"`;
   at("save").addEventListener("click", () => {
     kept = recall() ?? kept;
-    const lines = [["rater", "item_id", ...questions.map(({ name }) => name)]];
+    const lines = [["rater", "item_id", ...[...questions, ...about].map(({ name }) => name)]];
+    const own = about.map((question) => written(question, kept.about[question.name] ?? null));
     for (const { item_id } of items) {
-      lines.push([rater, item_id, ...questions.map(({ name }) => given(item_id, name) ?? "")]);
+      lines.push([rater, item_id, ...questions.map((question) => written(question, given(item_id, question.name))), ...own]);
     }
     // The mark at the start is for spreadsheets that would not take the file for UTF-8 without it.
     const text = `\ufeff${lines.map((line) => `${line.map(cell).join(",")}\r\n`).join("")}`;
@@ -221,9 +267,22 @@
       at("rater").focus();
       return;
     }
-    at("trouble").hidden = true;
     rater = asked;
-    kept = recall() ?? { answers: {}, saved: true };
+    kept = recall() ?? { answers: {}, about: {}, saved: true };
+    const chosen = about.map((_, i) => at(`about-${i}`));
+    about.forEach(({ name }, i) => {
+      if (chosen[i].value === "" || kept.about[name] === Number(chosen[i].value)) return;
+      kept.about[name] = Number(chosen[i].value);
+      kept.saved = false;
+    });
+    const open = about.findIndex(({ name }) => kept.about[name] === undefined);
+    if (open >= 0) {
+      rater = null;
+      warn("Please answer every question on this page; one of the answers is not to say.");
+      chosen[open].focus();
+      return;
+    }
+    at("trouble").hidden = true;
     keep();
     order = shuffled(items.length, `${form}/${rater}`);
     at("whose-id").textContent = rater;
@@ -237,6 +296,7 @@
     for (const id of ["whose", "moves", "rating", "end"]) at(id).hidden = true;
     at("start").hidden = false;
     at("rater").value = "";
+    about.forEach((_, i) => { at(`about-${i}`).value = ""; });
     at("rater").focus();
   });
 

@@ -1,4 +1,4 @@
-"""The form in which people rate replies: one HTML file that works from a disk, keeps answers, and saves them as CSV."""
+"""The form in which people rate texts: one HTML file that works from a disk, keeps answers, and saves them as CSV."""
 
 from __future__ import annotations
 
@@ -6,14 +6,59 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
 
 import pandas as pd
 
 from audit.report.page import asset, encodable, environment, policy
 
-SHOWN: Final = ("item_id", "person", "narrative", "reply")
-"""Columns of the items that the page holds; ``person`` may be absent."""
+SHOWN: Final = ("item_id", "person", "narrative", "reply", "emotion")
+"""Columns of the items that the page holds; all but ``item_id`` and ``narrative`` may be absent."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the page calls itself and its items.
+
+    Attributes
+    ----------
+    title
+        Of the page.
+    one, many
+        An item, and several.
+    told
+        What stands over an item's narrative.
+    """
+
+    title: str
+    one: str
+    many: str
+    told: str
+
+
+REPLIES: Final = Words("Rating replies", "reply", "replies", "What the person told")
+SITUATIONS: Final = Words("Reading situations", "situation", "situations", "The situation")
+
+
+@runtime_checkable
+class Chosen(Protocol):
+    """One question, answered by one of its options."""
+
+    @property
+    def name(self) -> str:
+        """The column of its answers."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What raters read."""
+        ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The answers, in order."""
+        ...
 
 
 class Asked(Protocol):
@@ -27,6 +72,11 @@ class Asked(Protocol):
     @property
     def text(self) -> str:
         """What raters read."""
+        ...
+
+    @property
+    def entry(self) -> str:
+        """Say ``scale`` for numbers to click, ``number`` for a field to write one into."""
         ...
 
     @property
@@ -50,18 +100,29 @@ class Asked(Protocol):
         ...
 
 
-def render_form(items: pd.DataFrame, questions: Sequence[Asked], *, introduction: str = "") -> str:
+def render_form(
+    items: pd.DataFrame,
+    questions: Sequence[Asked | Chosen],
+    *,
+    introduction: str = "",
+    about: Sequence[Chosen] = (),
+    words: Words = REPLIES,
+) -> str:
     """Return the form as one page: nothing is fetched, and nothing is sent.
 
     Parameters
     ----------
     items
-        One row an item: ``item_id``, ``person`` (may be left out), ``narrative``, ``reply``. Other columns do not get
-        into the page. Not modified.
+        One row an item: columns of :data:`SHOWN`. ``emotion`` is the word for ``{emotion}`` in questions' texts. Other
+        columns do not get into the page. Not modified.
     questions
         What is asked about each item.
     introduction
         What raters read before the first item; paragraphs are set apart by empty lines.
+    about
+        What is asked about the rater, once, before the first item; each must be answered.
+    words
+        What the page calls itself and its items.
 
     Raises
     ------
@@ -73,7 +134,8 @@ def render_form(items: pd.DataFrame, questions: Sequence[Asked], *, introduction
     Answers are kept in the browser's localStorage under the form, which is told by the SHA-256 of its content, and
     the rater's ID. Several raters may get one file: each has an order of its own, by a Fisher–Yates shuffle with
     Mulberry32, seeded by FNV-1a (32 bits) of "FORM/RATER". The CSV has a row for every item in the order of ``items``,
-    with ``rater``, ``item_id`` and a column for each question, empty where nothing was answered.
+    with ``rater``, ``item_id`` and a column for each question, empty where nothing was answered; then one for each
+    question about the rater.
     """
     if items.empty or not questions:
         raise ValueError("a form needs an item and a question")
@@ -81,18 +143,10 @@ def render_form(items: pd.DataFrame, questions: Sequence[Asked], *, introduction
         raise ValueError("two items have the same item_id")
     shown = items[[name for name in SHOWN if name in items.columns]].astype(str)
     content = {
-        "questions": [
-            {
-                "name": question.name,
-                "text": question.text,
-                "low": question.low,
-                "high": question.high,
-                "low_label": question.low_label,
-                "high_label": question.high_label,
-            }
-            for question in questions
-        ],
+        "questions": [_content(question) for question in questions],
         "items": shown.to_dict("records"),
+        **({"about": [_content(question) for question in about]} if about else {}),
+        "words": {"one": words.one, "many": words.many},
     }
     form = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     payload = json.dumps({"form": form, **content}, separators=(",", ":")).replace("<", r"\u003c")
@@ -103,7 +157,24 @@ def render_form(items: pd.DataFrame, questions: Sequence[Asked], *, introduction
         script=script,
         payload=payload,
         paragraphs=[part.strip() for part in re.split(r"\n\s*\n", introduction) if part.strip()],
+        words=words,
+        about=[{"name": question.name, "text": question.text, "options": question.options} for question in about],
+        numbers=any(not isinstance(question, Chosen) and question.entry == "number" for question in questions),
         n_items=len(shown),
         n_questions=len(questions),
     )  # fmt: skip
     return encodable(page)
+
+
+def _content(question: Asked | Chosen) -> dict[str, object]:
+    if isinstance(question, Chosen):
+        return {"name": question.name, "text": question.text, "options": list(question.options)}
+    return {
+        "name": question.name,
+        "text": question.text,
+        "entry": question.entry,
+        "low": question.low,
+        "high": question.high,
+        "low_label": question.low_label,
+        "high_label": question.high_label,
+    }

@@ -25,6 +25,7 @@ from audit.report.held_against import Circumstances
 from audit.report.manifest import ManifestError, ManifestView, read_manifest
 from audit.report.numbers import Row, rows_of
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
+from audit.report.people import people_section
 from audit.report.refusals import RefusalGap, refusal_gap
 from audit.report.sentences import LIMITS, Answer, answer, describe_gaps
 from audit.report.tables import (
@@ -214,6 +215,7 @@ def render_report(
         remarks=[remark for remark in remarks if (remark.dimension, remark.variant) not in set(measured)],
         gaps=picture(fitting.get("gaps"), describe_gaps(narrow, confidence=view.confidence)),
         gaps_table=gaps_table(titled, level=coverage(view.confidence)),
+        people=people_section(known, level=coverage(view.confidence)),
         comparisons=comparisons_table(known["comparisons"], level=coverage(view.confidence)),
         figures_left_out=left_out,
         explorer=explorer,
@@ -402,8 +404,12 @@ def _is_part(row: Row, variant: str) -> bool:
 
 
 def _own(tables: Mapping[str, pd.DataFrame], key: tuple[str, str]) -> dict[str, pd.DataFrame]:
-    """Rows of one dimension and variant of each table."""
-    return {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()}
+    """Rows of one dimension and variant of each table that has dimensions."""
+    return {
+        name: table.loc[[found == key for found in keys_of(table)]]
+        for name, table in tables.items()
+        if "dimension" in table
+    }
 
 
 def _rows_at(tables: Mapping[str, pd.DataFrame], name: str, keys: Sequence[tuple[str, str]]) -> list[Row]:
