@@ -46,7 +46,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
 
 
 MeasureName: TypeAlias = Literal[
-    "lexical", "emotion", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
+    "lexical", "emotion", "lexicon", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
 ]
 """What a reply can be scored by."""
 
@@ -222,6 +222,13 @@ class BertScoreConfig(ScorerConfig):
         return self
 
 
+class LexiconConfig(_Strict):
+    """A lexicon of words and emotions; ``path`` None is the packaged one."""
+
+    path: Path | None = None
+    narrative: Literal["text", "emotion"] = "text"
+
+
 _Classifier = Annotated[ScorerConfig | None, BeforeValidator(_bare_model)]
 
 
@@ -263,6 +270,7 @@ class MeasuresConfig(_Strict):
     perplexity: ScorerConfig
     bertscore: BertScoreConfig
     epitome: EpitomeConfig
+    lexicon: LexiconConfig = LexiconConfig()
     judge: JudgeConfig
 
 

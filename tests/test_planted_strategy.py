@@ -214,10 +214,17 @@ def test_an_audit_asks_four_stages_in_order_shard_by_shard_and_then_the_question
 REPLIES = (*ECN[1:-1], "shard_size=40", "task=reply", "measures.names=[lexical]")
 
 
-def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks_no_fifth(run):
+def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks_no_fifth(run, tmp_path):
     engine = Scripted()
     engine.write = lambda text, seed: f"Wrote {text.count('assistant: ') + 1}: {uniform(text, str(seed))}"
-    folder = run(engine, "replies", "strategy=ecn", *REPLIES)
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("sad\tsadness\t1\nwrote\tsadness\t1\nwrote\tfear\t1\n")
+    held = (
+        "measures.names=[lexical,lexicon]",
+        f"measures.lexicon.path={lexicon}",
+        "measures.lexicon.narrative=emotion",
+    )
+    folder = run(engine, "replies", "strategy=ecn", *REPLIES[:-1], *held)
     begins = (*STAGES[:3], "Bring together")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert sum(len(texts) for texts, _ in engine.calls) == 4 * manifest["n_prompts"]
@@ -231,6 +238,7 @@ def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks
     assert replies["text"].str.startswith("Wrote 4: 0.").all()
     assert list(stages["stage"].astype(str).unique()) == ["perspective", "resonance", "reflection"]
     assert scores["n_words"].tolist() == [len(words_of(text)) for text in replies["text"]]
+    assert scores["lexicon_distance"].tolist() == [0.5] * len(replies)  # sadness alone, against sadness and fear
     assert manifest["strategy"]["reply"] == "synthesis"
 
 
