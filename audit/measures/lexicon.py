@@ -18,7 +18,6 @@ from audit.measures.base import Measure, Reply
 from audit.measures.regard import IdentityMask
 from audit.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain_sentence
 from audit.texts.words import sentences, words
-from audit.wording import brief
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords, emotion_valence, emotion_words
 from stimuli.tables import read_cells
@@ -55,6 +54,8 @@ LEXICON: Final = (
 """The measures of :class:`LexiconScorer`, in the order of its columns."""
 
 _VALUES: Final = {"0": False, "1": True}
+_SHOWN: Final = 60
+"""Characters of a user's text that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -206,12 +207,14 @@ def load_lexicon(path: Path | None = None) -> EmotionLexicon:
     for place, word, emotion, value in _rows(path):
         if value not in _VALUES:
             raise StimulusError(
-                f"{place}: the association of {brief(word)!r} with {brief(emotion)!r} is {brief(value)!r}; write 1 or 0"
+                f"{place}: the association of {word[:_SHOWN]!r} with {emotion[:_SHOWN]!r} is {value[:_SHOWN]!r}; write "
+                "1 or 0"
             )
         pair = word.lower(), emotion.lower()
         if found.setdefault(pair, _VALUES[value]) != _VALUES[value]:
             raise StimulusError(
-                f"{place}: {brief(word)!r} is associated with {brief(emotion)!r} by one row, by another not; keep one"
+                f"{place}: {word[:_SHOWN]!r} is associated with {emotion[:_SHOWN]!r} by one row, by another not; keep "
+                "one"
             )
     emotions: dict[str, dict[str, None]] = {}
     phrases = set()
@@ -241,8 +244,8 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
             cells = [cell.strip() for cell in line.split("\t")]
             if len(cells) != 3 or not all(cells):
                 raise StimulusError(
-                    f"{path}: line {number}: {brief(line)!r} is not word, emotion and 0 or 1 with tabs between them; a "
-                    "file with commas ends in .csv"
+                    f"{path}: line {number}: {line[:_SHOWN]!r} is not word, emotion and 0 or 1 with tabs between them; "
+                    "a file with commas ends in .csv"
                 )
             yield f"{path}: line {number}", cells[0], cells[1], cells[2]
 
