@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from audit.comparison import Comparison
     from audit.composition import Composed
     from audit.config import AuditConfig
+    from audit.paired_raters import Chosen
     from audit.preference import Judgement
     from audit.publish import Outcome
     from audit.replication import Replication
@@ -144,6 +145,16 @@ people's gap beside the model's, and agreement by emotion. Norming: what readers
 says what such a study can show.
 """
 
+_CHOICES_HELP: Final = """
+usage: python -m audit people export RUN_A RUN_B [n=100] [seed=0] [mask_experiencer=false] [questions=FILE]
+                                                 [run_dir=OUT]
+       python -m audit people import OUT FILE ...
+
+Of two runs the first draws n pairs of replies to the same prompt, whose order is drawn too, for people who say which of
+the two shows more empathy, or that neither does. What they chose, imported, gives the share that prefers RUN_A's
+replies, in-group, out-group and the gap between, with intervals over raters and narratives (tables/preference.csv).
+"""
+
 _JUDGE_HELP: Final = """\
 usage: python -m audit judge RUN_A RUN_B model=PATH [method=expected] [rubric=empathy] [rubric_file=FILE]
                              [criterion=NAME] [n=NARRATIVES] [seed=0] [engine=NAME] [run_dir=OUT]
@@ -237,7 +248,7 @@ def _dispatch(given: list[str]) -> int:
             print(_CALIBRATE_HELP, end="")
             return OK
         case "people" if wants_help:
-            print(_PEOPLE_HELP, end="")
+            print(_PEOPLE_HELP + _CHOICES_HELP, end="")
             return OK
         case "judge" if wants_help:
             print(_JUDGE_HELP, end="")
@@ -623,6 +634,8 @@ def _people(rest: list[str]) -> None:
     from audit.errors import ConfigError
 
     step, *more = rest or [""]
+    if _choices(step, more):
+        return
     if step == "import":
         from audit.pipeline import import_people
 
@@ -672,6 +685,68 @@ def _people(rest: list[str]) -> None:
     for text in counted:
         _say(f"note: {text}")
     print(f"send raters: {place}")
+
+
+def _choices(step: str, more: list[str]) -> bool:
+    """Export or import pairs of replies; False where neither is asked for, but one run's people."""
+    from audit.paired_raters import export_pairs, holds_choices, import_choices
+
+    if step == "import" and len(more) > 1 and holds_choices(Path(more[0])):
+        _show_choices(import_choices(Path(more[0]), [Path(file) for file in more[1:]]))
+        return True
+    if step != "export" or sum("=" not in each for each in more) < 2:
+        return False
+    folders, options = _arguments("people export", more, ("n", "seed", "mask_experiencer", "questions", "run_dir"))
+    mask = _one_of("mask_experiencer", options.get("mask_experiencer", "false"), ("true", "false"))
+    place = export_pairs(
+        [Path(folder) for folder in folders],
+        n=_whole("n", options.get("n", "100"), least=1),
+        seed=_whole("seed", options.get("seed", "0"), least=0),
+        questions=Path(options["questions"]) if "questions" in options else None,
+        mask_experiencer=mask == "true",
+        out=Path(options["run_dir"]) if "run_dir" in options else None,
+        reports_dir=Path("reports"),
+        say=lambda text: _say(f"note: {text}"),
+    )
+    print(f"send raters: {place}")
+    print(f"and then:    {shlex.join(['python', '-m', 'audit', 'people', 'import', str(place.parent)])} FILE ...")
+    return True
+
+
+def _show_choices(chosen: Chosen) -> None:
+    from audit.wording import bare_p, count, coverage, dimension_title, fixed
+
+    def percent(row: dict[Any, Any], *names: str, signed: bool) -> str:
+        if row[names[0]] != row[names[0]]:
+            return "none"
+        return " to ".join(fixed(100 * row[name], decimals=1, signed=signed) for name in names)
+
+    for text in chosen.remarks:
+        _say(f"note: {text}")
+    level = coverage(chosen.confidence)
+    head = ("dimension", "question", "pairs", "preferred (%)", f"{level} interval", "corrected p")
+    lines: list[tuple[str, ...]] = [(*head, "position bias (points)", "ties", "from")]
+    for row in chosen.preference.to_dict("records"):
+        gap = row["pairs"] == "gap"
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["question"],
+                "in-group less out-group" if gap else row["pairs"].replace("_", "-"),
+                percent(row, "share", signed=gap),
+                percent(row, "ci_low", "ci_high", signed=gap),
+                bare_p(row["p_adjusted"]),
+                "" if gap else percent(row, "position_bias", signed=True),
+                count(row["n_ties"]),
+                f"{count(row['n_choices'])} choices, {count(row['n_raters'])} raters, {count(row['n_narratives'])} "
+                "narratives",
+            )
+        )
+        if row["note"]:
+            _say(f"note: {row['dimension']}, {row['question']}, {row['pairs'].replace('_', '-')}: {row['note']}")
+    print(f"preferred by people: the replies of {chosen.labels[0]} over those of {chosen.labels[1]}")
+    _print_table(lines)
+    print(f"tables: {chosen.path / 'tables'}")
 
 
 def _judge(rest: list[str]) -> None:

@@ -303,7 +303,8 @@ def _replies(
 
     task = plan.config.task
     assert isinstance(task, WrittenTask)
-    settings = Stage(task.kind, "", max_tokens=task.max_tokens, temperature=task.temperature, top_p=task.top_p)
+    own = Stage(task.kind, "", max_tokens=task.max_tokens, temperature=task.temperature, top_p=task.top_p)
+    settings = plan.strategy.reply or own
     places = [cell.index for cell in cells]
     written = write_replies(
         plan.strategy,

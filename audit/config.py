@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FieldSerializationInfo,
     ValidationError,
     field_serializer,
     field_validator,
@@ -45,7 +46,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
 
 
 MeasureName: TypeAlias = Literal[
-    "lexical", "emotion", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
+    "lexical", "emotion", "lexicon", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
 ]
 """What a reply can be scored by."""
 
@@ -231,6 +232,13 @@ class BertScoreConfig(ScorerConfig):
         return self
 
 
+class LexiconConfig(_Strict):
+    """A lexicon of words and emotions; ``path`` None is the packaged one."""
+
+    path: Path | None = None
+    narrative: Literal["text", "emotion"] = "text"
+
+
 _Classifier = Annotated[ScorerConfig | None, BeforeValidator(_bare_model)]
 
 
@@ -272,6 +280,7 @@ class MeasuresConfig(_Strict):
     perplexity: ScorerConfig
     bertscore: BertScoreConfig
     epitome: EpitomeConfig
+    lexicon: LexiconConfig = LexiconConfig()
     judge: JudgeConfig
 
 
@@ -429,7 +438,8 @@ class StrategyConfig(_Strict):
     """How the model is led to its answer; the default is not at all.
 
     ``stages`` are by name, in order; one that is null is left out. As plain values they are a list: an order survives
-    where a mapping is written sorted.
+    where a mapping is written sorted. ``reply_stage`` names the last of them where what it writes is the reply that
+    task=reply asks for; ``reply_prompt`` is what it is asked then, empty for the stage's own prompt.
     """
 
     name: str = Field(default=NO_STRATEGY, min_length=1)
@@ -443,6 +453,8 @@ class StrategyConfig(_Strict):
     overrun: Literal["oldest", "fail"] = "oldest"
     examples: ExamplesConfig | None = None
     knowledge: KnowledgeConfig | None = None
+    reply_stage: str | None = None
+    reply_prompt: str = ""
 
     @field_validator("stages", mode="before")
     @classmethod
@@ -462,28 +474,73 @@ class StrategyConfig(_Strict):
     def _as_list(self, stages: dict[str, StageConfig | None]) -> list[dict[str, Any]]:
         return [{"name": name, **stage.model_dump()} for name, stage in stages.items() if stage is not None]
 
-    def strategy(self) -> Strategy:
+    @field_serializer("reply_stage", "reply_prompt")
+    def _of_a_stage_that_is_asked(self, value: str | None, field: FieldSerializationInfo) -> str | None:
+        # A stage that is left out is not in the list, where nothing can name it.
+        return self.__class__.model_fields[field.field_name].default if self._writer_is_left_out else value
+
+    @property
+    def _writer_is_left_out(self) -> bool:
+        return self.reply_stage in self.stages and self.stages[self.reply_stage] is None
+
+    def strategy(self, *, replies: bool = False) -> Strategy:
         """Return the strategy that the configuration describes.
+
+        Parameters
+        ----------
+        replies
+            Whether replies are asked for, which ``reply_stage`` may write; where it is left out, the question asks.
 
         Raises
         ------
         StimulusError
             If a template can not be filled, or nothing would be asked.
+        ConfigError
+            If ``reply_stage`` is not the last stage.
         """
         # As of prompts: a YAML block's last newline is not meant.
-        kept_apart = {"stages", "examples", "knowledge"}
+        kept_apart = {"stages", "examples", "knowledge", "reply_stage", "reply_prompt"}
         fields = {key: value.strip() for key, value in self.model_dump(exclude=kept_apart).items()}
-        stages = (
+        stages = [
             Stage(name, **{**stage.model_dump(), "prompt": stage.prompt.strip()})
             for name, stage in self.stages.items()
             if stage is not None
-        )
+        ]
+        reply = self._reply(stages)
+        if replies and reply is not None:
+            stages = stages[:-1]
+            fields |= {"system": fields["stage_system"], "question": reply.prompt}
         examples = None
         if self.examples is not None:
             shown = {key: getattr(self.examples, key).strip() for key in ("user", "assistant")}
             examples = Examples(n=self.examples.n, choice=self.examples.choice, **shown)
         relations = self.knowledge.relations if self.knowledge is not None else ()
-        return Strategy(**fields, stages=tuple(stages), examples=examples, relations=relations)
+        return Strategy(
+            **fields,
+            stages=tuple(stages),
+            examples=examples,
+            relations=relations,
+            reply=reply if replies else None,
+        )
+
+    def _reply(self, stages: Sequence[Stage]) -> Stage | None:
+        """Return the stage that writes the reply, as it is asked then; None if there is none, or it is left out."""
+        if self.reply_stage is None:
+            if self.reply_prompt.strip():
+                raise ConfigError(
+                    f"strategy {self.name}: reply_prompt is of a reply_stage, and none is named; name the last stage, "
+                    "or leave it out"
+                )
+            return None
+        if self._writer_is_left_out:
+            return None
+        if not stages or stages[-1].name != self.reply_stage:
+            last = f"the last one, {stages[-1].name}, or null" if stages else "null, since there is no stage"
+            raise ConfigError(
+                f"strategy {self.name}: reply_stage={self.reply_stage} is not the last stage, and later calls would be "
+                f"asked for nothing; give {last}"
+            )
+        return replace(stages[-1], prompt=self.reply_prompt.strip() or stages[-1].prompt)
 
 
 class AuditConfig(_Strict):

@@ -66,8 +66,9 @@ def run_audit(
     path = _folder_of(plan, job)
     narratives = grid.narratives
     wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
+    last = f"then {strategy.reply.name}, the reply" if strategy.reply is not None else "then the question"
     led = (
-        f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, then the question)"
+        f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, {last})"
         if strategy.stages
         else ""
     )

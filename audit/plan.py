@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from audit.config import AuditConfig, IntensityTask, RecognitionTask
+from audit.config import AuditConfig, IntensityTask, RecognitionTask, ReplyTask
 from audit.errors import ConfigError
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool
@@ -63,7 +63,7 @@ def make_plan(config: AuditConfig) -> Plan:
     """
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
-    strategy = config.strategy.strategy()
+    strategy = config.strategy.strategy(replies=isinstance(config.task, ReplyTask))
     check_strategy(strategy, grid)
     if isinstance(config.task, RecognitionTask) and config.task.kind == "emotion" and strategy.tells_emotion(grid):
         raise ConfigError(
@@ -103,7 +103,7 @@ def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
 def _check_room(config: AuditConfig, strategy: Strategy) -> None:
     """Refuse a stage that could not be asked, whatever the prompt."""
     room = config.model.max_model_len
-    for stage in strategy.stages:
+    for stage in (*strategy.stages, *filter(None, [strategy.reply])):
         if stage.max_tokens >= room:
             raise ConfigError(
                 f"strategy.stages.{stage.name}.max_tokens={stage.max_tokens} leaves no room for a prompt in "

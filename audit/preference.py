@@ -93,7 +93,19 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class _Run:
+class RunOfReplies:
+    """A complete run of replies.
+
+    Attributes
+    ----------
+    folder, manifest
+        Where it is, and what it says of itself.
+    replies
+        Columns of ``reply_schema.REPLIES``.
+    narratives
+        As its prompts showed them, by identifier.
+    """
+
     folder: Path
     manifest: Mapping[str, Any]
     replies: pd.DataFrame
@@ -148,8 +160,8 @@ def judge_runs(
     rubric = load_rubric(asked.rubric, asked.rubric_file)
     criterion = asked.criterion or next(iter(rubric.criteria))
     rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # or says why not
-    first, second = _two_runs(folders)
-    paired, remarks = _paired(first, second, asked)
+    first, second = two_runs(folders)
+    paired, remarks = paired_replies(first, second, asked)
     identity = {
         "runs": [identity_of(run.manifest) for run in (first, second)],
         "replies": [fingerprint({"text": run.replies["text"].tolist()}) for run in (first, second)],
@@ -174,7 +186,7 @@ def judge_runs(
         return _publish(target, pairs, manifest, (first, second), remarks)
 
 
-def _two_runs(folders: Sequence[Path]) -> tuple[_Run, _Run]:
+def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
     """Read two different complete runs of replies, or say what they are instead."""
     if len(folders) != 2:
         given = shlex.join(map(str, folders)) or "none"
@@ -190,7 +202,7 @@ def _two_runs(folders: Sequence[Path]) -> tuple[_Run, _Run]:
             raise StoreError(
                 f"{folder}: its narratives could not be read again, and a judge needs them; see its report"
             )
-        runs.append(_Run(folder, manifest, replies, narratives))
+        runs.append(RunOfReplies(folder, manifest, replies, narratives))
     return runs[0], runs[1]
 
 
@@ -205,7 +217,7 @@ def _of_replies(folder: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def _paired(first: _Run, second: _Run, asked: Asked) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Lay the replies of two runs side by side: columns of ``JUDGED_PAIRS`` up to the texts, ``text_1``, ``text_2``.
 
     The narratives follow each other in the first run's order, each with all its pairs.
@@ -295,7 +307,7 @@ def _manifest(
     asked: Asked,
     rubric: Rubric,
     criterion: str,
-    runs: Iterable[_Run],
+    runs: Iterable[RunOfReplies],
 ) -> dict[str, Any]:
     """Return the manifest of what is there, or begin one; StoreError if another comparison is there."""
     there = target.read_manifest()
@@ -327,7 +339,7 @@ def _judge(
     target: JudgementFolder,
     paired: pd.DataFrame,
     manifest: dict[str, Any],
-    runs: tuple[_Run, _Run],
+    runs: tuple[RunOfReplies, RunOfReplies],
     rubric: Rubric,
     criterion: str,
     asked: Asked,
@@ -368,7 +380,7 @@ def _parts(paired: pd.DataFrame) -> Any:
     return narrative // together
 
 
-def _open(asked: Asked, first: _Run) -> OpenModel:
+def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
     from audit.engines.open import open_model
 
     card = ModelConfig(
@@ -417,7 +429,7 @@ def _publish(
     target: JudgementFolder,
     pairs: pd.DataFrame,
     manifest: dict[str, Any],
-    runs: tuple[_Run, _Run],
+    runs: tuple[RunOfReplies, RunOfReplies],
     noted: Sequence[str],
 ) -> Judgement:
     """Estimate, render and write what comes of the answers."""
@@ -425,10 +437,10 @@ def _publish(
     from audit.statistics.preference import preference_table, remarks_on_preference
 
     preference = preference_table(pairs, confidence=manifest["confidence"])
-    labels = _labels(runs)
+    labels = run_labels(runs)
     remarks = (*noted, *_own_judge(manifest, runs, labels))
     manifest["runs"] = [
-        {"run": label, "folder": str(run.folder).encode("utf-8", "replace").decode(), "model": _model(run)}
+        {"run": label, "folder": str(run.folder).encode("utf-8", "replace").decode(), "model": model_of(run)}
         for label, run in zip(labels, runs, strict=True)
     ]
     manifest |= {"status": "complete", "n_pairs": len(pairs), "remarks": list(remarks), "versions": versions()}
@@ -458,7 +470,8 @@ def _publish(
     return Judgement(target.path, written, labels, preference, manifest["confidence"], told)
 
 
-def _labels(runs: tuple[_Run, _Run]) -> tuple[str, str]:
+def run_labels(runs: tuple[RunOfReplies, RunOfReplies]) -> tuple[str, str]:
+    """Return what two runs are called, by what tells them apart."""
     # Runs of replies have no scale; what both lack does not tell them apart.
     no_scale = {"scale": {"low": 0, "high": 0}}
     choices = [
@@ -469,12 +482,13 @@ def _labels(runs: tuple[_Run, _Run]) -> tuple[str, str]:
     return one, other
 
 
-def _model(run: _Run) -> dict[str, str]:
+def model_of(run: RunOfReplies) -> dict[str, str]:
+    """Return the name, path and revision of the model that wrote a run's replies, as far as they are known."""
     model = run.manifest.get("model", {})
     return {name: str(model[name]) for name in ("name", "path", "revision") if model.get(name)}
 
 
-def _own_judge(manifest: Mapping[str, Any], runs: Sequence[_Run], labels: Sequence[str]) -> Iterable[str]:
+def _own_judge(manifest: Mapping[str, Any], runs: Sequence[RunOfReplies], labels: Sequence[str]) -> Iterable[str]:
     """Say where the judge is the model that wrote the replies."""
     from audit.statistics.measures import weights_of
 

@@ -317,6 +317,7 @@ def _describe_strategy(strategy: Strategy) -> dict[str, Any]:
         "source": strategy.source,
         "deviates": strategy.deviates,
         "stages": [stage.name for stage in strategy.stages],
+        **({"reply": strategy.reply.name} if strategy.reply is not None else {}),
         "sha256": strategy.sha256,
     }
 

@@ -271,6 +271,47 @@ PREFERENCE: Final[dict[str, str]] = {
 PREFERENCE_TABLES: Final[dict[str, dict[str, str]]] = {"pairs": JUDGED_PAIRS, "preference": PREFERENCE}
 """Each table of a folder in which a model compares the replies of two runs."""
 
+CHOICES: Final[dict[str, str]] = {
+    "rater": "who chose; a name's control characters are escaped",
+    "item_id": "what raters know the pair by",
+    "question": "what they were asked",
+    **{name: JUDGED_PAIRS[name] for name in ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")},
+    **{name: JUDGED_PAIRS[name] for name in ("perceiver_group", "experiencer_group", "in_group", "n_shared")},
+    "chose": "1 where the first run's reply was chosen, 0 where the second's, 0.5 for a tie; missing if left out",
+    "chose_place": "1 where the reply that stood first was chosen, 0 where the other, 0.5 for a tie; missing likewise",
+}
+
+PEOPLE_PREFERENCE: Final[dict[str, str]] = {
+    "dimension": RATINGS["dimension"],
+    "question": CHOICES["question"],
+    "pairs": "which pairs of replies the row is of: all, in_group or out_group; or gap, in-group minus out-group "
+    "within each rater's narrative, free of single perceivers and experiencers",
+    "share": "how far people choose the first run's reply, from 0 to 1, a tie counting half: mean over narratives of "
+    "their raters' means; of gap the difference",
+    "se": "its standard error over raters and narratives; of one rater over narratives alone",
+    "df": "its degrees of freedom",
+    "ci_low": "lower end of the t interval, which is not cut at 0 and 1",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p of the t-test against one half; of gap against 0",
+    "p_adjusted": "p corrected over dimensions and questions (Holm), for each kind of row by itself",
+    "family_size": "tests that were corrected for: those with a p",
+    "var_raters": "variance between raters' means, less what is chance in them; missing where it can not be told",
+    "var_narratives": "variance between narratives' means, likewise",
+    "position_bias": "how far the reply that stood first was chosen, minus 0.5; missing for gap, as are the next two",
+    "bias_low": "lower end of its t interval, of the same kind",
+    "bias_high": "upper end of the same",
+    "n_raters": "raters that the row is from",
+    "n_narratives": "narratives that it is from",
+    "n_pairs": "pairs of replies that somebody chose from",
+    "n_choices": "choices that were made",
+    "n_ties": "of these, ties",
+    "n_left_out": "choices that raters left out: missing, and never a tie",
+    "note": "why there is no estimate or interval, and what else limits it, in words; else empty",
+}
+
+PEOPLE_PREFERENCE_TABLES: Final[dict[str, dict[str, str]]] = {"choices": CHOICES, "preference": PEOPLE_PREFERENCE}
+"""Each table of a folder in which people choose between the replies of two runs."""
+
 AGREEMENT: Final[dict[str, str]] = {
     "question": "what raters were asked",
     "level": "what differences between scores mean: ordinal",

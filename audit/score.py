@@ -59,7 +59,7 @@ def plan_scoring(plan: Plan) -> Scoring:
     ConfigError
         If the run has no measures.
     StimulusError
-        If a file of references, levels or rubrics can not be used.
+        If a file of references, a lexicon, levels or rubrics can not be used.
     """
     config = plan.config.measures
     if config is None:
@@ -212,7 +212,8 @@ def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
     )
     told = plan.strategy.tells_emotion(plan.grid)
     for wanted in wanted_scorers(config, terms=list(terms), narratives=plan.grid.narratives.narratives):
-        yield replace(wanted, absent=_TOLD) if told and wanted.name == "emotion" else wanted
+        naming = wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion"
+        yield replace(wanted, absent=_TOLD) if told and naming else wanted
     if JUDGE in config.names:
         yield _wanted_judge(plan, config.judge)
 

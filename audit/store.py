@@ -41,7 +41,16 @@ _OF_A_COMPARISON: Final = frozenset(
 JUDGEMENT: Final = "judgement"
 """The same of a folder in which a model compares the replies of two runs."""
 _OF_A_JUDGEMENT: Final = frozenset({"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", ".lock"})
-_OF_RUNS: Final = {COMPARISON: "comparison of runs", JUDGEMENT: "comparison of two runs' replies by a judge"}
+CHOICES: Final = "choices"
+"""The same of a folder in which people choose between the replies of two runs."""
+_OF_CHOICES: Final = frozenset(
+    {"raters", "key.csv", "sides.csv", "questions.yaml", "manifest.json", "dictionary.csv", "tables", ".lock"}
+)
+_OF_RUNS: Final = {
+    COMPARISON: "comparison of runs",
+    JUDGEMENT: "comparison of two runs' replies by a judge",
+    CHOICES: "choice of people between two runs' replies",
+}
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())
@@ -394,6 +403,17 @@ class JudgementFolder(ComparisonFolder):
             If a part can not be read.
         """
         return _in_pandas(_read_all(sorted(self.path.glob("parts/part-*.parquet")), JUDGED_PAIRS_SCHEMA, "pairs"))
+
+
+class ChoicesFolder(ComparisonFolder):
+    """The folder in which people choose between the replies of two runs; use as :class:`ComparisonFolder`."""
+
+    _kind = CHOICES
+    _names = _OF_CHOICES
+
+    def has_choices(self) -> bool:
+        """Tell whether what raters sent back is there."""
+        return (self.path / "tables" / "choices.csv").exists()
 
 
 class RunFolder(_Folder):

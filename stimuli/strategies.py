@@ -131,6 +131,9 @@ class Strategy:
         What every call sees before all else; None shows no examples.
     relations
         What is known of each narrative, by the names of its placeholders without ``knowledge_``.
+    reply
+        Where a stage writes the reply that is asked for: how it does, with ``question`` for its prompt and ``system``
+        for its system message. None asks for the reply, or for a rating, by the prompt's own question.
     """
 
     name: str
@@ -144,6 +147,7 @@ class Strategy:
     overrun: Literal["oldest", "fail"] = "oldest"
     examples: Examples | None = None
     relations: tuple[str, ...] = ()
+    reply: Stage | None = None
 
     def __post_init__(self) -> None:
         """Raise StimulusError if a template can not be filled, a stage is for nothing, or nobody is the perceiver."""
@@ -171,7 +175,7 @@ class Strategy:
         if self.examples is not None:
             _check_examples(self.examples, where)
         asked = self._check(self.question, f"{where}: question", names, names)
-        if "question" not in asked:
+        if "question" not in asked and self.reply is None:
             for needed in _RATING:
                 if not asked & set(needed):
                     choice = " or ".join(f"{{{name}}}" for name in needed)
@@ -248,7 +252,9 @@ class Strategy:
         content = asdict(self)
         del content["source"], content["deviates"]
         # A strategy without them is the one that it was before there were any.
-        content = {key: value for key, value in content.items() if value or key not in ("examples", "relations")}
+        content = {
+            key: value for key, value in content.items() if value or key not in ("examples", "relations", "reply")
+        }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def seen(self, stage: int | None) -> range:
@@ -321,7 +327,7 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
     """
     where = f"strategy {strategy.name} shows"
     if grid.variant.scale is None:
-        if "question" not in strategy.needs:
+        if "question" not in strategy.needs and strategy.reply is None:
             raise StimulusError(f"strategy {strategy.name} asks for a rating of its own; this task asks for none")
         shown = strategy.examples.user + strategy.examples.assistant if strategy.examples is not None else ""
         for name in sorted(SCALE_FIELDS):

@@ -99,9 +99,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
         "provenance", "report", "statistics", "stimuli", "store",
     },
+    "paired_raters": {
+        *FOUNDATIONS, "choices", "config", "people", "preference", "provenance", "report", "statistics", "store",
+    },
     "__main__": {
         *FOUNDATIONS, "comparison", "composition", "config", "conversations", "inventory.plan", "pipeline", "plan",
-        "preference", "publish", "raters", "replication", "stimuli",
+        "paired_raters", "preference", "publish", "raters", "replication", "stimuli",
     },
     "__init__": set(),
 }  # fmt: skip

@@ -20,8 +20,8 @@ pytestmark = [
         for module, package in NEEDED.items()
     ),
 ]
-SCORERS = {"eq", "regard", "epitome", "judge"}
-"""Those that need a model from the hub, or of the user's."""
+SCORERS = {"eq", "regard", "epitome", "judge", "lexicon"}
+"""Those that need a model from the hub, or something of the user's."""
 
 
 @pytest.fixture
@@ -50,6 +50,7 @@ def test_delta_of_each_measure_whose_scorer_is_there_and_how_to_get_the_others(r
         "regard": "sasha/regardv3",
         "epitome": "measures.epitome.",
         "judge": "measures.judge.model=",
+        "lexicon": "measures.lexicon.path=",
     }
     assert all(said in absent[name] for name, said in how.items())
     gaps = pd.read_csv(run / "tables/measure_gaps.csv")

@@ -1,5 +1,6 @@
 """Whole audits of a scripted model that strategies lead: a planted change is found, and calls come in their order."""
 
+import json
 import re
 import sys
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from test_comparison import Numbers, files_of, table_of
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
+from audit.store import RunFolder
+from audit.texts.words import words as words_of
 
 GAP, SHRINKS, RAISES = 8, 5, 6
 """Points: the gap, what two-stage takes off it, and what basic-empathy adds to every rating."""
@@ -212,6 +215,48 @@ def test_an_audit_asks_four_stages_in_order_shard_by_shard_and_then_the_question
         assert {text.count("\nassistant: ") for text in texts} == {n_earlier}
         assert (seeds is None) == (n_earlier == 4)  # ECN's stages are sampled, the rating is not
     assert len(files_of(folder / "stages")) == 4 * len(SHARDS)
+
+
+REPLIES = (*ECN[1:-1], "shard_size=40", "task=reply", "measures.names=[lexical]")
+
+
+def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks_no_fifth(run, tmp_path):
+    engine = Scripted()
+    engine.write = lambda text, seed: f"Wrote {text.count('assistant: ') + 1}: {uniform(text, str(seed))}"
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("sad\tsadness\t1\nwrote\tsadness\t1\nwrote\tfear\t1\n")
+    held = (
+        "measures.names=[lexical,lexicon]",
+        f"measures.lexicon.path={lexicon}",
+        "measures.lexicon.narrative=emotion",
+    )
+    folder = run(engine, "replies", "strategy=ecn", *REPLIES[:-1], *held)
+    begins = (*STAGES[:3], "Bring together")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert sum(len(texts) for texts, _ in engine.calls) == 4 * manifest["n_prompts"]
+    for place, (texts, seeds) in enumerate(engine.calls):
+        assert all(begins[place % 4] in text.rpartition("\nuser: ")[2].partition("\n")[0] for text in texts)
+        assert not any("Write back to them" in text for text in texts)  # the task's own system message
+        assert seeds is not None  # each is sampled, as the paper's four calls are
+    with RunFolder(folder) as kept:
+        replies, stages = kept.read("replies", n_prompts=manifest["n_prompts"]), kept.read_stages()
+        scores = kept.read_scores().pivot(index="prompt_index", columns="measure", values="value")
+    assert replies["text"].str.startswith("Wrote 4: 0.").all()
+    assert list(stages["stage"].astype(str).unique()) == ["perspective", "resonance", "reflection"]
+    assert scores["n_words"].tolist() == [len(words_of(text)) for text in replies["text"]]
+    assert scores["lexicon_distance"].tolist() == [0.5] * len(replies)  # sadness alone, against sadness and fear
+    assert manifest["strategy"]["reply"] == "synthesis"
+
+
+def test_without_the_synthesis_ecn_s_reply_is_asked_for_by_the_task(run):
+    engine = Scripted()
+    folder = run(engine, "no-synthesis", "strategy=ecn-no-synthesis", *REPLIES)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    last = [text for texts, _ in engine.calls[3::4] for text in texts]
+    assert len(last) == manifest["n_prompts"]
+    assert all(text.endswith("Your reply:") for text in last)
+    assert "reply" not in manifest["strategy"]
+    assert "could not be built again" not in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("nth", [7, 9], ids=["stage 3 of shard 2", "the question of shard 2"])

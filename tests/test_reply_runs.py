@@ -85,12 +85,13 @@ def again(finished, tmp_path, monkeypatch):
 )
 def test_naming_an_emotion_that_the_model_was_told_is_not_scored(tells, tiny_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = "measures.names=[lexical,emotion]"
-    assert main(["run", *overrides(tiny_model, "told", "stimuli.emotions=[sad]", names, tells)]) == 0
+    names = ("measures.names=[lexical,emotion,lexicon]", "measures.lexicon.narrative=emotion")
+    assert main(["run", *overrides(tiny_model, "told", "stimuli.emotions=[sad]", *names, tells)]) == 0
     measures = table_of(Path("told"), "measures").set_index("measure")
     assert measures.loc["n_words", "status"] == "scored"
     assert "emotion_hit" not in measures.index
-    assert "tells the model the emotion, so that naming it is no understanding" in measures.loc["emotion", "note"]
+    for name in ("emotion", "lexicon"):
+        assert "tells the model the emotion, so that naming it is no understanding" in measures.loc[name, "note"]
 
 
 def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent(finished):

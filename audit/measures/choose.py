@@ -78,7 +78,7 @@ def wanted_scorers(
     Raises
     ------
     StimulusError
-        If a file of references can not be used.
+        If a file of references, or of a lexicon, can not be used.
     """
     for name in dict.fromkeys(config.names):
         match name:
@@ -88,6 +88,8 @@ def wanted_scorers(
                 words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
                 asked = {"emotions": {emotion: list(astuple(its)) for emotion, its in words.items()}}
                 yield Wanted(name, asked, partial(_emotion, words))
+            case "lexicon":
+                yield _lexicon(config, terms, narratives)
             case "perplexity":
                 yield Wanted(name, config.perplexity.model_dump(mode="json"), partial(_perplexity, config))
             case "eq":
@@ -114,6 +116,30 @@ def _emotion(words: Mapping[str, EmotionWords]) -> Scorer:
     from audit.measures.emotion import EmotionScorer, vocabulary_of
 
     return EmotionScorer(vocabulary_of(words))
+
+
+def _lexicon(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    from audit.measures.lexicon import LexiconScorer, load_lexicon
+
+    own = config.lexicon
+    lexicon = load_lexicon(own.path)
+    words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
+    asked = {"lexicon": lexicon.sha256, "narrative": own.narrative, "terms": list(terms)}
+    absent = ""
+    if own.narrative == "emotion":
+        asked["emotions"] = {emotion: list(astuple(its)) for emotion, its in words.items()}
+    elif not any(lexicon.profile(text) for each in narratives for text in _wordings(each)):
+        absent = (
+            f"no narrative of this run has a word of the {lexicon.source} lexicon ({len(lexicon.emotions):,} words): "
+            "name a larger one, measures.lexicon.path=FILE, or hold replies against the narrative's emotion, "
+            "measures.lexicon.narrative=emotion"
+        )
+    scorer = partial(LexiconScorer, lexicon, terms=terms, narrative=own.narrative, emotions=words)
+    return Wanted("lexicon", asked, scorer, absent)
+
+
+def _wordings(narrative: Narrative) -> tuple[str, str, str]:
+    return narrative.neutral, narrative.first_person, narrative.third_person
 
 
 def _perplexity(config: MeasuresConfig) -> Scorer:

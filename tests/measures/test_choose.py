@@ -14,7 +14,9 @@ from audit.errors import ConfigError, ModelAbsentError
 from audit.measures.base import Counting, Reply
 from audit.measures.choose import wanted_scorers
 from audit.measures.eq import HYPOTHESES
+from stimuli.narratives import EmotionWords, Narrative
 
+NARRATIVE = Narrative("n", "sad", EmotionWords("sadness", "sad"), "The bus had left.", "", "")
 LABELS = "{negative: a, neutral: b, positive: c, other: 0}"
 
 
@@ -46,6 +48,7 @@ def absent(name, *overrides):
         ("regard", "regard.model=a/b"),
         ("regard", "regard.revision=v1"),
         ("regard", f"regard.labels={LABELS}"),
+        ("lexicon", "lexicon.narrative=emotion"),
         ("perplexity", "perplexity.model=a/b"),
         ("perplexity", "perplexity.revision=v1"),
         ("bertscore", "bertscore.layer=3"),
@@ -150,3 +153,21 @@ def test_a_faulty_option_is_one_line_before_any_model_is_loaded(override, said):
         configure(f"{plus}measures.{name}")
     [line] = str(raised.value).splitlines()
     assert said in line
+
+
+def test_a_lexicon_that_has_no_word_of_the_narratives_is_absent_and_says_what_to_do(tmp_path):
+    def lexicon(*overrides):
+        config = configure("measures.names=lexicon", *overrides)
+        [only] = wanted_scorers(config, terms=["a Muslim"], narratives=[NARRATIVE])
+        return only
+
+    assert "no narrative of this run has a word of the packaged lexicon (145 words)" in lexicon().absent
+    assert "measures.lexicon.path=FILE" in lexicon().absent
+    assert lexicon("measures.lexicon.narrative=emotion").absent == ""
+    own = tmp_path / "own.txt"
+    own.write_text("bus\tfear\t1\n")
+    given = lexicon(f"measures.lexicon.path={own}")
+    assert given.absent == ""
+    assert given.asked["lexicon"] != lexicon().asked["lexicon"]
+    [row] = given.open().score([Reply("A bus?", narrative=NARRATIVE.neutral)])
+    assert row.tolist() == [0.0, 1.0]

@@ -75,7 +75,7 @@ def test_the_packaged_strategies_are_those_of_the_guide():
         line.split("|")[1] for line in table.splitlines() if line.startswith("| `") and "strategy=" not in line
     ]
     assert sorted(re.findall(r"`([a-z0-9-]+)`", " ".join(first_cells))) == NAMES
-    assert len(NAMES) == 25
+    assert len(NAMES) == 26
 
 
 def brought_by(strategy):
@@ -352,6 +352,78 @@ def test_an_emotion_word_that_the_narratives_lack_is_named():
     with pytest.raises(StimulusError, match=r"\{emotion_adjective\}, but the emotion 'amused' has no adjective"):
         check_strategy(Strategy("mine", stages=(stage("a", "{emotion_adjective}"),)), poor)
     check_strategy(Strategy("mine", stages=(stage("a", "{emotion_noun}"),)), poor)
+
+
+def test_two_stage_names_the_32_labels_of_empathetic_dialogues_where_it_is_told_to():
+    words = (
+        "afraid angry annoyed anticipating anxious apprehensive ashamed caring confident content devastated "
+        "disappointed disgusted embarrassed excited faithful furious grateful guilty hopeful impressed jealous joyful "
+        "lonely nostalgic prepared proud sad sentimental surprised terrified trusting"
+    )
+    labels = words.split()
+    assert len(labels) == 32
+    [infer], [free] = packaged("two-stage-32").stages, packaged("two-stage").stages
+    assert re.search(r"names of emotions: (.*)\.\n", infer.prompt)[1].split(", ") == labels
+    assert replace(infer, prompt=free.prompt) == free
+    assert packaged("two-stage-32").question == packaged("two-stage").question
+
+
+# --- A stage that writes the reply ----------------------------------------------------------------------------------
+
+REPLIES = ("task=reply", "measures.names=[lexical]", "dimensions=[religion]")
+
+
+def reply_strategy(*overrides):
+    return configure(*REPLIES, *overrides).strategy.strategy(replies=True)
+
+
+def test_ecn_replies_by_its_fourth_stage_and_rates_after_it():
+    replies, ratings = reply_strategy("strategy=ecn"), packaged("ecn")
+    assert [stage.name for stage in ratings.stages] == list(ECN_STAGES)
+    assert (ratings.reply, ratings.question) == (None, "{question}")
+    assert [stage.name for stage in replies.stages] == list(ECN_STAGES[:3])
+    assert replies.stages == ratings.stages[:3]
+    assert (replies.reply.name, replies.reply.temperature, replies.reply.max_tokens) == ("synthesis", 0.7, 200)
+    assert (replies.system, replies.question) == ("{persona}", replies.reply.prompt)
+    assert "{question}" not in replies.question
+    assert "Answer them" in replies.question
+    assert replies.sha256 != ratings.sha256
+
+
+def test_where_a_rating_is_asked_the_reply_s_stage_changes_nothing():
+    plain = configure("strategy=ecn", "strategy.reply_stage=null", "strategy.reply_prompt=''").strategy.strategy()
+    assert plain.sha256 == packaged("ecn").sha256
+
+
+@pytest.mark.parametrize("without", ["strategy=ecn-no-synthesis", "strategy.stages.synthesis=null"])
+def test_without_its_reply_s_stage_ecn_asks_the_question_and_reads_its_own_record(without):
+    overrides = [without] if without.startswith("strategy=") else ["strategy=ecn", without]
+    config = configure(*REPLIES, *overrides).strategy
+    strategy = config.strategy(replies=True)
+    assert [stage.name for stage in strategy.stages] == list(ECN_STAGES[:3])
+    assert (strategy.reply, strategy.question) == (None, "{question}")
+    assert StrategyConfig(**config.model_dump(mode="json")).strategy(replies=True) == strategy
+
+
+def test_a_stage_without_a_prompt_for_replies_is_asked_its_own():
+    whole = packaged("ecn")
+    assert reply_strategy("strategy=ecn", "strategy.reply_prompt=''").question == whole.stages[3].prompt
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["strategy.reply_stage=reflection"], "reply_stage=reflection is not the last stage"),
+        (["strategy.reply_stage=sythesis"], "give the last one, synthesis, or null"),
+        (["strategy.reply_stage=null"], "reply_prompt is of a reply_stage, and none is named"),
+    ],
+)
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_reply_s_stage_that_can_not_be_used_is_one_line(overrides, message, replies):
+    config = configure("strategy=ecn", *overrides).strategy
+    with pytest.raises(ConfigError, match=message) as error:
+        config.strategy(replies=replies)
+    assert "\n" not in str(error.value)
 
 
 # --- What a call holds -----------------------------------------------------------------------------------------------
