@@ -23,9 +23,13 @@ GAP, LEVELS = 5, (0, 12, 7, -8)
 """Points: the gap, and what a wording adds to every rating."""
 N_NARRATIVES, K = 24, 4
 N_PROMPTS = V * N_NARRATIVES * K * K
-WORDS = ("stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=religion", "stimuli.situations_per_emotion=2",
-         "elicitation=generate", "elicitation.noise_sample=0", "model.path=scripted",
-         "statistics.n_permutations=100")  # fmt: skip
+CLUBS = """clubs:
+  groups: {Reds: [a Red], Blues: [a Blue], Greens: [a Green], Golds: [a Gold]}
+"""
+"""Groups of one term, so that the gap is of the very same words, as the scripted model's."""
+WORDS = ("stimuli.own_identities=clubs.yaml",
+         "stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=clubs", "stimuli.situations_per_emotion=2",
+         "elicitation=generate", "elicitation.noise_sample=0", "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
 
 
 def whole(n, *words):
@@ -97,6 +101,7 @@ def originals():
 def run(tmp_path_factory):
     """Return a function that runs the command on a scripted model, in one folder."""
     folder = tmp_path_factory.mktemp("wordings")
+    (folder / "clubs.yaml").write_text(CLUBS)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(sys.argv))
@@ -192,7 +197,7 @@ def test_the_shares_of_variance_are_the_planted_ones(worded):
 def test_the_page_shows_the_wordings_and_the_figure_is_there(worded):
     page = (worded / "report.html").read_text()
     assert "any such wordings" in page
-    assert (worded / "figures" / "wordings-religion-origin.svg").exists()
+    assert (worded / "figures" / "wordings-clubs-origin.svg").exists()
     assert len(table_of(worded, "cells")["n_prompts"].unique()) == 1
     assert table_of(worded, "outcomes").set_index("pairs").loc["all", "n_prompts"] == N_PROMPTS
 

@@ -17,7 +17,7 @@ from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
 from audit.statistics.controls import Repetition
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
-from audit.statistics.echo import without_echo
+from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, family_rows
 from audit.statistics.heterogeneity import heterogeneity_rows
@@ -124,7 +124,8 @@ def analyse(
         rows["controls"] += controls
         outcomes = outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass)
         found = Estimates.of(cube, seed=seed, settings=settings)
-        within = partial(without_echo, stems=told.stems.get(dimension, {}))
+        # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
+        within = partial(echo_free if cube.nuisance is not None else _whole, stems=told.stems.get(dimension, {}))
         worded = Worded.of(part, cube, within=within, confidence=settings.confidence)
         every = cube
         if worded is not None:
@@ -220,6 +221,11 @@ def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
     if isinstance(found.contrast, GapEstimate):
         return found.contrast.by_narrative
     return np.full(len(cube.narrative_ids), np.nan)
+
+
+def _whole(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
+    del stems
+    return cube
 
 
 def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
