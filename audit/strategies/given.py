@@ -11,7 +11,6 @@ from typing import Any
 
 from audit.config import ExamplesConfig, KnowledgeConfig, fingerprint
 from audit.plan import Plan
-from audit.wording import plural
 from stimuli.examples import Pool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
@@ -100,10 +99,7 @@ def _choose(
     from audit.engines.embedding import cosine, embed
 
     narratives = plan.grid.narratives.narratives
-    say(
-        f"choosing examples by {settings.embedder}: {plural(len(narratives), 'narrative')}, "
-        f"{plural(len(pool.examples), 'example')}"
-    )
+    say(f"choosing examples by {settings.embedder}: narratives {len(narratives):,}, examples {len(pool.examples):,}")
     wording = plan.grid.variant.narrative
     texts = [narrative.wording(wording) for narrative in narratives]
     shown = [each.text for each in pool.examples]
@@ -143,10 +139,7 @@ def _know(plan: Plan, settings: KnowledgeConfig, say: Callable[[str], None]) -> 
         from audit.engines.comet import head_of, infer
 
         assert settings.path is not None
-        say(
-            f"inferring {plural(len(settings.relations), 'relation')} of {plural(len(narratives), 'narrative')} by "
-            f"{settings.path}"
-        )
+        say(f"inferring by {settings.path}: relations {len(settings.relations)}, narratives {len(narratives):,}")
         inferred = infer(
             [head_of(narrative) for narrative in narratives],
             relations=settings.relations,
