@@ -15,11 +15,12 @@ from audit.plan import Plan
 from audit.progress import Progress
 from audit.schema import Status
 from audit.store import Answers, RunFolder
+from stimuli.manipulation import manipulated
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
     from audit.engines.base import Done
-    from stimuli.prompts import Scale
+    from stimuli.prompts import PromptCell, Scale
 
 PART: Final = 64
 """Prompts that are asked together, and kept before others are."""
@@ -126,6 +127,55 @@ def make_checks(
             noted["refused"] = "the engine can not write text"
             say(f"{check.title}: left out, since the engine can not write text; {check.option}=0 asks for none")
         manifest["checks"] = {**manifest.get("checks", {}), check.name: noted}
+
+
+def manipulation_is_missing(plan: Plan, manifest: Mapping[str, Any]) -> bool:
+    """Whether a run's prompts without identities were not asked, and can be.
+
+    A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
+    """
+    led = bool(plan.strategy.stages) or plan.strategy.brings
+    wanted = plan.kind == "ratings" and plan.config.elicitation.manipulation and not led
+    return bool(wanted) and "manipulation" not in manifest.get("checks", {})
+
+
+def check_manipulation(
+    plan: Plan,
+    folder: RunFolder,
+    manifest: dict[str, Any],
+    ask: Callable[[Elicitation, Sequence[PromptCell], Done], list[Elicited]],
+) -> None:
+    """Ask narratives without identities, if that was not done, and note it in the manifest.
+
+    Parameters
+    ----------
+    plan, folder, manifest
+        As of :func:`checks_of`; the manifest is added to, and not written.
+    ask
+        Asks the run's model prompts that need not be of its grid.
+    """
+    if not manipulation_is_missing(plan, manifest):
+        return
+    scale, config = plan.grid.variant.scale, plan.config
+    assert scale is not None
+    asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed))
+    elicitation = elicitation_of(config, scale, config.elicitation_method)
+    with Progress(len(asked), there=0, name="asking without identities") as progress, progress.part(len(asked)):
+        outcomes = ask(elicitation, [each.cell for each in asked], progress.done)
+    folder.write_manipulated(
+        [
+            {
+                "narrative_id": each.narrative_id,
+                "kind": each.kind,
+                "emotion": each.cell.narrative.emotion,
+                "status": str(outcome.status),
+                "intensity": outcome.intensity,
+                "response": outcome.response,
+            }
+            for each, outcome in zip(asked, outcomes, strict=True)
+        ]
+    )
+    manifest["checks"] = {**manifest.get("checks", {}), "manipulation": {"n_prompts": len(asked)}}
 
 
 def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask: Ask) -> None:

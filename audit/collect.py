@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.checks import elicitation_of, make_checks
+from audit.checks import check_manipulation, elicitation_of, make_checks
 from audit.config import AuditConfig, ReplyTask, WrittenTask
 from audit.conversations import prompt_records
 from audit.errors import StoreError
@@ -118,7 +118,14 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
         outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
         return outcomes
 
+    def ask_cells(elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:
+        asked = [strategy_values(plan.grid, cell) for cell in cells]
+        model.engine.forget()
+        outcomes, _ = _elicited(plan, elicitation, asked, [], model, done)
+        return outcomes
+
     if plan.kind == "ratings":
+        check_manipulation(plan, folder, manifest, ask_cells)
         make_checks(plan, folder, manifest, ask, say=say)
     return manifest
 

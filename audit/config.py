@@ -90,6 +90,7 @@ class ElicitationConfig(_Strict):
     prefill: str = ""
     check_sample: int = Field(default=0, ge=0)
     noise_sample: int = Field(default=0, ge=0)
+    manipulation: int = Field(default=0, ge=0)
 
     @field_validator("prefill")
     @classmethod

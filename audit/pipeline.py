@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from audit.checks import checks_of
+from audit.checks import checks_of, manipulation_is_missing
 from audit.collect import Say, collect, earlier_manifest, missing_shards
 from audit.config import AuditConfig, InventoryTask, StatisticsConfig, load_statistics
 from audit.errors import ConfigError
@@ -82,7 +82,8 @@ def run_audit(
     with RunFolder(path) as folder:
         manifest = earlier_manifest(plan, folder)
         whole = manifest is not None and missing_shards(plan, manifest, folder) == []
-        if manifest is not None and whole and not any(checks_of(plan, folder, manifest)):
+        checked = manifest is not None and whole and not manipulation_is_missing(plan, manifest)
+        if manifest is not None and checked and not any(checks_of(plan, folder, manifest)):
             say(f"all {len(grid):,} prompts are there already; analysing")
         else:
             manifest = collect(plan, folder, manifest, command=command, say=say)

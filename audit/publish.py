@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder, is_of_replies
-from audit.wording import either, plural
+from audit.wording import either, interval, plural, points, unsigned
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
 from stimuli.stereotypes import lexicon_of
@@ -84,11 +84,12 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.figures.style import figure_bytes
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
-    from audit.schema import data_dictionary
+    from audit.schema import MANIPULATION, data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
+    from audit.statistics.manipulation import manipulation_rows
     from audit.statistics.norming import norming_table
     from audit.statistics.people import human_table
     from audit.statistics.people_gap import people_gap_tables
@@ -138,6 +139,8 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         manifest["human"] = {name: value for name, value in asdict(human).items() if name != "mean"}
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
+    followed = list(manipulation_rows(folder.read_manipulated(), confidence=settings["confidence"]))
+    tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(ratings, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
         folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
@@ -145,6 +148,8 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (
         *_remarks_on_run(manifest, ratings),
+        *_not_followed(followed),
+        *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
         *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
     )
@@ -416,6 +421,39 @@ def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number
                 "own_gap_left_out",
                 f"Of {dimension}, {plural(n, 'narrative')} can not tell of the judge's own gap: they name whom each of "
                 "their replies is to, so that a reply can not be shown as one to somebody else.",
+            )
+
+
+def _not_followed(manipulation: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """Say which manipulation checks the model failed."""
+    what = {
+        "emotion": "a narrative's own emotion was not rated higher than a wrong one",
+        "intensity": "the strong version of a situation was not rated higher than the mild one",
+    }
+    for row in manipulation:
+        if row["passed"] is False:
+            yield _on_run(
+                "manipulation",
+                f"Without any identity, {what[row['check']]}: by {points(row['difference'])} points on average "
+                f"({interval(row['ci_low'], row['ci_high'])}) over {plural(row['n_pairs'], 'narrative')}. Ratings "
+                "that do not follow what is told say nothing of empathy.",
+            )
+
+
+def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
+    """Say which gaps are smaller than what asking again would change."""
+    from audit.statistics.remarks import Remark
+
+    of_noise = controls.loc[controls["control"] == "noise"].set_index(["dimension", "variant"])["se"]
+    for row in gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].to_dict("records"):
+        noise = of_noise.get((row["dimension"], row["variant"]), float("nan"))
+        if abs(row["delta_points"]) < 2 * noise:
+            yield Remark(
+                row["dimension"],
+                row["variant"],
+                "noise_floor",
+                f"δ is below twice what it would vary by if the same prompts were asked again ({unsigned(noise)} "
+                "points): it can not be told from rounding.",
             )
 
 

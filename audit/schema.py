@@ -102,6 +102,34 @@ ANSWERED: Final[dict[str, str]] = {
 """Prompts that were asked once more, in words or again, as ``elicitation_sample.parquet`` and ``asked_again.parquet``
 hold them."""
 
+MANIPULATED: Final[dict[str, str]] = {
+    "narrative_id": RATINGS["narrative_id"],
+    "kind": "own (its own emotion is asked about), wrong (another emotion), or mild or strong, in which a situation is "
+    "written too",
+    "emotion": RATINGS["emotion"],
+    "status": RATINGS["status"],
+    "intensity": RATINGS["intensity"],
+    "response": "the model's raw text; empty where it was asked for probabilities",
+}
+"""Prompts without identities, as ``manipulation.parquet`` holds them."""
+
+MANIPULATION: Final[dict[str, str]] = {
+    "check": "emotion (a narrative's own emotion is rated higher than a wrong one) or intensity (the strong version of "
+    "a situation higher than the mild one); no identity is told",
+    "n_asked": "narratives that were asked both ways",
+    "n_pairs": "of these rated both times",
+    "mean_higher": "mean rating of the own emotion, or of the strong version, in points",
+    "mean_lower": "mean rating of the wrong emotion, or of the mild version, in points",
+    "difference": "mean_higher minus mean_lower, paired by narrative, in points",
+    "se": "standard error of difference, in points",
+    "df": "degrees of freedom of the t distribution",
+    "ci_low": "lower end of its confidence interval, in points",
+    "ci_high": "upper end of the same",
+    "p": "two-sided p of the t-test against no difference",
+    "passed": "whether the interval lies above 0; missing where too few were rated",
+    "note": "why there is no interval, in words; empty if there is one",
+}
+
 CELLS: Final[dict[str, str]] = {
     "dimension": RATINGS["dimension"],
     "variant": RATINGS["variant"],
@@ -707,6 +735,7 @@ TABLES: Final[dict[str, dict[str, str]]] = {
     "missing": MISSING,
     "sensitivity": SENSITIVITY,
     "controls": CONTROLS,
+    "manipulation": MANIPULATION,
     "wordings": WORDINGS,
     "wording_shares": WORDING_SHARES,
     "wording_splits": WORDING_SPLITS,
@@ -904,7 +933,7 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
 
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
-    answered = {"elicitation_sample": ANSWERED, "asked_again": ANSWERED}
+    answered = {"elicitation_sample": ANSWERED, "asked_again": ANSWERED, "manipulated": MANIPULATED}
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, **answered}
     for table, columns in {**collected, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():

@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 from audit.errors import StoreError
 from audit.inventory_schema import ANSWERS
 from audit.reply_schema import JUDGED_PAIRS, REPLIES, SCORES
-from audit.schema import ANSWERED, GIVEN, RATINGS, STAGES
+from audit.schema import ANSWERED, GIVEN, MANIPULATED, RATINGS, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -75,6 +75,8 @@ STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64()))
 """The table of a strategy's stages, likewise."""
 ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in ANSWERED])
 """The table of prompts that were asked once more, likewise."""
+MANIPULATED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in MANIPULATED])
+"""The table of prompts without identities, likewise."""
 Answers: TypeAlias = Literal["elicitation_sample", "asked_again"]
 """What prompts are asked once more for, and the stem of the file."""
 _GIVEN_TYPES: Final = {"place": pa.int32(), "similarity": pa.float64()}
@@ -632,6 +634,22 @@ class RunFolder(_Folder):
         """
         path = self.path / f"{name}.parquet"
         return _in_pandas(_read_all([path] if path.exists() else [], ANSWERED_SCHEMA, name))
+
+    def write_manipulated(self, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write what prompts without identities gave; the keys are those of ``schema.MANIPULATED``."""
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        self.write_file("manipulation.parquet", _parquet(pa.Table.from_pylist(plain, schema=MANIPULATED_SCHEMA)))
+
+    def read_manipulated(self) -> pd.DataFrame:
+        """Return the same; no rows where nothing was asked.
+
+        Raises
+        ------
+        StoreError
+            If the file can not be read.
+        """
+        path = self.path / "manipulation.parquet"
+        return _in_pandas(_read_all([path] if path.exists() else [], MANIPULATED_SCHEMA, "manipulation"))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""

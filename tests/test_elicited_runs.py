@@ -23,6 +23,7 @@ def overrides(model, run_dir, *more):
         "elicitation.max_tokens=6",
         "elicitation.check_sample=0",
         "elicitation.noise_sample=0",
+        "elicitation.manipulation=0",
         "elicitation.max_pruned_points=0",
         "stimuli.situations_per_emotion=1",
         "stimuli.emotions=[sad,happy]",

@@ -35,7 +35,7 @@ def overrides(model, run):
         "run",
         f"model.path={model}", "engine=transformers", "engine.device=cpu", "elicitation=expected",
         "stimuli.situations_per_emotion=10", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
-        "elicitation.check_sample=0", "elicitation.noise_sample=0",
+        "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
         "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}", f"run_dir={run}",
     ]  # fmt: skip
 

@@ -33,6 +33,7 @@ def overrides(model, run_dir, *more):
         *FOUR_RELIGIONS,
         "elicitation.check_sample=0",
         "elicitation.noise_sample=0",
+        "elicitation.manipulation=0",
         "statistics.n_permutations=200",
         "shard_size=7",
         f"run_dir={run_dir}",

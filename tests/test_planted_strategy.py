@@ -112,7 +112,7 @@ def run(tmp_path_factory):
             opened = OpenModel(engine, ModelFiles(folder, None), {})
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
             settings = ("model.path=scripted", "elicitation=generate", "statistics.n_permutations=100")
-            settings += ("elicitation.noise_sample=0",)
+            settings += ("elicitation.noise_sample=0", "elicitation.manipulation=0")
             assert main(["run", *words, *settings, "stimuli.unspecified=false", f"run_dir={run_dir}"]) == code
             return folder / run_dir
 

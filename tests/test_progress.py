@@ -176,7 +176,7 @@ def overrides(model, *more):
     return [
         f"model.path={model}", "engine=transformers", "engine.device=cpu", "engine.batch_size=3",
         "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", *FOUR_RELIGIONS,
-        "elicitation.check_sample=0", "elicitation.noise_sample=0",
+        "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
         "statistics.n_permutations=200", "shard_size=20", "run_dir=run", *more,
     ]  # fmt: skip
 

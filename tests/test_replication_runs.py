@@ -38,7 +38,7 @@ def replicate(audit, tmp_path):
             "run", "+model=own", f"model.path={model}", "model.max_model_len=1024", "engine=transformers",
             "engine.device=cpu", "experiment=replication", f"stimuli.path={tmp_path}", "stimuli.emotions=[joy]",
             f"prompt.path={tmp_path / 'const.py'}", "dimensions=religion", "elicitation.max_tokens=8",
-            "elicitation.check_sample=0", "elicitation.noise_sample=0",
+            "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
             "statistics.n_permutations=200", "shard_size=500", f"run_dir={run_dir}", *more,
         )  # fmt: skip
 

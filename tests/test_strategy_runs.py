@@ -22,7 +22,7 @@ def overrides(model, run_dir, *more):
     return [
         f"model.path={model}", "model.max_model_len=512", "engine=transformers", "engine.device=cpu",
         "elicitation=expected", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", *FOUR_RELIGIONS,
-        "elicitation.check_sample=0", "elicitation.noise_sample=0",
+        "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
         "statistics.n_permutations=200", "shard_size=10", f"run_dir={run_dir}", *more,
     ]  # fmt: skip
 

@@ -29,7 +29,8 @@ CLUBS = """clubs:
 """Groups of one term, so that the gap is of the very same words, as the scripted model's."""
 WORDS = ("stimuli.own_identities=clubs.yaml",
          "stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=clubs", "stimuli.situations_per_emotion=2",
-         "elicitation=generate", "elicitation.noise_sample=0", "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
+         "elicitation=generate", "elicitation.noise_sample=0", "elicitation.manipulation=0", "model.path=scripted",
+         "statistics.n_permutations=100")  # fmt: skip
 
 
 def whole(n, *words):

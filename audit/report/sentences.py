@@ -35,6 +35,10 @@ from audit.wording import (
 
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
+_NO_VERDICT: Final = {
+    "manipulation": "without any identity, the ratings do not follow what is told",
+    "noise_floor": "δ can not be told from what asking again changes",
+}
 
 LIMITS: Final = {
     "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
@@ -73,6 +77,11 @@ LIMITS: Final = {
         "Few narratives",
         "the interval leans on how these few differ",
     ),
+    "manipulation": (
+        "A failed manipulation check",
+        "ratings that do not follow what is told say nothing of empathy",
+    ),
+    "noise_floor": ("δ within the noise", "it can not be told from rounding"),
     "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
@@ -192,6 +201,7 @@ def answer(
         constant=unvaried,
         in_probabilities=in_probabilities,
         control=control,
+        no_verdict=next((words for code, words in _NO_VERDICT.items() if code in known.codes), ""),
         taken_back=_taken_back(gap, alpha=1 - confidence),
     )
     excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")

@@ -351,6 +351,34 @@ def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] 
     )
 
 
+_MANIPULATIONS: Final = {
+    "emotion": "the narrative's own emotion, against a wrong one",
+    "intensity": "the strong version of a situation, against the mild one",
+}
+
+
+def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table | None:
+    """Show whether ratings follow what is told where no identity is; None where that was not asked."""
+    rows = rows_of(manipulation, "manipulation")
+    if not rows:
+        return None
+    return with_notes(
+        ("which is rated higher", "mean", "mean of the other", "difference, points", f"{level} interval", "narratives"),
+        [
+            (
+                _MANIPULATIONS[str(row["check"])],
+                *(show(row, name, unsigned) for name in ("mean_higher", "mean_lower")),
+                show(row, "difference", points),
+                show_interval(row),
+                Markup("{} of {}").format(*(show(row, name, count) for name in ("n_pairs", "n_asked"))),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+        words=(0, 5),
+    )
+
+
 def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
     """Show the terms of the user's own model; None where there is none."""
     if own_model.empty:

@@ -149,6 +149,7 @@ def verdict(
     constant: Markup | None,
     in_probabilities: bool,
     control: Control,
+    no_verdict: str = "",
     taken_back: bool = False,
 ) -> Verdict:
     """Say what the data decide, against the margin where one was set.
@@ -171,6 +172,8 @@ def verdict(
         What the ratings are where they do not differ.
     in_probabilities
         Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
+    no_verdict
+        Why there can be no verdict whatever the gap is; empty where there can.
     control
         What the controls of repeated words say: a gap that does not go beyond that of invented groups is none between
         groups.
@@ -181,6 +184,8 @@ def verdict(
         return Verdict("absent", Markup("No answer"))
     if constant is not None:
         return Verdict("absent", constant)
+    if no_verdict:
+        return Verdict("absent", Markup("No verdict: {}").format(no_verdict))
     if not math.isfinite(gap.number("ci_low")):
         why = "every narrative's gap is 0, and has no interval" if is_zero(gap) and all_alike(gap) else ""
         return Verdict("absent", Markup("No answer: {}").format(why or "δ has no interval"))
