@@ -186,7 +186,7 @@ def elicitation_rows(
     y, z = expected.y, words.y
     both = ~(np.isnan(y) | np.isnan(z))
     used = both if both.any() else ~np.isnan(y)
-    gaps = [_gap(replace(cube, y=np.where(used, cube.y, np.nan)), confidence) for cube in (expected, words)]
+    first, second = (_gap(replace(cube, y=np.where(used, cube.y, np.nan)), confidence) for cube in (expected, words))
     asked = words.status >= 0
     shared = {"dimension": words.dimension, "variant": words.variant, "n_prompts": int(asked.sum())}
     compared: dict[str, Any] = {}
@@ -194,9 +194,9 @@ def elicitation_rows(
     if n_both:
         compared["mean_difference"] = float((z[both] - y[both]).mean())
         compared |= _correlations(y[both], z[both])
-    for method, cube, gap in zip(("expected", "generate"), (expected, words), gaps, strict=True):
+    for method, cube, gap in zip(("expected", "generate"), (expected, words), (first, second), strict=True):
         counts = np.bincount(cube.status[asked], minlength=len(STATUSES)).tolist()
-        row = dict.fromkeys(ELICITATION, float("nan")) | shared
+        row: dict[str, Any] = dict.fromkeys(ELICITATION, float("nan")) | shared
         row |= {
             "method": method,
             "n_ratings": int(used.sum()) if method == "expected" else n_both,
@@ -208,7 +208,11 @@ def elicitation_rows(
             row |= {name: getattr(gap, name) for name in _ESTIMATED}
         reason = gap.not_estimable if isinstance(gap, GapEstimate) else str(gap)
         if method == "generate":
-            row |= {**compared, "refusal_rate": row["n_refused"] / row["n_prompts"], **_difference(*gaps, confidence)}
+            row |= {
+                **compared,
+                "refusal_rate": row["n_refused"] / row["n_prompts"],
+                **_difference(first, second, confidence),
+            }
             if not row["n_rated"]:
                 reason = f"none of {row['n_prompts']} answers in words states a number of the scale"
         yield row | {"note": "; ".join(filter(None, [note, reason]))}
