@@ -180,7 +180,9 @@ def check_manipulation(
 
 def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask: Ask) -> None:
     """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
-    kept = {int(row["prompt_index"]): row for row in folder.read_answers(check.name).to_dict("records")}
+    kept: dict[int, dict[Any, Any]] = {
+        int(row["prompt_index"]): row for row in folder.read_answers(check.name).to_dict("records")
+    }
     parts = [check.places[start : start + PART] for start in range(0, len(check.places), PART)]
     missing = [part for part in parts if not all(place in kept for place in part)]
     there = len(check.places) - sum(map(len, missing))
