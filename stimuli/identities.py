@@ -304,7 +304,7 @@ def load_dimensions(
     Parameters
     ----------
     study
-        A study of ``data/identities.yaml``: ``geneva``, ``hou2025`` or ``wide``.
+        A study of ``data/identities.yaml``: ``geneva``, ``hou2025`` or ``wide``; ``personas`` or ``us-them``.
     own
         A user's YAML file whose top level are further dimensions, in the form of the packaged file's dimensions.
     names

@@ -124,7 +124,7 @@ def _lexicon(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[
     own = config.lexicon
     lexicon = load_lexicon(own.path)
     words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
-    asked = {"lexicon": lexicon.sha256, "narrative": own.narrative, "terms": list(terms)}
+    asked: dict[str, Any] = {"lexicon": lexicon.sha256, "narrative": own.narrative, "terms": list(terms)}
     absent = ""
     if own.narrative == "emotion":
         asked["emotions"] = {emotion: list(astuple(its)) for emotion, its in words.items()}

@@ -241,13 +241,13 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
         raise StimulusError(f"{path} is not a file")
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if line.strip():
-            cells = [cell.strip() for cell in line.split("\t")]
-            if len(cells) != 3 or not all(cells):
+            parts = [part.strip() for part in line.split("\t")]
+            if len(parts) != 3 or not all(parts):
                 raise StimulusError(
                     f"{path}: line {number}: {line[:_SHOWN]!r} is not word, emotion and 0 or 1 with tabs between them; "
                     "a file with commas ends in .csv"
                 )
-            yield f"{path}: line {number}", cells[0], cells[1], cells[2]
+            yield f"{path}: line {number}", parts[0], parts[1], parts[2]
 
 
 def _packaged() -> EmotionLexicon:

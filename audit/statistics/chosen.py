@@ -82,11 +82,11 @@ def crossed_mean(y: FloatArray, *, rater: IntArray, narrative: IntArray, confide
     """
     n_raters, n_narratives = int(rater.max()) + 1, int(narrative.max()) + 1
     of_narrative = np.bincount(narrative)
-    weight = 1 / (n_narratives * of_narrative[narrative])
+    weight: FloatArray = 1 / (n_narratives * of_narrative[narrative])
     mean = float(weight @ y)
-    scores = weight * (y - mean)
+    scores: FloatArray = weight * (y - mean)
     dust = (16 * EPSILON * float(np.abs(y).max(initial=0.0))) ** 2
-    by_rater, by_narrative = (_clustered(np.bincount(codes, weights=scores), dust=dust) for codes in (rater, narrative))
+    by_rater, by_narrative = (_clustered(scores, codes, dust=dust) for codes in (rater, narrative))
     residual, residual_df = _residual(y, rater, narrative)
     rest = residual * float(weight @ weight) if residual > dust else 0.0
     nan = float("nan")
@@ -198,7 +198,7 @@ def _share(part: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
 
 def _gap(own: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     """Estimate in-group less out-group from what each rater's choices about a narrative tell of it."""
-    gaps: list[pd.Series] = []
+    gaps: list[pd.DataFrame] = []
     why = "nobody chose"
     for rater, part in own.groupby("rater", observed=True, sort=False):
         try:
@@ -247,8 +247,9 @@ def _mean_of(cells: pd.Series, *, confidence: float) -> CrossedMean:
     return crossed_mean(cells.to_numpy(dtype=np.float64), rater=rater, narrative=narrative, confidence=confidence)
 
 
-def _clustered(sums: FloatArray, *, dust: float) -> float:
-    """Return the variance of a mean from the sums of its scores by cluster; NaN of one cluster."""
+def _clustered(scores: FloatArray, codes: IntArray, *, dust: float) -> float:
+    """Return the variance of a mean from its scores, which are summed by cluster; NaN of one cluster."""
+    sums = np.bincount(codes, weights=scores).astype(np.float64)
     n = len(sums)
     if n < 2:
         return float("nan")
