@@ -8,7 +8,7 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
-from runs import svg_alone
+from runs import FOUR_RELIGIONS, svg_alone
 
 from stimuli.narratives import load_narratives
 
@@ -30,12 +30,12 @@ def run(audit, tmp_path, monkeypatch):
     lines = [f"{each.narrative_id},I hear you; tell me more." for each in load_narratives("geneva").narratives]
     (tmp_path / "people.csv").write_text("\n".join(["narrative_id,reference", *lines]))
     asked = (
-        "task=reply engine=transformers dimensions=religion stimuli.emotions=[sad,happy] run_dir=run "
+        "task=reply engine=transformers stimuli.emotions=[sad,happy] run_dir=run "
         "stimuli.situations_per_emotion=1 stimuli.unspecified=false task.max_tokens=30 "
         "measures.bertscore.references=people.csv"
     )
     with svg_alone():
-        assert audit("run", *asked.split()) == 0
+        assert audit("run", *asked.split(), *FOUR_RELIGIONS) == 0
     return tmp_path / "run"
 
 

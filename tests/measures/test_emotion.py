@@ -9,13 +9,17 @@ import pytest
 from audit.measures.base import Reply
 from audit.measures.emotion import EMOTION, EmotionScorer, label_of, named_emotions, vocabulary_of
 from audit.measures.wordlists import EmotionForms, load_forms
-from stimuli.narratives import HOU2025_COUNTS, EmotionWords, emotion_words
+from stimuli.narratives import HOU2025_COUNTS, EmotionWords, emotion_words, load_narratives
 
 PACKAGED = emotion_words()
 CROWD = {name: PACKAGED[name] for name in HOU2025_COUNTS}
-GENEVA = {name: words for name, words in PACKAGED.items() if name not in CROWD}
+GENEVA, WHEEL = (
+    {narrative.emotion: narrative.words for narrative in load_narratives(source).narratives}
+    for source in ("geneva", "geneva20")
+)
 VOCABULARY = vocabulary_of(CROWD)
 GENEVA_VOCABULARY = vocabulary_of(GENEVA)
+WHEEL_VOCABULARY = vocabulary_of(WHEEL)
 
 
 # --- Forms -----------------------------------------------------------------------------------------------------------
@@ -28,11 +32,15 @@ def test_every_packaged_emotion_is_named_by_its_name_noun_and_adjective(name):
         assert name in named_emotions(f"You felt {form.upper()}.", vocabulary_of())
 
 
-@pytest.mark.parametrize("words", [CROWD, GENEVA], ids=["crowd", "geneva"])
-def test_no_form_names_two_emotions_of_one_packaged_set(words):
+@pytest.mark.parametrize(("words", "n"), [(CROWD, 12), (GENEVA, 12), (WHEEL, 20)], ids=["crowd", "geneva", "wheel"])
+def test_no_form_names_two_emotions_of_one_packaged_set(words, n):
     forms = [form for its in vocabulary_of(words).forms.values() for form in its]
     assert len(forms) == len(set(forms))
-    assert len(words) == 12
+    assert len(words) == n
+
+
+def test_the_packaged_emotions_are_those_of_the_three_sets():
+    assert set(PACKAGED) == {*CROWD, *GENEVA, *WHEEL}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,21 @@ def test_no_form_names_two_emotions_of_one_packaged_set(words):
 def test_a_form_names_its_emotion_and_others_do_not(text, crowd, geneva):
     assert list(named_emotions(text, VOCABULARY)) == crowd
     assert list(named_emotions(text, GENEVA_VOCABULARY)) == geneva
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("How disappointing.", ["disappointment"]),
+        ("You are content with the contents, and relieved.", ["contentment", "relief"]),
+        ("You regretted it, lovingly.", ["regret", "love"]),
+        ("You admire them with hatred and contempt.", ["admiration", "hate", "contempt"]),
+        ("It pleased you and amused you.", ["pleasure", "amusement"]),
+        ("A lovely, loveless day of pity.", []),
+    ],
+)
+def test_a_family_of_the_wheel_is_named_by_its_forms(text, named):
+    assert list(named_emotions(text, WHEEL_VOCABULARY)) == named
 
 
 @pytest.mark.parametrize(
@@ -94,6 +117,10 @@ def test_a_negated_form_names_nothing(text, named):
         "Trust me.",
         "It was a surprise party.",
         "Try a relaxation exercise and cheer up.",
+        "Thank you for the content of your message.",
+        "I'd love to help, and I would love to listen.",
+        "I am pleased to help.",
+        "If you're interested, it is in your best interest.",
     ],
 )
 def test_a_form_in_a_set_phrase_names_nothing(text):

@@ -39,6 +39,15 @@ def gap_row(label, delta=-0.694321, **values):
     return row_of("gap", **(known | values))
 
 
+def control_row(label, control="same_words", **values):
+    known = {
+        "run": label, "dimension": "religion", "variant": "origin", "control": control, "estimator": "contrast",
+        "scope": "narratives", "headline": False, "delta_points": 0.812345, "ci_low": 0.5, "ci_high": 1.1, "p": 0.0002,
+        "n_narratives": 11, "n_ratings": 170, "note": "",
+    }  # fmt: skip
+    return row_of("controls", **(known | values))
+
+
 def specification_row(**values):
     known = {
         "dimension": "religion", "unit": "points", "n_runs": 2, "n_estimated": 2, "n_no_interval": 0, "median": -0.45,
@@ -61,6 +70,7 @@ def tables_of(first="origin", second="persona-1", specification=None, **columns)
     rows = {
         "runs": [run_row(first), run_row(second)],
         "gap": [gap_row(first, **columns), gap_row(second, **{"delta": -0.25, **columns})],
+        "controls": [control_row(first), control_row(second, "placebo", delta_points=0.4, note="of one set")],
         "comparisons": [comparison_row(first=first, second=second)],
         "specifications": [specification or specification_row(lowest_run=first, highest_run=second)],
     }
@@ -105,6 +115,16 @@ class Page(HTMLParser):
             self.numbers[-1][2] = data
 
 
+def test_the_controls_say_of_which_pairs_and_runs_without_them_have_no_table():
+    text = Page(rendered()).text
+    assert "religion origin in the very same words" in text
+    assert "religion persona-1 the same, of invented groups" in text
+    assert "of one set" in text
+    without = tables_of()
+    without["controls"] = without["controls"].iloc[:0]
+    assert "invented groups" not in Page(rendered(without)).text
+
+
 def test_every_number_is_the_one_in_its_table():
     tables = tables_of()
     numbers = Page(rendered(tables)).numbers
@@ -116,6 +136,8 @@ def test_every_number_is_the_one_in_its_table():
     # No strategies differ here; tests/test_mitigation.py reads their table, tests/test_replication.py the study's.
     of_others = {"strategies", "published", "published_cells", "perceiver_map"}
     assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - of_others
+    [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta_points"]
+    assert shown == points(0.812345) == "+0.81"
     [(_, _, shown)] = [each for each in numbers if each[0] == "gap:0:delta_points"]
     assert shown == points(-0.694321) == "−0.69"
 

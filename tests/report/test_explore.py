@@ -59,6 +59,7 @@ def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimen
         n_prompt_tokens=90,
         n_dropped=0,
         pruned_points=0.5,
+        wording=0,
     ).assign(**columns)
     return ratings[list(RATINGS)]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from audit.report.controlled import NOT_CONTROLLED
 from audit.report.manifest import ManifestError, read_manifest
 from audit.report.render import render_report
 from audit.schema import CELLS, OUTCOMES, TABLES
@@ -530,7 +531,7 @@ def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: f
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
-    assert "p = .012; corrected .047 Whether" in text
+    assert f"p = .012; corrected .047 {NOT_CONTROLLED} Whether" in text
     assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
     assert "p = .012; corrected .059: after correction no gap is found" in text

@@ -13,7 +13,7 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
 from audit.errors import ConfigError
-from audit.schema import CALIBRATION, GIVEN, RATINGS, STAGES, TABLES, data_dictionary
+from audit.schema import ANSWERED, CALIBRATION, GIVEN, MANIPULATED, RATINGS, STAGES, TABLES, data_dictionary
 from audit.statistics import rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
@@ -32,6 +32,7 @@ CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Mus
 INTERVAL = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"]
 OF_OTHERS = {"calls", "stage_texts", "marked_words", "human"}  # of a strategy's calls and of people, not of ratings
 OF_WORDINGS = {"wordings", "wording_shares", "wording_splits"}
+ASKED_BESIDE = {"elicitation", "manipulation"}  # of prompts beside the ratings: a sample in words, checks
 VALENCE = {"joy": "positive", "anger": "negative"}
 CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 
@@ -99,7 +100,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS or name in OF_WORDINGS or name == "missing_grid")  # nothing is missing
+        assert table.empty == (name in OF_OTHERS | OF_WORDINGS | ASKED_BESIDE | {"missing_grid"})  # nothing is missing
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -109,7 +110,9 @@ def test_tables_have_the_columns_of_the_schema_in_order():
 def test_the_dictionary_describes_each_column_of_each_table_once():
     described = pd.DataFrame(data_dictionary())
     assert not described.duplicated(["table", "column"]).any()
-    expected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, **TABLES, "calibration": CALIBRATION}
+    collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
+    collected |= {"elicitation_sample": ANSWERED, "asked_again": ANSWERED}
+    expected = {**collected, **TABLES, "calibration": CALIBRATION}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5
