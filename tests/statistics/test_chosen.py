@@ -70,10 +70,10 @@ def test_complete_choices_have_the_interval_of_the_crossed_design(raters, narrat
 
 
 def test_missing_choices_are_those_worked_by_hand():
-    # Narrative 0 has raters 0 and 1: 1 and 0, mean 1/2. Narrative 1 has rater 0 alone: 1. Mean 3/4. Scores w(y − 3/4),
-    # w being 1/4, 1/4, 1/2: 1/16, −3/16, 1/8. Narratives: −1/8, 1/8: 2/1 · 2/64 = 1/16. Raters: 3/16, −3/16:
-    # 2 · 18/256 = 9/64.
-    # No degree of freedom is left: variance 1/16 + 9/64 = 13/64; df = (13/64)² / ((1/16)² + (9/64)²) = 169/97.
+    # Narrative 0 has raters 0 and 1, who give 1 and 0: its mean is 1/2. Narrative 1 has rater 0 alone, 1: the mean is
+    # 3/4. Scores w(y − 3/4) with w = 1/4, 1/4, 1/2 are 1/16, −3/16, 1/8. By narrative −1/8, 1/8: 2/1 · 2/64 = 1/16. By
+    # rater 3/16 and −3/16: 2 · 18/256 = 9/64. No degree of freedom is left, so the variance is 1/16 + 9/64 = 13/64,
+    # with df = (13/64)² / ((1/16)² + (9/64)²) = 169/97.
     found = mean_of(np.array([[1.0, 1.0], [0.0, np.nan]]))
     assert found.mean == pytest.approx(0.75)
     assert found.se == pytest.approx((13 / 64) ** 0.5)
