@@ -30,7 +30,9 @@ NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (0.0, 10.0)}
 CROSSED = [(race, religion) for race in ("Black", "White") for religion in ("Muslim", "Christian")]
 INTERVAL = ["delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings"]
-OF_OTHERS = {"calls", "stage_texts", "marked_words", "human"}  # of a strategy's calls and of people, not of ratings
+OF_OTHERS = {"calls", "stage_texts", "marked_words"}  # of a strategy's calls, not of ratings
+OF_PEOPLE = {"human", "people_gap", "people_agreement", "norming"}
+NOTHING_MISSING = {"missing_grid"}
 OF_WORDINGS = {"wordings", "wording_shares", "wording_splits"}
 ASKED_BESIDE = {"elicitation", "manipulation"}  # of prompts beside the ratings: a sample in words, checks
 VALENCE = {"joy": "positive", "anger": "negative"}
@@ -100,7 +102,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS | OF_WORDINGS | ASKED_BESIDE | {"missing_grid"})  # nothing is missing
+        assert table.empty == (name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | NOTHING_MISSING), name
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
