@@ -427,14 +427,14 @@ def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number
 def _not_followed(manipulation: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """Say which manipulation checks the model failed."""
     what = {
-        "emotion": "a narrative's own emotion was not rated higher than a wrong one",
-        "intensity": "the strong version of a situation was not rated higher than the mild one",
+        "emotion": "a narrative's own emotion was not found to be rated higher than a wrong one",
+        "intensity": "the strong version of a situation was not found to be rated higher than the mild one",
     }
     for row in manipulation:
         if row["passed"] is False:
             yield _on_run(
                 "manipulation",
-                f"Without any identity, {what[row['check']]}: by {points(row['difference'])} points on average "
+                f"Without any identity, {what[row['check']]}: {points(row['difference'])} points on average "
                 f"({interval(row['ci_low'], row['ci_high'])}) over {plural(row['n_pairs'], 'narrative')}. Ratings "
                 "that do not follow what is told say nothing of empathy.",
             )

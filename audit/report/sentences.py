@@ -36,7 +36,7 @@ from audit.wording import (
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
 _NO_VERDICT: Final = {
-    "manipulation": "without any identity, the ratings do not follow what is told",
+    "manipulation": "without any identity, the ratings were not found to follow what is told",
     "noise_floor": "δ can not be told from what asking again changes",
 }
 
