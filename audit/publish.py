@@ -141,7 +141,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     tables["controls"] = _below(tables["controls"], elicited.controls)
     followed = list(manipulation_rows(folder.read_manipulated(), confidence=settings["confidence"]))
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
-    tables |= {"calls": call_table(ratings, stages), **on_texts, "human": beside}
+    tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
         folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
     )

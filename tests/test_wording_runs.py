@@ -231,3 +231,68 @@ def test_a_run_in_one_wording_has_no_section_and_no_control(run, originals):
     assert "wording" not in set(table_of(folder, "controls")["control"])
     assert "any such wordings" not in (folder / "report.html").read_text()
     assert set(narratives_of(folder)["wording"]) == {0}
+
+
+# --- Group, words and wording together -------------------------------------------------------------------------------
+
+TWO_TERMS = {"Reds": ("a Red", "a fan of Rotspor"), "Blues": ("a Blue", "a fan of Blavi"),
+             "Greens": ("a Green", "a fan of Verdan"), "Golds": ("a Gold", "a fan of Aurell")}  # fmt: skip
+GROUP_OF = {term.lower(): group for group, terms in TWO_TERMS.items() for term in terms}
+GROUP, ECHO, FORM, INVENTED_ECHO = 4, 7, 3, 5
+
+
+@dataclass
+class Echoing(Worded):
+    """It has a gap between groups, an echo of the very same words, and a liking for like forms; of any group."""
+
+    def rate(self, text):
+        system, user = re.fullmatch(r"system: (.*)\nuser: (.*)", text, re.DOTALL).groups()
+        [wording] = [k for k, each in enumerate(self.user) if each.fullmatch(user)]
+        told = self.persona[wording].fullmatch(system.split("\n")[0])
+        asked = self.user[wording].fullmatch(user)
+        experiencer, narrative = asked["experiencer"].lower(), asked["narrative"]
+        level = 50 + LEVELS[wording] + whole(4, "level", narrative)
+        if told is None:  # without identities; it follows what is told
+            return str(level + (20 if "amused" in text or "amusement" in text else 0))
+        perceiver = told["perceiver"].lower()
+        rating = level + whole(3, "as", perceiver) + whole(3, "of", experiencer)
+        if perceiver not in GROUP_OF:
+            return str(rating + INVENTED_ECHO * (perceiver == experiencer))
+        group = (GROUP + EFFECTS[wording] + own_gap(narrative)) * (GROUP_OF[perceiver] == GROUP_OF[experiencer])
+        form = FORM * (("fan" in perceiver) == ("fan" in experiencer))
+        return str(rating + group + form + ECHO * (perceiver == experiencer))
+
+
+@pytest.fixture(scope="module")
+def echoing(run, originals):
+    """Folder of a run in four wordings of groups with two terms, with invented groups beside them."""
+    groups = "".join(f"    {name}: [{', '.join(terms)}]\n" for name, terms in TWO_TERMS.items())
+    folder = run(Worded.of(originals), "run_dir=none", "stimuli.emotions=[sad]")  # where files are
+    (folder / "fans.yaml").write_text(f"fans:\n  groups:\n{groups}")
+    words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}")
+    return run(Echoing.of(originals), *words, "run_dir=echoing") / "echoing"
+
+
+def test_group_echo_wording_and_invented_groups_come_out_where_they_were_put_in(echoing):
+    own = gaps_of_narratives(echoing)
+    controls = table_of(echoing, "controls").set_index("control")
+    group = GROUP + np.mean(EFFECTS) + own.mean()
+    found = {name: controls.loc[name, "delta_points"] for name in controls.index}
+    assert found["echo_free"] == pytest.approx(group)
+    assert found["echo"] == pytest.approx(ECHO)
+    assert found["same_words"] == pytest.approx(group + ECHO)
+    assert found["placebo"] == pytest.approx(INVENTED_ECHO)
+    assert found["placebo_difference"] == pytest.approx(group + ECHO - INVENTED_ECHO)
+    assert found["wording"] == pytest.approx(group)
+    np.testing.assert_allclose(table_of(echoing, "wordings")["delta_points"], GROUP + own.mean() + np.array(EFFECTS))
+    assert controls.index[controls["headline"]].tolist() == ["echo_free"]
+    assert controls.loc["placebo", "levels"] == 2
+
+
+def test_invented_groups_are_in_the_controls_and_in_no_other_table(echoing):
+    manifest = json.loads((echoing / "manifest.json").read_text())
+    assert len(manifest["placebo"]) == 2
+    for file in (echoing / "tables").glob("*.csv"):
+        table = pd.read_csv(file)
+        if "dimension" in table and len(table):
+            assert set(table["dimension"]) <= {"fans", "all"}, file.name

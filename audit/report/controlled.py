@@ -66,22 +66,23 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
         all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
         return Control("echo_free" if all_free else "none", None, Markup("") if all_free else _MIXED)
-    found = {str(row["control"]): row for row in rows if _has_interval(row)}
+    told = {str(row["control"]): row for row in rows if math.isfinite(row.number("delta_points"))}
+    found = {name: row for name, row in told.items() if _has_interval(row)}
     free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
     over = Markup("")
     if wording is not None:
         over = Markup(" Over {} wordings, and any such: {}.").format(show(wording, "levels", count), _told(wording))
     if free is not None:
         said = [Markup("Of pairs that have no word in common, against other groups.")]
-        if "all_terms" in found:
-            said.append(Markup("In whatever words: {}.").format(_told(found["all_terms"])))
-        if difference is not None:
+        if "all_terms" in told:
+            said.append(Markup("In whatever words: {}.").format(_told(told["all_terms"])))
+        if "same_words" in told and "placebo" in told:
             words = Markup("In the very same words: {}, and {} for invented groups.")
-            said.append(words.format(_told(found["same_words"]), _told(found["placebo"])))
+            said.append(words.format(_told(told["same_words"]), _told(told["placebo"])))
         return Control("echo_free", None, Markup(" ").join(said) + over, wording)
     if difference is not None:
         words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
-        said = [words.format(_told(found["placebo"]), _told(difference))]
+        said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
     return Control("none", None, NOT_CONTROLLED + over, wording)
 
@@ -110,4 +111,6 @@ def _holds_zero(row: Row) -> bool:
 
 
 def _told(row: Row) -> Markup:
+    if not _has_interval(row):
+        return Markup("{} (no interval)").format(show(row, "delta_points", points))
     return Markup("{} ({})").format(show(row, "delta_points", points), show_interval(row))
