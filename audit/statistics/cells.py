@@ -120,6 +120,8 @@ class NarrativeCube:
     nuisance
         Shape (M, P, E), 0/1: what δ is estimated beside, next to perceivers, experiencers and lesser sharing; None for
         nothing. See :mod:`audit.statistics.echo`.
+    echoing
+        Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
     of_wordings
         Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     """
@@ -143,6 +145,7 @@ class NarrativeCube:
     experiencer_groups: tuple[str, ...]
     nuisance: FloatArray | None = None
     of_wordings: npt.NDArray[np.int16] | None = None
+    echoing: BoolArray | None = None
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
@@ -273,6 +276,7 @@ class NarrativeCube:
             experiencer_groups=tuple(self.experiencer_groups[column] for column in columns),
             nuisance=None if self.nuisance is None else self.nuisance[:, rows[:, None], columns],
             of_wordings=None if self.of_wordings is None else self.of_wordings[:, rows[:, None], columns],
+            echoing=None if self.echoing is None else self.echoing[cells],
         )
 
     def of_narratives(self, chosen: BoolArray) -> Self:

@@ -154,7 +154,8 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     lacking = [str(group) for group in asked if not without[groups == group].any()]
     if lacking:
         raise NotEstimableError(f"every two terms share a word or its stem in the groups {', '.join(lacking)}")
-    free = replace(cube, nuisance=_told(overlap.same_form, overlap.same_words, overlap.same_stem))
+    nuisance = _told(overlap.same_form, overlap.same_words, overlap.same_stem)
+    free = replace(cube, nuisance=nuisance, echoing=overlap.same_words | overlap.same_stem)
     _check(free)
     return free
 
