@@ -145,6 +145,7 @@ class StimuliConfig(_Strict):
     intensity: str = "rotate"
     cues: Words | None = None
     perceiver_terms: int | None = None
+    experiencer_terms: int | None = None
 
 
 class StatisticsConfig(_Strict):

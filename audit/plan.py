@@ -160,6 +160,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         no_persona=stimuli.no_persona,
         cues=stimuli.cues,
         perceiver_terms=stimuli.perceiver_terms,
+        experiencer_terms=stimuli.experiencer_terms,
     )
     if isinstance(config.task, IntensityTask) and stimuli.placebo:
         dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)

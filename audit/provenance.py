@@ -42,7 +42,7 @@ _CHECKS: Final = ("check_sample", "noise_sample", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-_TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms")
+_TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
 """Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
 _OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
 """Keys of the stimuli that matter where no narrative is shown."""

@@ -298,6 +298,7 @@ def load_dimensions(
     no_persona: bool = False,
     cues: Sequence[str] | None = None,
     perceiver_terms: int | None = None,
+    experiencer_terms: int | None = None,
 ) -> tuple[Dimension, ...]:
     """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
 
@@ -315,8 +316,8 @@ def load_dimensions(
         Whether perceivers have the baseline of no persona at all.
     cues
         Keep only terms that tell their group by these; None keeps all.
-    perceiver_terms
-        Let perceivers have the first so many terms of each group; None takes all.
+    perceiver_terms, experiencer_terms
+        Let perceivers, or experiencers, have the first so many terms of each group; None takes all.
 
     Raises
     ------
@@ -356,7 +357,10 @@ def load_dimensions(
             dimensions.append(
                 _build(
                     name,
-                    [_with_terms(known[part], cues=cues, perceiver_terms=perceiver_terms) for part in parts],
+                    [
+                        _with_terms(known[part], cues=cues, limits=(perceiver_terms, experiencer_terms))
+                        for part in parts
+                    ],
                     parts,
                     unspecified=unspecified,
                     no_persona=no_persona,
@@ -368,12 +372,13 @@ def load_dimensions(
     return tuple(dimensions)
 
 
-def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, perceiver_terms: int | None) -> _Dimension:
+def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[int | None, int | None]) -> _Dimension:
     """Return a dimension with some of its terms; StimulusError if a group has none left."""
-    if cues is None and perceiver_terms is None:
+    if cues is None and limits == (None, None):
         return part
-    if perceiver_terms is not None and perceiver_terms < 1:
-        raise StimulusError(f"stimuli.perceiver_terms={perceiver_terms} must be at least 1")
+    for side_name, limit in zip(("perceiver", "experiencer"), limits, strict=True):
+        if limit is not None and limit < 1:
+            raise StimulusError(f"stimuli.{side_name}_terms={limit} must be at least 1")
     for cue in cues or ():
         if cue not in get_args(Cue):
             raise StimulusError(f"stimuli.cues names {cue!r}: {suggest(cue, get_args(Cue))}")
@@ -390,8 +395,8 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, perceiver_terms
 
     sides = {
         "groups": None,
-        "perceivers": side(part.perceiver_groups, perceiver_terms),
-        "experiencers": side(part.experiencer_groups, None),
+        "perceivers": side(part.perceiver_groups, limits[0]),
+        "experiencers": side(part.experiencer_groups, limits[1]),
     }
     return part.model_copy(update=sides)
 

@@ -144,7 +144,7 @@ def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affe
     [
         (("report", "{run}", "{copy}"), "is a run of answers and has no ratings; name a run of ratings"),
         (("calibrate", "{run}"), "is a run of answers and has no ratings; name a run of ratings"),
-        (("people", "export", "{run}"), "no replies"),
+        (("people", "export", "{run}"), "nothing for people to rate"),
         (("report", "{run}", "statistics.margin=2"), "statistics.margin is of ratings"),
     ],
 )

@@ -39,8 +39,8 @@ def anchored_rows(
     -----
     ``sd_within`` is the root of Σ_i Σ_k (y_ik − ȳ_i)² / Σ_i (n_i − 1) over the ratings k of narrative i: what a
     reader of one narrative sees ratings of it differ by, whoever perceives and whoever experiences. In an intersection
-    ``raw_out`` is of the pairs that share nothing, with which δ compares, and not of those that share a part. Where δ is
-    echo-free, both means are of pairs without a word in common.
+    ``raw_out`` is of the pairs that share nothing, with which δ compares, and not of those that share a part. Where δ
+    is echo-free, both means are of pairs without a word in common.
     """
     compared = cube.without_baselines()
     free = compared.asked if compared.echoing is None else compared.asked & ~compared.echoing

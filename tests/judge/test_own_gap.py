@@ -18,7 +18,9 @@ from audit.statistics.rows import Settings
 from stimuli.identities import load_dimensions
 from stimuli.rubrics import load_rubric
 
-[RELIGION] = load_dimensions("geneva", names=["religion"])
+[_RELIGION] = load_dimensions("geneva", names=["religion"])
+_ONE_TERM = tuple({each.group: each for each in reversed(_RELIGION.perceivers)}.values())[::-1]
+RELIGION = replace(_RELIGION, perceivers=_ONE_TERM, experiencers=_ONE_TERM)
 WRITERS = [identity for identity in RELIGION.perceivers if not identity.is_baseline]
 N, BIAS = 40, 0.4
 MEASURE = "judge_one_empathy"

@@ -81,6 +81,9 @@ def test_of_a_term_its_wording_and_what_tells_it_is_masked(term, text, masked):
     assert IdentityMask([term])(text) == masked
 
 
+_FRAME = {"a", "an", "the", "person", "from", "of", "descent", "follower", "United", "Kingdom", "States"}
+
+
 @pytest.mark.parametrize(("study", "name"), PACKAGED + CROSSED)
 def test_replies_that_differ_in_a_packaged_identity_alone_become_the_same(study, name):
     terms = terms_of(study, name)
@@ -89,7 +92,7 @@ def test_replies_that_differ_in_a_packaged_identity_alone_become_the_same(study,
     said = {mask(f"As {term}, I know. {term.capitalize()} feels it, {term.upper()}'s way.") for term in named}
     assert said == {"As XYZ, I know. XYZ feels it, XYZ's way."}
     for term in named:  # nor does a word of it remain where the article or the noun is another
-        for word in set(term.split()) - {"a", "an", "the", "person", "from", "United", "Kingdom", "States"}:
+        for word in set(term.split()) - _FRAME:
             assert mask(f"this {word} woman") == "this XYZ woman"
 
 

@@ -84,7 +84,7 @@ def test_a_narrative_that_lacks_a_wording_is_left_out():
     ("gaps", "reason"),
     [
         ([[1.0], [2.0]], "one wording"),
-        ([[1.0, 2.0], [NAN, 3.0]], "1 of 2 narratives have a gap in every one of 2 wordings"),
+        ([[1.0, 2.0], [NAN, 3.0]], "1 of 2 narratives has a gap in every one of 2 wordings"),
     ],
 )
 def test_what_says_nothing_of_wordings_is_said(gaps, reason):

@@ -241,15 +241,14 @@ def completed(y, n_shared, place):
     return filled
 
 
-@pytest.mark.parametrize("dimension", ["religion", "nationality", "race_ethnicity"])
-def test_any_rating_of_the_example_may_be_missing(dimension):
+def test_any_rating_of_the_example_may_be_missing():
     """That it is missing matters by less than 5%: against the same ratings with what its narrative says in its place.
 
     Against the ratings as they are, what the rating said is lost as well. With 12 narratives of 16 ratings, one of four
     in-group ratings of the one narrative that stands out carries a quarter of that narrative's gap.
     """
     tables = [pd.read_parquet(path) for path in sorted(EXAMPLE.glob("*.parquet"))]
-    cube = NarrativeCube.from_ratings(pd.concat(tables, ignore_index=True), dimension=dimension, variant="origin")
+    cube = NarrativeCube.from_ratings(pd.concat(tables, ignore_index=True), dimension="religion", variant="origin")
     whole = headline_gap(cube, confidence=0.95)
     assert not np.isnan(cube.y).any()
     w = contrast_weights(cube.n_shared)[0]
