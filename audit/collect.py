@@ -190,10 +190,11 @@ def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked:
     n_prompts, elicit_s, clock = 0, 0.0, time.perf_counter()
     earlier = manifest.get("timings", {})
     for n_whole in asked:
+        earlier = {}
         took, clock = time.perf_counter() - clock, time.perf_counter()
         n_prompts += n_whole
         elicit_s += took if n_whole else 0.0
-    manifest["timings"] = {**earlier, "load_s": load_s}  # a session that asks nothing is not timed
+    manifest["timings"] = {**earlier, "load_s": load_s}  # a session that asks no prompt of the run leaves them
     if n_prompts:
         manifest["timings"] |= {
             "elicit_s": elicit_s,
