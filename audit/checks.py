@@ -168,9 +168,7 @@ def check_manipulation(
                 "narrative_id": each.narrative_id,
                 "kind": each.kind,
                 "emotion": each.cell.narrative.emotion,
-                "status": str(outcome.status),
-                "intensity": outcome.intensity,
-                "response": outcome.response,
+                **_answer(outcome),
             }
             for each, outcome in zip(asked, outcomes, strict=True)
         ]
@@ -190,13 +188,13 @@ def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask:
         for part in missing:
             with progress.part(len(part)):
                 for place, outcome in zip(part, ask(elicitation, part, progress.done), strict=True):
-                    kept[place] = {
-                        "prompt_index": place,
-                        "status": str(outcome.status),
-                        "intensity": outcome.intensity,
-                        "response": outcome.response,
-                    }
+                    kept[place] = {"prompt_index": place, **_answer(outcome)}
                 folder.write_answers(check.name, [kept[place] for place in sorted(kept)])
+
+
+def _answer(outcome: Elicited) -> dict[str, Any]:
+    """Return what became of a prompt as the tables of checks have it."""
+    return {"status": str(outcome.status), "intensity": outcome.intensity, "response": outcome.response}
 
 
 def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitation:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+_Made = TypeVar("_Made")
+
 
 class AuditError(Exception):
     """Base of all errors that the command line shows as one line; it names value, place and remedy."""
@@ -29,3 +34,11 @@ class MissingCellError(AuditError):
 
 class NotEstimableError(AuditError):
     """The ratings do not determine the statistic that was asked for."""
+
+
+def attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
+    """Return what is made, or in its place the reason why the ratings do not determine it."""
+    try:
+        return make()
+    except NotEstimableError as error:
+        return error

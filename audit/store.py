@@ -620,9 +620,7 @@ class RunFolder(_Folder):
 
     def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what prompts that were asked once more gave; the keys are those of ``schema.ANSWERED``."""
-        # NaN is how Python says missing; the table has nulls.
-        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-        self.write_file(f"{name}.parquet", _parquet(pa.Table.from_pylist(plain, schema=ANSWERED_SCHEMA)))
+        self._write_rows(name, rows, ANSWERED_SCHEMA)
 
     def read_answers(self, name: Answers) -> pd.DataFrame:
         """Return the same, in the order of prompts; no rows where none was asked.
@@ -632,13 +630,11 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        path = self.path / f"{name}.parquet"
-        return _in_pandas(_read_all([path] if path.exists() else [], ANSWERED_SCHEMA, name))
+        return self._read_rows(name, ANSWERED_SCHEMA)
 
     def write_manipulated(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what prompts without identities gave; the keys are those of ``schema.MANIPULATED``."""
-        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-        self.write_file("manipulation.parquet", _parquet(pa.Table.from_pylist(plain, schema=MANIPULATED_SCHEMA)))
+        self._write_rows("manipulation", rows, MANIPULATED_SCHEMA)
 
     def read_manipulated(self) -> pd.DataFrame:
         """Return the same; no rows where nothing was asked.
@@ -648,8 +644,16 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        path = self.path / "manipulation.parquet"
-        return _in_pandas(_read_all([path] if path.exists() else [], MANIPULATED_SCHEMA, "manipulation"))
+        return self._read_rows("manipulation", MANIPULATED_SCHEMA)
+
+    def _write_rows(self, name: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
+        # NaN is how Python says missing; the table has nulls.
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        self.write_file(f"{name}.parquet", _parquet(pa.Table.from_pylist(plain, schema=schema)))
+
+    def _read_rows(self, name: str, schema: pa.Schema) -> pd.DataFrame:
+        path = self.path / f"{name}.parquet"
+        return _in_pandas(_read_all([path] if path.exists() else [], schema, name))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""

@@ -11,11 +11,10 @@ import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.reply_schema import PEOPLE_PREFERENCE
-from audit.schema import Status
-from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.narrative_fits import narrative_fits
+from audit.statistics.preference import share_cube
 from audit.statistics.ratings import FloatArray, IntArray
 from audit.wording import count
 
@@ -227,18 +226,9 @@ def _gap(own: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
 
 def _gaps_of_rater(part: pd.DataFrame) -> pd.Series:
     """Return by narrative a rater's in-group coefficient; NaN where the choices do not determine it."""
-    made = part["chose"].notna()
-    if not made.any():
+    if part["chose"].isna().all():
         raise NotEstimableError("nobody chose")
-    taken = part.assign(
-        variant=GAP,
-        status=np.where(made, Status.RATED.value, Status.UNPARSEABLE.value),
-        intensity=part["chose"],
-        number_mass=np.nan,
-        mode=np.nan,
-        prompt_index=np.arange(len(part)),
-    )
-    cube = NarrativeCube.from_ratings(taken, dimension=str(part["dimension"].iloc[0]), variant=GAP)
+    cube = share_cube(part, part["chose"])
     return pd.Series(narrative_fits(cube.without_baselines()).gaps, index=[str(name) for name in cube.narrative_ids])
 
 

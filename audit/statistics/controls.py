@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.schema import CONTROLS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.crossed import crossed_gap
@@ -137,18 +137,12 @@ def control_rows(
     (:func:`~audit.statistics.crossed.crossed_gap`); fewer say nothing about other sets, and the interval is of these.
     """
 
-    def attempt(make: Callable[[], GapEstimate]) -> GapEstimate | NotEstimableError:
-        try:
-            return make()
-        except NotEstimableError as error:
-            return error
-
     def own(which: Callable[[NarrativeCube, Mapping[str, str]], NarrativeCube]) -> GapEstimate | NotEstimableError:
         return attempt(lambda: headline_gap(which(cube, stems), confidence=confidence))
 
     real = own(same_words)
     sets, refused = _placebo_gaps(placebos, placebo_stems, confidence=confidence)
-    invented = _without_real(sets, refused, cube, placebos, confidence=confidence)
+    invented = attempt(lambda: _of_sets(sets, refused, cube.narrative_ids, confidence=confidence))
     difference = (
         attempt(lambda: _paired(real, sets, cube.narrative_ids, confidence=confidence))
         if not isinstance(real, NotEstimableError) and sets
@@ -226,23 +220,15 @@ def _matrix(sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any]) -> tuple[Fl
     return gaps, noise
 
 
-def _without_real(
-    sets: Mapping[str, _Gaps],
-    refused: str,
-    cube: NarrativeCube,
-    placebos: Mapping[str, NarrativeCube],
-    *,
-    confidence: float,
-) -> GapEstimate | NotEstimableError:
+def _of_sets(
+    sets: Mapping[str, _Gaps], refused: str, narrative_ids: Sequence[Any], *, confidence: float
+) -> GapEstimate:
     """δ of the invented groups."""
     if not sets:
-        return NotEstimableError(refused)
-    gaps, noise = _matrix(sets, cube.narrative_ids)
+        raise NotEstimableError(refused)
+    gaps, noise = _matrix(sets, narrative_ids)
     n_ratings = sum(each.estimate.n_ratings for each in sets.values())
-    try:
-        return _pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings, confidence=confidence)
-    except NotEstimableError as error:
-        return error
+    return _pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings, confidence=confidence)
 
 
 def _paired(

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.schema import CONTROLS, ELICITATION
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import control_row
-from audit.statistics.echo import echo_free
+from audit.statistics.echo import without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.narrative_fits import narrative_fits
-from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, split_ratings
+from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, split_ratings, without_dimensions
 
 _ESTIMATED: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
 _FEWEST: Final = 3
@@ -85,7 +85,7 @@ def elicitation_tables(
     confidence
         Coverage of the intervals, between 0 and 1.
     stems, placebo
-        As of :func:`audit.statistics.analysis.analyse`: δ is the run's headline, and invented groups are left out.
+        As of :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left out.
     notes
         What limits the sample, by dimension and variant with a space between.
     """
@@ -93,7 +93,7 @@ def elicitation_tables(
     controls: list[dict[str, Any]] = []
     if sample.empty and again.empty:
         return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
-    real = ratings.loc[~ratings["dimension"].isin(list(placebo))]
+    real = without_dimensions(ratings, placebo)
     floor = noise_floor(ratings, again) if len(again) else None
     asked = real.loc[real["prompt_index"].isin(sample["prompt_index"])]
     words = answered(asked, sample)
@@ -110,7 +110,7 @@ def elicitation_tables(
         if floor is not None:
             cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
             n_wordings = int(part["wording"].nunique())
-            row = noise_row(_as_headline(cube, told), floor, confidence=confidence, n_wordings=n_wordings)
+            row = noise_row(without_echo(cube, told), floor, confidence=confidence, n_wordings=n_wordings)
             controls.append(row)
     return Elicited(
         pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor
@@ -159,7 +159,7 @@ def of_both(
         NarrativeCube.from_ratings(compact_ratings(each), dimension=dimension, variant=variant)
         for each in (expected, words)
     )
-    return _as_headline(first, stems), _as_headline(second, stems)
+    return without_echo(first, stems), without_echo(second, stems)
 
 
 def elicitation_rows(
@@ -266,18 +266,7 @@ def _control(
 
 
 def _gap(cube: NarrativeCube, confidence: float) -> GapEstimate | NotEstimableError:
-    try:
-        return headline_gap(cube, confidence=confidence)
-    except NotEstimableError as error:
-        return error
-
-
-def _as_headline(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
-    """Return the cube whose δ is echo-free, where its terms allow that; else itself."""
-    try:
-        return echo_free(cube, stems)
-    except NotEstimableError:
-        return cube
+    return attempt(lambda: headline_gap(cube, confidence=confidence))
 
 
 def _correlations(one: FloatArray, other: FloatArray) -> dict[str, float]:

@@ -195,20 +195,33 @@ def _summary(read: pd.DataFrame, column: str, *, confidence: float) -> GapEstima
     return summarise_contrasts(above, rounding=_ROUNDING, confidence=confidence, n_ratings=len(read))
 
 
+def share_cube(between: pd.DataFrame, shares: pd.Series) -> NarrativeCube:
+    """Lay out shares as ratings of their pairs of identities; one that is missing was not read.
+
+    Parameters
+    ----------
+    between
+        Rows of one dimension, with the columns that tell a prompt in ``schema.RATINGS``.
+    shares
+        One a row, between 0 and 1; NaN where there is none.
+    """
+    taken = between.assign(
+        variant=GAP,
+        status=np.where(shares.notna(), Status.RATED.value, Status.UNPARSEABLE.value),
+        intensity=shares,
+        number_mass=np.nan,
+        mode=np.nan,
+    )
+    return NarrativeCube.from_ratings(taken, dimension=str(between["dimension"].iloc[0]), variant=GAP)
+
+
 def _gap(between: pd.DataFrame, *, confidence: float) -> dict[str, Any]:
     """Estimate δ of the preference, taken as the rating of its pair of identities."""
     read = between["preference"].notna()
     if not read.any():
         return {"note": "no pair was read in both orders"}
-    taken = between.assign(
-        variant=GAP,
-        status=np.where(read, Status.RATED.value, Status.UNPARSEABLE.value),
-        intensity=between["preference"],
-        number_mass=np.nan,
-        mode=np.nan,
-    )
     try:
-        cube = NarrativeCube.from_ratings(taken, dimension=str(between["dimension"].iloc[0]), variant=GAP)
+        cube = share_cube(between, between["preference"])
         made = headline_gap(cube, confidence=confidence)
     except NotEstimableError as error:
         return {"note": str(error)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.schema import GAP, OVERALL, VARIANCES
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row, overall_scope
@@ -24,7 +24,6 @@ from audit.statistics.published import PublishedGap, published_cells, published_
 from audit.statistics.scopes import GroupScope, group_scope
 
 Rows = Iterator[dict[str, Any]]
-_Made = TypeVar("_Made")
 
 _NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
 
@@ -70,13 +69,6 @@ def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.ran
     """Make the generator of one statistic of one dimension and variant, from the run's seed and these names alone."""
     name = "\n".join((dimension, variant, statistic))
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))
-
-
-def _attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
-    try:
-        return make()
-    except NotEstimableError as error:
-        return error
 
 
 @dataclass(frozen=True)
@@ -129,13 +121,13 @@ class Estimates:
                 headline_gap(compared, confidence=confidence), rng=rng, n_permutations=n_permutations
             )
 
-        own = _attempt(contrast)
-        listwise = _attempt(lambda: listwise_gap(compared, confidence=confidence))
-        mixed = _attempt(lambda: fit_mixed(compared))
-        crossed = _attempt(lambda: fit_mixed(compared, crossed=True))
+        own = attempt(contrast)
+        listwise = attempt(lambda: listwise_gap(compared, confidence=confidence))
+        mixed = attempt(lambda: fit_mixed(compared))
+        crossed = attempt(lambda: fit_mixed(compared, crossed=True))
         in_z: PublishedGap | NotEstimableError = NotEstimableError("not asked for")
         if published:
-            in_z = _attempt(
+            in_z = attempt(
                 lambda: published_gap(cube, rng=child_rng(seed, *names, "published"), n_permutations=n_permutations)
             )
         scopes: dict[str, GroupScope | NotEstimableError] = {
@@ -146,7 +138,7 @@ class Estimates:
             if isinstance(mixed, NotEstimableError)
             else group_scope(compared, mixed.estimate(confidence=confidence), confidence=confidence, fit=mixed),
         }
-        interactions = _attempt(lambda: interaction_variances(compared))
+        interactions = attempt(lambda: interaction_variances(compared))
         estimator, headline = "contrast", own
         if isinstance(own, NotEstimableError) and not isinstance(mixed, NotEstimableError):
             estimator, headline = "mixed", mixed.estimate(confidence=confidence)
@@ -221,7 +213,7 @@ def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled
         parts = {
             name: each for name, estimates in labelled.items() for each in estimates if each.label == variant
         }  # fmt: skip
-        made = _attempt(lambda own=own, parts=parts: _mean_gap(own, parts, confidence=confidence))  # type: ignore[misc]
+        made = attempt(lambda own=own, parts=parts: _mean_gap(own, parts, confidence=confidence))  # type: ignore[misc]
         known = {
             "dimension": OVERALL,
             "variant": variant,
