@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,8 @@ import pytest
 
 import audit.figures.style
 from audit.__main__ import _statistics
+from audit.engines.open import Choice, OpenModel
+from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
 
 SMALL_IDENTITIES: Final = (
@@ -32,6 +35,25 @@ def svg_alone() -> Iterator[None]:
             "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
         )
         yield
+
+
+@contextmanager
+def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable[[Any], None]]:
+    """Let commands run in a folder on engines that a test scripts: yields what says which one is loaded from now on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", list(sys.argv))
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        if not figures:
+            patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+            patch.setattr("audit.comparison._draw", lambda *_: {})
+        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+
+        def load(engine: Any) -> None:
+            opened = OpenModel(engine, ModelFiles(folder, None), {})
+            patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
+
+        yield load
 
 
 def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **statistics: Any) -> Path:

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-
 import pandas as pd
 import pytest
+from runs import scripted_models
 from test_planted_strategy import GAP, SHRINKS, Scripted
 
-from audit.engines.open import Choice, OpenModel
-from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
 
-OF_ALL_PROMPTS = {"calls", "controls"}
-"""Tables that may name a set of invented groups."""
+OF_ALL_PROMPTS = {"controls"}
+"""The table that may name a set of invented groups."""
 
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory):
     """Return a function that runs a command on a scripted model, in one folder and without figures."""
     folder = tmp_path_factory.mktemp("controlled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", list(sys.argv))
-        patch.setenv("HYDRA_FULL_ERROR", "1")
-        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-        patch.setattr("audit.comparison._draw", lambda *_: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+    with scripted_models(folder) as load:
 
         def run(*words):
             from audit.__main__ import main
 
-            patch.setattr(
-                "audit.engines.open.open_model", lambda *_, **__: OpenModel(Scripted(), ModelFiles(folder, None), {})
-            )
+            load(Scripted())
             return main([str(word) for word in words])
 
         run.folder = folder

@@ -2,19 +2,16 @@
 
 import json
 import re
-import sys
 from dataclasses import dataclass, field
 from hashlib import sha256
 from statistics import NormalDist
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, SMALL_IDENTITIES
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, scripted_models
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
-from audit.engines.open import Choice, OpenModel
-from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
 from audit.texts.words import words as words_of
 
@@ -98,19 +95,12 @@ class Scripted:
 def run(tmp_path_factory):
     """Return a function that runs the command on a scripted model, in one folder and without figures."""
     folder = tmp_path_factory.mktemp("audits")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", list(sys.argv))
-        patch.setenv("HYDRA_FULL_ERROR", "1")
-        patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-        patch.setattr("audit.comparison._draw", lambda *_: {})
-        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
+    with scripted_models(folder) as load:
 
         def run_on(engine, run_dir, *words, code=0):
             from audit.__main__ import main
 
-            opened = OpenModel(engine, ModelFiles(folder, None), {})
-            patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
+            load(engine)
             settings = ("model.path=scripted", "elicitation=generate", "statistics.n_permutations=100")
             settings += ("elicitation.noise_sample=0", "elicitation.manipulation=0")
             assert main(["run", *words, *settings, "stimuli.unspecified=false", f"run_dir={run_dir}"]) == code

@@ -2,19 +2,18 @@
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
 import pandas as pd
 import pytest
+from runs import scripted_models, svg_alone
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
-from audit.engines.open import Choice, OpenModel
-from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
+from stimuli.narratives import load_narratives
 
 V = 4
 EFFECTS = (0, 6, -3, 9)
@@ -103,18 +102,12 @@ def run(tmp_path_factory):
     """Return a function that runs the command on a scripted model, in one folder."""
     folder = tmp_path_factory.mktemp("wordings")
     (folder / "clubs.yaml").write_text(CLUBS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", list(sys.argv))
-        patch.setenv("HYDRA_FULL_ERROR", "1")
-        patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
-        from runs import svg_alone
+    with scripted_models(folder, figures=True) as load:
 
         def run_on(engine, *words, code=0):
             from audit.__main__ import main
 
-            opened = OpenModel(engine, ModelFiles(folder, None), {})
-            patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
+            load(engine)
             with svg_alone():
                 assert main(["run", *WORDS, *words]) == code
             return folder
@@ -238,12 +231,18 @@ def test_a_run_in_one_wording_has_no_section_and_no_control(run, originals):
 TWO_TERMS = {"Reds": ("a Red", "a fan of Rotspor"), "Blues": ("a Blue", "a fan of Blavi"),
              "Greens": ("a Green", "a fan of Verdan"), "Golds": ("a Gold", "a fan of Aurell")}  # fmt: skip
 GROUP_OF = {term.lower(): group for group, terms in TWO_TERMS.items() for term in terms}
-GROUP, ECHO, FORM, INVENTED_ECHO = 4, 7, 3, 5
+GROUP, ECHO, FORM, INVENTED_ECHO, OWN_EMOTION = 4, 7, 3, 5, 20
+NOUN_OF = {narrative.neutral: narrative.words.noun for narrative in load_narratives("geneva").narratives}
 
 
 @dataclass
 class Echoing(Worded):
-    """It has a gap between groups, an echo of the very same words, and a liking for like forms; of any group."""
+    """It has a gap between groups, an echo of the very same words, and a liking for like forms; of any group.
+
+    Unless it is deaf, it rates a narrative's own emotion higher than a wrong one.
+    """
+
+    deaf: bool = False
 
     def rate(self, text):
         system, user = re.fullmatch(r"system: (.*)\nuser: (.*)", text, re.DOTALL).groups()
@@ -251,9 +250,10 @@ class Echoing(Worded):
         told = self.persona[wording].fullmatch(system.split("\n")[0])
         asked = self.user[wording].fullmatch(user)
         experiencer, narrative = asked["experiencer"].lower(), asked["narrative"]
-        level = 50 + LEVELS[wording] + whole(4, "level", narrative)
-        if told is None:  # without identities; it follows what is told
-            return str(level + (20 if "amused" in text or "amusement" in text else 0))
+        level = 30 + LEVELS[wording] + whole(4, "level", narrative)
+        level += OWN_EMOTION * (not self.deaf and NOUN_OF[narrative] in user)
+        if told is None:  # without identities
+            return str(level)
         perceiver = told["perceiver"].lower()
         rating = level + whole(3, "as", perceiver) + whole(3, "of", experiencer)
         if perceiver not in GROUP_OF:
@@ -269,7 +269,8 @@ def echoing(run, originals):
     groups = "".join(f"    {name}: [{', '.join(terms)}]\n" for name, terms in TWO_TERMS.items())
     folder = run(Worded.of(originals), "run_dir=none", "stimuli.emotions=[sad]")  # where files are
     (folder / "fans.yaml").write_text(f"fans:\n  groups:\n{groups}")
-    words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}")
+    words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}",
+             "elicitation.manipulation=8")  # fmt: skip
     return run(Echoing.of(originals), *words, "run_dir=echoing") / "echoing"
 
 
@@ -296,3 +297,18 @@ def test_invented_groups_are_in_the_controls_and_in_no_other_table(echoing):
         table = pd.read_csv(file)
         if "dimension" in table and len(table):
             assert set(table["dimension"]) <= {"fans", "all"}, file.name
+
+
+def test_a_model_that_follows_what_is_told_passes_and_has_a_verdict(echoing):
+    [row] = table_of(echoing, "manipulation").to_dict("records")
+    assert (row["check"], row["n_pairs"], row["difference"], row["passed"]) == ("emotion", 8, OWN_EMOTION, True)
+    assert "No verdict" not in (echoing / "report.html").read_text()
+
+
+def test_a_model_that_does_not_follow_what_is_told_has_no_verdict(run, originals):
+    folder = run(Echoing.of(originals, deaf=True), "elicitation.manipulation=8", "run_dir=deaf") / "deaf"
+    [row] = table_of(folder, "manipulation").to_dict("records")
+    assert (row["n_pairs"], row["difference"], row["passed"]) == (8, 0, False)
+    page = (folder / "report.html").read_text()
+    assert "No verdict: without any identity, the ratings were not found to follow what is told" in page
+    assert "An average gap" not in page.partition('id="gaps"')[0]
