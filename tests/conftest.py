@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from drawing import svg_alone
 from hypothesis import settings
 from simulations import chosen, what_to_run
 
@@ -107,12 +108,13 @@ def write_tokenizer(folder, *, template, whole_numbers):
     return fast
 
 
-def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolute_positions=False):
+def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolute_positions=False, wide=False):
     """Write a two-layer Llama of fixed random weights; with ``says`` it always answers exactly that text.
 
     To answer a text, the layers are silenced and the head made an associative memory from each token of the text to
     the next one; so the text must not hold a token twice. With ``absolute_positions`` it is a GPT-2, to which it
-    matters at which position a token stands, not only how far from the others.
+    matters at which position a token stands, not only how far from the others. A ``wide`` one has heads as wide as
+    vLLM needs them, and ends what it writes now and then.
     """
     import torch
     from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
@@ -129,7 +131,7 @@ def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolu
         config = GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=2048, **shared)
     else:
         config = LlamaConfig(
-            hidden_size=32,
+            hidden_size=128 if wide else 32,
             intermediate_size=64,
             num_hidden_layers=2,
             num_attention_heads=4,
@@ -140,6 +142,12 @@ def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolu
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(20250301)
         model = AutoModelForCausalLM.from_config(config).float()
+    if wide:
+        with torch.no_grad():
+            model.lm_head.weight[tokenizer.eos_token_id] *= 1.5
+            for token, place in tokenizer.get_vocab().items():
+                if not tokenizer.convert_tokens_to_string([token]).isascii():
+                    model.lm_head.weight[place] = 0  # half a character at the end: vLLM leaves it out
     if says is not None:
         chain = tokenizer.encode("<|start|>assistant\n", add_special_tokens=False)[-1:]
         chain += [*tokenizer.encode(says, add_special_tokens=False), tokenizer.eos_token_id]
@@ -195,10 +203,11 @@ def thinking_model(make_model):
 
 
 @pytest.fixture
-def audit(tmp_path, monkeypatch):
+def audit(request, tmp_path, monkeypatch):
     """Return a function that runs a command in this process, in an empty folder, and returns its exit code.
 
-    What a process of its own would start with is put back afterwards: arguments, environment, the model kept.
+    What a process of its own would start with is put back afterwards: arguments, environment, the model kept. Figures
+    are drawn as SVG alone, but for tests marked ``every_format``.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -208,7 +217,8 @@ def audit(tmp_path, monkeypatch):
     def run(*arguments):
         from audit.__main__ import main
 
-        return main([str(argument) for argument in arguments])
+        with contextlib.nullcontext() if request.node.get_closest_marker("every_format") else svg_alone():
+            return main([str(argument) for argument in arguments])
 
     yield run
     from audit.engines import open as opening
@@ -226,7 +236,7 @@ def audit_in():
         from audit.__main__ import main
         from audit.engines import open as opening
 
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, svg_alone():
             patch.chdir(folder)
             patch.setattr(sys, "argv", list(sys.argv))
             patch.setenv("HYDRA_FULL_ERROR", "1")

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
-import audit.figures.style
 from audit.__main__ import _statistics
 from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
@@ -24,17 +23,6 @@ SMALL_IDENTITIES: Final = (
 """Overrides: identities of the tests' own beside the packaged ones, which are more and may change, and no invented
 groups. ``dimensions`` is then faith, heritage or both."""
 FOUR_RELIGIONS: Final = (*SMALL_IDENTITIES, "dimensions=[faith]")
-
-
-@contextmanager
-def svg_alone() -> Iterator[None]:
-    """Draw figures as SVG alone, which is all that a page has; PNG and PDF take most of the time."""
-    draw = audit.figures.style.figure_bytes
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
-        )
-        yield
 
 
 @contextmanager

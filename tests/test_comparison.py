@@ -139,6 +139,7 @@ def test_every_number_of_the_page_is_the_one_in_its_file(audit, two, tmp_path):
         assert written[column][int(line)] == value, place
 
 
+@pytest.mark.every_format
 def test_the_same_runs_give_the_same_bytes_and_nothing_of_an_earlier_comparison_stays(audit, drawn, two, tmp_path):
     assert audit("report", "A", "B", "run_dir=out") == 0
     once = files_of(tmp_path / "out")

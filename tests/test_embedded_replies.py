@@ -8,7 +8,8 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, svg_alone
+from drawing import svg_alone
+from runs import FOUR_RELIGIONS
 
 from stimuli.narratives import load_narratives
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from runs import FOUR_RELIGIONS, svg_alone
+from drawing import svg_alone
+from runs import FOUR_RELIGIONS
 
 from audit.schema import TABLES
 from audit.store import RunFolder

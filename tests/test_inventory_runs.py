@@ -9,7 +9,8 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
-from runs import FOUR_RELIGIONS, svg_alone
+from drawing import svg_alone
+from runs import FOUR_RELIGIONS
 
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.open import Choice, OpenModel

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import svg_alone
+from drawing import svg_alone
 from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs

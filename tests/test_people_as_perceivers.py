@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from runs import svg_alone
+from drawing import svg_alone
 
 from audit.store import RunFolder
 

@@ -8,7 +8,8 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, svg_alone
+from drawing import svg_alone
+from runs import FOUR_RELIGIONS
 
 from audit.store import RunFolder
 

@@ -284,6 +284,7 @@ def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, f
 
 
 @pytest.mark.usefixtures("no_model")
+@pytest.mark.every_format
 def test_reporting_again_gives_the_same_tables_and_figures_byte_for_byte(audit, drawn, finished, uninterrupted, capsys):
     moved = finished.rename(finished.with_name("moved"))
     shutil.rmtree(moved / "tables")

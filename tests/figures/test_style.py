@@ -1,10 +1,13 @@
+import contextlib
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from drawn import (
     texts,
     unrated,
 )
+from fontTools.ttLib import TTFont
 from matplotlib import font_manager, image
 from matplotlib.figure import Figure
 
@@ -109,6 +113,34 @@ def test_another_process_gives_the_same_bytes() -> None:
     ]
     assert hashed[0] == hashed[1]
     assert len(hashed[0].split()) == 6
+
+
+def embedded_fonts(pdf):
+    """Return the TrueType fonts of a PDF."""
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL)
+    unpacked = []
+    for stream in streams:
+        with contextlib.suppress(zlib.error):
+            unpacked.append(zlib.decompress(stream))
+    return [TTFont(io.BytesIO(data)) for data in unpacked if data.startswith(b"\x00\x01\x00\x00")]
+
+
+def test_a_pdf_embeds_the_outlines_that_it_would_have_with_layout_tables(monkeypatch) -> None:
+    def glyphs(font):
+        outlines = {name: font["glyf"][name].getCoordinates(font["glyf"]) for name in font.getGlyphOrder()}
+        return outlines, font["hmtx"].metrics, font["head"].unitsPerEm
+
+    ours = embedded_fonts(figure_bytes(FIGURES["gaps"](), "pdf"))
+    monkeypatch.setattr("audit.figures.style._embedding_outlines", contextlib.nullcontext)
+    whole = embedded_fonts(figure_bytes(FIGURES["gaps"](), "pdf"))
+    assert len(ours) == len(whole) > 0
+    assert all("GSUB" in font for font in whole)
+    assert not any({"GSUB", "GPOS"} & set(font.keys()) for font in ours)
+    for own, other in zip(ours, whole, strict=True):
+        kept, there = glyphs(own), glyphs(other)
+        assert kept[0].items() <= there[0].items()
+        assert kept[1].items() <= there[1].items()
+        assert kept[2] == there[2]
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import outside_run, svg_alone
+from drawing import svg_alone
+from runs import outside_run
 
 from audit.report.numbers import Row, rows_of, show, show_interval, show_sum
 from audit.wording import count, p_value, points, rate

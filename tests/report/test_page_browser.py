@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
-from runs import outside_run, svg_alone
+from drawing import svg_alone
+from runs import outside_run
 
 from audit.__main__ import _statistics
 from audit.comparison import compare_folders

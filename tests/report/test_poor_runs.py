@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from runs import outside_run, svg_alone
+from drawing import svg_alone
+from runs import outside_run
 
 TERMS = ("a Hindu", "a Muslim", "a Jain")
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from runs import svg_alone
+from drawing import svg_alone
 from test_numbers import Numbers, files_of, read, value_in
 
 from audit.__main__ import _statistics

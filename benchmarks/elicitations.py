@@ -1,0 +1,92 @@
+"""Which way to elicit ratings can be trusted: how well each follows what is told, where nobody's identity is.
+
+    python benchmarks/elicitations.py                       # four beginnings of an answer, the embedded model
+    python benchmarks/elicitations.py 'Number: ' '' -- model.path=OWNER/NAME stimuli.situations_per_emotion=5
+
+Arguments before ``--`` are texts that the answer is begun with (``elicitation.prefill``), those after it overrides of
+``audit run``. Each beginning is asked the same narratives of ``stimuli=geneva20`` without identities: with their own
+emotion and with one of the opposite valence, in their mild and in their strong version. No in-group and no out-group is
+among them, so that a choice by this table does not look at δ. Printed, for each beginning, as Markdown: the two mean
+differences with their 95% intervals over narratives (points), what each is in standard deviations of the differences,
+the share of narratives that are ordered as designed, the mean mass on numbers, and prompts a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+
+import pandas as pd
+
+BEGINNINGS = ("", "Number: ", "I would say ", "The number is ")
+OVERRIDES = ("stimuli=geneva20", "stimuli.situations_per_emotion=3", "stimuli.placebo=0", "elicitation.manipulation=1000")
+PASSED = {True: "passed", False: "not passed", None: "not estimable"}
+
+
+def planned(overrides):
+    """Return the plan of a run."""
+    from audit.composition import compose
+    from audit.plan import make_plan
+
+    plans = []
+    compose([*OVERRIDES, *overrides], lambda composed: plans.append(make_plan(composed.validated())))
+    return plans[0]
+
+
+def ask(engine, plan, asked, begun):
+    """Return the answers as ``schema.MANIPULATED`` has them, their mean mass on numbers, and prompts a second."""
+    from audit.checks import elicitation_of
+
+    scale = plan.grid.variant.scale
+    elicitation = elicitation_of(plan.config, scale, plan.config.elicitation_method)
+    prompts = [dataclasses.replace(plan.grid.prompt(each.cell), begun=begun) for each in asked]
+    elicitation.elicit(engine, prompts[:8])  # what is done once: the tree of numbers, the trial of packs
+    engine.forget()
+    start = time.perf_counter()
+    found = elicitation.elicit(engine, prompts)
+    rate = len(prompts) / (time.perf_counter() - start)
+    rows = [
+        {"narrative_id": each.narrative_id, "kind": each.kind, "status": str(one.status), "intensity": one.intensity}
+        for each, one in zip(asked, found, strict=True)
+    ]
+    return pd.DataFrame(rows), float(pd.Series([one.number_mass for one in found]).mean()), rate
+
+
+def ordered(answers, check):
+    """Return the share of narratives rated higher where they should be."""
+    higher, lower = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}[check]
+    wide = answers.pivot(index="narrative_id", columns="kind", values="intensity").dropna(subset=[higher, lower])
+    return float((wide[higher] > wide[lower]).mean())
+
+
+def main(beginnings, overrides):
+    """Print the table."""
+    from audit.engines.open import open_model
+    from audit.statistics.manipulation import manipulation_rows
+    from stimuli.manipulation import manipulated
+
+    plan = planned(overrides)
+    asked = list(manipulated(plan.grid, size=plan.config.elicitation.manipulation, seed=plan.config.seed))
+    opened = open_model(plan.config.model, plan.config.engine, seed=plan.config.seed)
+    facts = opened.engine.facts
+    print(f"{facts.name} {facts.version}, {facts.device}, {facts.dtype}; {len(asked)} prompts a beginning\n")
+    print("| answer begun with | check | narratives | difference, points | in SDs | as designed | number mass | prompts/s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for begun in beginnings:
+        answers, mass, rate = ask(opened.engine, plan, asked, begun)
+        for row in manipulation_rows(answers, confidence=0.95):
+            spread = row["se"] * row["n_pairs"] ** 0.5
+            print(
+                f"| {f'`{begun}`' if begun else 'nothing'} | {row['check']} | {row['n_pairs']} of {row['n_asked']} "
+                f"| {row['difference']:+.2f} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}), {PASSED[row['passed']]} "
+                f"| {row['difference'] / spread:+.2f} | {ordered(answers, row['check']):.0%} | {mass:.2f} | {rate:.1f} |",
+                flush=True,
+            )  # fmt: skip
+    opened.engine.close()
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    cut = given.index("--") if "--" in given else len(given)
+    main(given[:cut] or BEGINNINGS, given[cut + 1 :])

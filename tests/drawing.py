@@ -1,0 +1,19 @@
+"""How much of its figures a run of the tests draws."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def svg_alone() -> Iterator[None]:
+    """Draw figures as SVG alone, which is all that a page has; PNG and PDF take most of the time of a report."""
+    from audit.figures import style
+
+    draw = style.figure_bytes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "audit.figures.style.figure_bytes", lambda figure, form: draw(figure, form) if form == "svg" else b""
+        )
+        yield
