@@ -68,7 +68,8 @@ def main(beginnings, overrides):
 
     plan = planned(overrides)
     asked = list(manipulated(plan.grid, size=plan.config.elicitation.manipulation, seed=plan.config.seed))
-    opened = open_model(plan.config.model, plan.config.engine, seed=plan.config.seed)
+    writes = plan.config.elicitation_method != "expected"
+    opened = open_model(plan.config.model, plan.config.engine, seed=plan.config.seed, writes=writes)
     facts = opened.engine.facts
     print(f"{facts.name} {facts.version}, {facts.device}, {facts.dtype}; {len(asked)} prompts a beginning\n")
     print("| answer begun with | check | narratives | difference, points | in SDs | as designed | number mass | prompts/s |")

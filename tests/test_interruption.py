@@ -19,7 +19,7 @@ from audit.schema import TABLES
 from audit.store import RunFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
-N_PROMPTS = 500  # 5 perceivers x 5 experiencers x 20 narratives
+N_PROMPTS = 250  # 5 perceivers x 5 experiencers x 10 narratives
 SHARD_SIZE = 5
 TIMEOUT = 120  # seconds a single process may take
 IMPORTED = [
@@ -35,7 +35,7 @@ def overrides(model, run):
     return [
         "run",
         f"model.path={model}", "engine=transformers", "engine.device=cpu", "elicitation=expected",
-        "stimuli.situations_per_emotion=10", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
+        "stimuli.situations_per_emotion=5", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
         "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
         "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}", f"run_dir={run}",
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def moments(run, rng):
     yield "while it starts", lambda _: True, rng.uniform(0.2, 2)
     yield "once there is a manifest", lambda _: status(run) is not None, 0
     for _ in range(6):
-        more = rng.randint(1, 12)
+        more = rng.randint(1, 6)
         # The delay is of the order of a shard, so that a kill falls anywhere in asking or writing one.
         yield (
             f"after {more} more shards",
