@@ -5,6 +5,7 @@
     python benchmarks/throughput.py model=OWNER/NAME dtype=bfloat16     # another model, for instance on a GPU
     python benchmarks/throughput.py shape=8b dtype=bfloat16             # random weights of the shape of Llama-3.1-8B
     python benchmarks/throughput.py n=75 ways=bounds                    # what max_pruned_points costs and does
+    python benchmarks/throughput.py n=75 ways=bounds "begun=Number: "   # the same of answers that are begun so
     python benchmarks/throughput.py ways=limit dtype=bfloat16           # the rate of matrix products in another format
 
 The ways, each in a process of its own:
@@ -35,6 +36,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,7 +60,7 @@ def settings(arguments):
     """Return the command line's KEY=VALUE over the defaults."""
     found = {
         "model": "embedded:smollm2", "dtype": "float32", "n": "300", "ways": ",".join(WAYS), "shape": "",
-        "pack_tokens": "", "max_pruned_points": "", "engine_options": "{}",
+        "pack_tokens": "", "max_pruned_points": "", "engine_options": "{}", "begun": "",
     }  # fmt: skip
     for argument in arguments:
         key, sign, value = argument.partition("=")
@@ -141,6 +143,7 @@ def way(name, asked):
 
     n = int(asked["n"])
     prompts, scale = prompts_of(n)
+    prompts = [replace(prompt, begun=asked["begun"]) for prompt in prompts]
     if name in SLOW:
         prompts = prompts[:: max(1, n // SLOW[name])]
     points = float(asked["max_pruned_points"] or default_points())
