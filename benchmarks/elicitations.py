@@ -20,7 +20,15 @@ import time
 import pandas as pd
 
 BEGINNINGS = ("", "Number: ", "I would say ", "The number is ")
-OVERRIDES = ("stimuli=geneva20", "stimuli.situations_per_emotion=3", "stimuli.placebo=0", "elicitation.manipulation=1000")
+OVERRIDES = (
+    "stimuli=geneva20",
+    "stimuli.situations_per_emotion=3",
+    "stimuli.placebo=0",
+    "elicitation.manipulation=1000",
+)
+COLUMNS = (
+    "answer begun with", "check", "narratives", "difference, points", "in SDs", "as designed", "number mass", "prompts/s",
+)  # fmt: skip
 PASSED = {True: "passed", False: "not passed", None: "not estimable"}
 
 
@@ -72,16 +80,16 @@ def main(beginnings, overrides):
     opened = open_model(plan.config.model, plan.config.engine, seed=plan.config.seed, writes=writes)
     facts = opened.engine.facts
     print(f"{facts.name} {facts.version}, {facts.device}, {facts.dtype}; {len(asked)} prompts a beginning\n")
-    print("| answer begun with | check | narratives | difference, points | in SDs | as designed | number mass | prompts/s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for begun in beginnings:
         answers, mass, rate = ask(opened.engine, plan, asked, begun)
         for row in manipulation_rows(answers, confidence=0.95):
-            spread = row["se"] * row["n_pairs"] ** 0.5
+            in_sds = row["difference"] / (row["se"] * row["n_pairs"] ** 0.5)
+            share = f"{ordered(answers, row['check']):.0%}"
             print(
                 f"| {f'`{begun}`' if begun else 'nothing'} | {row['check']} | {row['n_pairs']} of {row['n_asked']} "
                 f"| {row['difference']:+.2f} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}), {PASSED[row['passed']]} "
-                f"| {row['difference'] / spread:+.2f} | {ordered(answers, row['check']):.0%} | {mass:.2f} | {rate:.1f} |",
+                f"| {in_sds:+.2f} | {share} | {mass:.2f} | {rate:.1f} |",
                 flush=True,
             )  # fmt: skip
     opened.engine.close()

@@ -16,7 +16,8 @@ SMALL = (
 )  # fmt: skip
 MANIFEST = '{"schema_version": 1, "n_prompts": 50, "config": {"statistics": {}}}'
 N_SMALL = 64  # 4 perceivers x 4 experiencers of 2 terms each x 2 narratives
-KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user"}
+KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user", "begun"}
+"""Of a prompt of the embedded model's card, which begins its answers; others have no ``begun``."""
 
 
 @pytest.fixture
@@ -291,7 +292,7 @@ def test_a_failing_run_after_a_good_one_and_the_reverse_do_not_disturb_each_othe
     assert [config.seed for config in composed] == [1, 2, 3, 4]
 
 
-def test_prompts_are_json_lines_of_eight_keys(audit, capsys):
+def test_prompts_are_json_lines_of_nine_keys(audit, capsys):
     assert audit("prompts", *SMALL) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -302,6 +303,7 @@ def test_prompts_are_json_lines_of_eight_keys(audit, capsys):
     assert {record["emotion"] for record in records} == {"sad", "happy"}
     for record in records:
         assert record["perceiver"] in record["system"]
+        assert record["begun"] == "Number: "
         assert record["experiencer"].casefold() in record["user"].casefold()  # it may begin a sentence
 
 

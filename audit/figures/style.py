@@ -117,7 +117,7 @@ def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
 
 @contextmanager
 def _embedding_outlines() -> Iterator[None]:
-    """Embed fonts without their layout tables: the text is laid out, and to reduce them takes two thirds of a PDF's time.
+    """Embed fonts without their layout tables: the text is laid out, and they take two thirds of a PDF's time.
 
     The list is private to fontTools, and matplotlib tells no other; where it is gone PDFs take longer, and no more.
     """
