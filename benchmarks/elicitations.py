@@ -27,7 +27,8 @@ OVERRIDES = (
     "elicitation.manipulation=1000",
 )
 COLUMNS = (
-    "answer begun with", "check", "narratives", "difference, points", "in SDs", "as designed", "number mass", "prompts/s",
+    "answer begun with", "check", "narratives", "difference, points", "in SDs", "as designed", "number mass",
+    "prompts/s",
 )  # fmt: skip
 PASSED = {True: "passed", False: "not passed", None: "not estimable"}
 
