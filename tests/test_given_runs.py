@@ -13,7 +13,7 @@ from audit.__main__ import main
 from audit.schema import GIVEN
 from audit.store import RunFolder
 
-README = Path(__file__).parents[1] / "README.md"
+USE = Path(__file__).parents[1] / "docs" / "use.md"
 RANDOM = ("strategy=few-shot-1-random",)
 
 
@@ -39,8 +39,8 @@ def finished(random_once, tmp_path):
     return shutil.copytree(random_once, tmp_path / "run")
 
 
-def test_the_readme_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
-    [example] = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_manual_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
+    [example] = re.findall(r"```yaml\n(.*?)```", USE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "mine" / "strategy").mkdir(parents=True)
     (tmp_path / "mine" / "strategy" / "needs.yaml").write_text(example, encoding="utf-8")
     short = "strategy.stages.need.max_tokens=4"
