@@ -114,6 +114,7 @@ def test_a_group_s_score_and_change_are_the_means_worked_from_its_answers(affect
     assert set(changes.index.get_level_values("narratives")) == {"positive", "negative"}
 
 
+@pytest.mark.every_format
 def test_an_interrupted_run_goes_on_to_the_same_bytes(affect, audit, tiny_model, tmp_path):
     before = files(affect)
     again = shutil.copytree(affect, tmp_path / "again")
@@ -130,6 +131,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(affect, audit, tiny_model,
     }
 
 
+@pytest.mark.every_format
 def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affect, audit, monkeypatch):
     monkeypatch.setattr("audit.engines.open.open_model", None)
     before = files(affect)

@@ -202,7 +202,9 @@ def test_paper_shows_everything_but_the_controls(chromium, pages, scheme):
             "(all) => all.map((each) => getComputedStyle(each)).map((style) => [style.backgroundColor,"
             " style.printColorAdjust])"
         )
-        assert len({colour for colour, _ in cells}) > len(cells) / 2
+        # Cells keep their colours on paper; as many as the example's means need, which differ by little.
+        assert len({colour for colour, _ in cells}) > 5
+        assert not {colour for colour, _ in cells} & {"rgba(0, 0, 0, 0)", "rgb(255, 255, 255)"}
         assert {kept for _, kept in cells} == {"exact"}
         ink, paper = page.evaluate("['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])")
         assert (ink, paper) == ("rgb(0, 0, 0)", "rgb(255, 255, 255)")
