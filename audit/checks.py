@@ -15,7 +15,7 @@ from audit.plan import Plan
 from audit.progress import Progress
 from audit.schema import Status
 from audit.store import Answers, RunFolder
-from stimuli.manipulation import manipulated
+from stimuli.manipulation import Manipulated, manipulated
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
@@ -162,18 +162,21 @@ def check_manipulation(
     elicitation = elicitation_of(config, scale, config.elicitation_method)
     with Progress(len(asked), there=0, name="asking without identities") as progress, progress.part(len(asked)):
         outcomes = ask(elicitation, [each.cell for each in asked], progress.done)
-    folder.write_manipulated(
-        [
-            {
-                "narrative_id": each.narrative_id,
-                "kind": each.kind,
-                "emotion": each.cell.narrative.emotion,
-                **_answer(outcome),
-            }
-            for each, outcome in zip(asked, outcomes, strict=True)
-        ]
-    )
+    folder.write_manipulated(manipulated_rows(asked, outcomes))
     manifest["checks"] = {**manifest.get("checks", {}), "manipulation": {"n_prompts": len(asked)}}
+
+
+def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
+    """Return rows of ``schema.MANIPULATED``: prompts without identities, and what became of them."""
+    return [
+        {
+            "narrative_id": each.narrative_id,
+            "kind": each.kind,
+            "emotion": each.cell.narrative.emotion,
+            **_answer(outcome),
+        }
+        for each, outcome in zip(asked, outcomes, strict=True)
+    ]
 
 
 def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask: Ask) -> None:

@@ -45,7 +45,7 @@ def planned(overrides):
 
 def ask(engine, plan, asked, begun):
     """Return the answers as ``schema.MANIPULATED`` has them, their mean mass on numbers, and prompts a second."""
-    from audit.checks import elicitation_of
+    from audit.checks import elicitation_of, manipulated_rows
 
     scale = plan.grid.variant.scale
     elicitation = elicitation_of(plan.config, scale, plan.config.elicitation_method)
@@ -55,16 +55,18 @@ def ask(engine, plan, asked, begun):
     start = time.perf_counter()
     found = elicitation.elicit(engine, prompts)
     rate = len(prompts) / (time.perf_counter() - start)
-    rows = [
-        {"narrative_id": each.narrative_id, "kind": each.kind, "status": str(one.status), "intensity": one.intensity}
-        for each, one in zip(asked, found, strict=True)
-    ]
-    return pd.DataFrame(rows), float(pd.Series([one.number_mass for one in found]).mean()), rate
+    return (
+        pd.DataFrame(manipulated_rows(asked, found)),
+        float(pd.Series([one.number_mass for one in found]).mean()),
+        rate,
+    )
 
 
 def ordered(answers, check):
     """Return the share of narratives rated higher where they should be."""
-    higher, lower = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}[check]
+    from audit.statistics.manipulation import CHECKS
+
+    higher, lower = CHECKS[check]
     wide = answers.pivot(index="narrative_id", columns="kind", values="intensity").dropna(subset=[higher, lower])
     return float((wide[higher] > wide[lower]).mean())
 

@@ -7,18 +7,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.store import RunFolder
 
 SAID = {"joy": "I got the job!", "anger": "He took my bike again.", "sadness": "She has moved away."}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with svg_alone():
-        yield
 
 
 @pytest.fixture

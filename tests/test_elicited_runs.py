@@ -96,7 +96,9 @@ def test_a_run_says_what_its_answers_were_begun_with(tiny_model, audit, tmp_path
     manifest = manifest_of(begun)
     assert manifest["elicitation"]["prefill"] == manifest["example_prompt"]["begun"] == "I would say "
     assert "<q>I would say </q>" in (begun / "report.html").read_text()
+    assert "begun with <bdi>“I would say ”</bdi>" in (begun / "report.html").read_text()
     assert "begun for the model" not in (plain / "report.html").read_text()
+    assert "begun with" not in (plain / "report.html").read_text()
     ratings, others = ratings_of(begun), ratings_of(plain)
     assert (ratings["n_prompt_tokens"] > others["n_prompt_tokens"]).all()
     assert np.abs(ratings["intensity"] - others["intensity"]).max() > 0.1

@@ -8,7 +8,6 @@ from html import unescape
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from stimuli.narratives import load_narratives
@@ -35,8 +34,7 @@ def run(audit, tmp_path, monkeypatch):
         "stimuli.situations_per_emotion=1 stimuli.unspecified=false task.max_tokens=30 "
         "measures.bertscore.references=people.csv"
     )
-    with svg_alone():
-        assert audit("run", *asked.split(), *FOUR_RELIGIONS) == 0
+    assert audit("run", *asked.split(), *FOUR_RELIGIONS) == 0
     return tmp_path / "run"
 
 

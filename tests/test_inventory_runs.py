@@ -9,7 +9,6 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.engines.base import EngineFacts, Generated
@@ -218,8 +217,7 @@ def scripted(audit, monkeypatch, tmp_path):
         assert audit("run", "task=inventory", *SMALL, "model.path=scripted", "run_dir=run", *words) == code
         return tmp_path / "run"
 
-    with svg_alone():
-        yield run_on
+    return run_on
 
 
 def test_a_planted_difference_is_found_in_its_subscale_alone_and_reverse_items_are_turned(scripted, tmp_path):

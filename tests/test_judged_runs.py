@@ -7,7 +7,6 @@ import shutil
 
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.store import RunFolder
@@ -28,14 +27,8 @@ def overrides(model, *more):
 GENEVA = ("stimuli.emotions=[sad]", f"stimuli.situations_per_emotion={N_NARRATIVES}")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with svg_alone():
-        yield
-
-
 @pytest.fixture(scope="module")
-def judged(quick, audit_in, tiny_model, tmp_path_factory):
+def judged(audit_in, tiny_model, tmp_path_factory):
     """Folder of a finished run; not to be written to."""
     folder = tmp_path_factory.mktemp("judged")
     assert audit_in(folder, "run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs
@@ -58,13 +57,6 @@ def no_figures(request, monkeypatch):
 @pytest.fixture
 def drawn():
     """Ask for it to have figures drawn."""
-
-
-@pytest.fixture
-def drawn_as_svg(drawn):
-    """Ask for it to have figures drawn as a page has them."""
-    with svg_alone():
-        yield
 
 
 @pytest.fixture
@@ -251,7 +243,7 @@ def test_every_number_of_the_committed_page_is_its_table_s():
 
 
 @pytest.mark.parametrize("same", [None, LED])
-def test_runs_without_a_difference_in_strategy_have_no_such_section(audit, drawn_as_svg, tmp_path, same):
+def test_runs_without_a_difference_in_strategy_have_no_such_section(audit, drawn, tmp_path, same):
     plant(tmp_path / "A", gap=6, strategy=same)
     plant(tmp_path / "B", gap=5, strategy=same, seed=1)
     assert audit("report", "A", "B", "run_dir=out") == 0
@@ -261,7 +253,7 @@ def test_runs_without_a_difference_in_strategy_have_no_such_section(audit, drawn
     assert not list((tmp_path / "out" / "figures").glob("strategies*"))
 
 
-def test_a_strategy_without_its_reference_keeps_its_row_and_says_why(audit, drawn_as_svg, two, tmp_path):
+def test_a_strategy_without_its_reference_keeps_its_row_and_says_why(audit, drawn, two, tmp_path):
     plant(tmp_path / "alone", gap=2, strategy=LED, seed=5)
     plant(tmp_path / "idle", gap=3, seed=6)
     assert audit("report", *two, "alone", "idle", "run_dir=out") == 0
@@ -273,7 +265,7 @@ def test_a_strategy_without_its_reference_keeps_its_row_and_says_why(audit, draw
     assert not pd.isna(alone["delta"])
 
 
-def test_a_δ_that_can_not_be_estimated_leaves_a_note(audit, drawn_as_svg, two, tmp_path):
+def test_a_δ_that_can_not_be_estimated_leaves_a_note(audit, drawn, two, tmp_path):
     plant(tmp_path / "mute", gap=2, strategy=LED | {"name": "mute"}, refused=120)
     assert audit("report", *two, "mute", "run_dir=out") == 0
     mute = rows_of(tmp_path / "out")["mute"]

@@ -8,21 +8,14 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import svg_alone
 
 from audit.store import RunFolder
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with svg_alone():
-        yield
-
-
 @pytest.fixture(scope="module")
-def rated(quick, audit_in, number_model, tmp_path_factory):
+def rated(audit_in, number_model, tmp_path_factory):
     """Folder of a finished run of ratings; not to be written to."""
     folder = tmp_path_factory.mktemp("rated")
     groups = "".join(f"    {group}: [a {group}]\n" for group in GROUPS)

@@ -8,7 +8,6 @@ import shutil
 
 import pandas as pd
 import pytest
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.store import RunFolder
@@ -23,14 +22,8 @@ def overrides(model, *more):
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with svg_alone():
-        yield
-
-
 @pytest.fixture(scope="module")
-def judged(quick, audit_in, tiny_model, tmp_path_factory):
+def judged(audit_in, tiny_model, tmp_path_factory):
     """Folder of a finished run; not to be written to."""
     folder = tmp_path_factory.mktemp("judged")
     judge = (f"measures.judge.model={tiny_model}", "measures.judge.own_gap=2", "measures.judge.max_model_len=2048")

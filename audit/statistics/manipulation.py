@@ -11,7 +11,8 @@ import pandas as pd
 from audit.schema import MANIPULATION
 from audit.statistics.estimates import EPSILON, summarise_contrasts
 
-_CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
+CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
+"""Of each check, the kind of prompt that is to be rated higher, and the other one."""
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
@@ -31,7 +32,7 @@ def manipulation_rows(answers: pd.DataFrame, *, confidence: float) -> Iterator[d
     """
     rated = answers.assign(intensity=answers["intensity"].where(answers["status"].astype(str) == "rated"))
     wide = rated.pivot(index="narrative_id", columns="kind", values="intensity") if len(rated) else pd.DataFrame()
-    for check, (higher, lower) in _CHECKS.items():
+    for check, (higher, lower) in CHECKS.items():
         if not {higher, lower} <= set(wide.columns):
             continue
         asked = wide[[higher, lower]].astype(float)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
 from audit.engines import formats
@@ -97,8 +96,7 @@ def test_a_run_says_engine_format_and_why(tiny_model, audit, capsys):
         "stimuli.emotions=sad",
         "stimuli.situations_per_emotion=1",
     ]
-    with svg_alone():
-        assert audit("run", f"model.path={tiny_model}", *arguments, "elicitation=expected", "run_dir=run") == 0
+    assert audit("run", f"model.path={tiny_model}", *arguments, "elicitation=expected", "run_dir=run") == 0
     said = capsys.readouterr().err
     assert "why: transformers: asked for; float32: the files' own" in said
     manifest = json.loads(Path("run/manifest.json").read_text())
