@@ -17,6 +17,7 @@ from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
 from audit.reply_schema import MEASURES, SCORED, ReplyStatus
 from audit.statistics.measures import Measured
+from audit.statistics.ratings import without_dimensions
 
 _COUNTS: Final = ("cut", "refused", "unparseable", "failed")
 
@@ -41,10 +42,12 @@ def measures_of(
     Returns
     -------
     tuple
-        Columns of ``reply_schema.MEASURES``, one row a measure; and what
+        Columns of ``reply_schema.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
         :func:`audit.statistics.measures.measure_tables` takes.
     """
-    n_replies = int(replies["status"].isin(SCORED).sum())
+    of_groups = without_dimensions(replies, manifest.get("placebo", ()))
+    asked = of_groups["prompt_index"].to_numpy()
+    n_replies = int(of_groups["status"].isin(SCORED).sum())
     rows: list[dict[str, Any]] = []
     measured: list[Measured] = []
     for scorer, taken in manifest.get("scorers", {}).items():
@@ -53,7 +56,8 @@ def measures_of(
             own = of_scorer.get(measure["name"], scores.iloc[:0])
             values = pd.Series(own["value"].to_numpy(dtype=np.float64), index=own["prompt_index"].to_numpy())
             values = values.where(np.isfinite(values))
-            row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=values)
+            own_values = values[values.index.isin(asked)]
+            row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=own_values)
             rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
             measured.append(Measured(measure["name"], values=values))
     if manifest.get(DIVERSITY):
@@ -63,7 +67,8 @@ def measures_of(
             )
             measured.append(Measured(corpus.name, corpus=partial(_distinct, n=n)))
     for name, values, outcome in _outcomes(replies):
-        rows.append(_row(outcome, scorer="status of the reply", n_replies=len(values), values=values))
+        own_values = values[values.index.isin(asked)]
+        rows.append(_row(outcome, scorer="status of the reply", n_replies=len(own_values), values=own_values))
         measured.append(Measured(name, values=values))
     for scorer, why in manifest.get("absent", {}).items():
         blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")

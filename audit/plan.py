@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from audit.config import AuditConfig, IntensityTask, RecognitionTask, ReplyTask
+from audit.config import AuditConfig, RecognitionTask, ReplyTask
 from audit.errors import ConfigError
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool
@@ -162,7 +162,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         perceiver_terms=stimuli.perceiver_terms,
         experiencer_terms=stimuli.experiencer_terms,
     )
-    if isinstance(config.task, IntensityTask) and stimuli.placebo:
+    if stimuli.placebo:
         dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
     per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
     if conversations is not None:

@@ -197,6 +197,7 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
     runs = []
     for folder, manifest in zip(folders, manifests, strict=True):
         replies = RunFolder(folder).read("replies", n_prompts=manifest["n_prompts"])
+        replies = replies.loc[~replies["dimension"].isin(manifest.get("placebo", ()))]
         narratives = narratives_of(manifest)
         if not narratives:
             raise StoreError(

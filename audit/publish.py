@@ -184,11 +184,13 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.reply_schema import reply_dictionary
     from audit.report.replies import render_replies
     from audit.statistics.calls import call_table
+    from audit.statistics.controls import Repetition
     from audit.statistics.conversations import told_apart_by
     from audit.statistics.epitome import epitome_table
     from audit.statistics.judged import judged_tables
     from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
     from audit.statistics.people import people_tables
+    from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
@@ -202,6 +204,8 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     how = _settings(settings)
     seed = manifest["seed"]
     counted = {name: folder.read_score_counts(name) for name in manifest.get("scorers", {})}
+    repetition = Repetition.of(manifest)
+    of_groups = without_dimensions(replies, repetition.placebo)
     measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
     values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
     values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
@@ -218,10 +222,11 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         valence=emotion_valence(),
         clusters=manifest.get("clusters", {}),
         conversation_of=told_apart_by(manifest),
+        repetition=repetition,
     )
     reference = manifest.get("epitome_labels", {})
     levels = levels_of(manifest, values)
-    tables["epitome"] = epitome_table(replies, levels, reference, confidence=settings["confidence"])
+    tables["epitome"] = epitome_table(of_groups, levels, reference, confidence=settings["confidence"])
     judged = folder.read_judged()
     if JUDGE not in manifest.get("scorers", {}):  # of a judge that is not to be had any more
         judged = judged.iloc[:0]
@@ -240,17 +245,17 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     kind = manifest["task"]["kind"]
     corpus = read_corpus(folder) if kind in _OF_CORPORA else None
     if corpus is not None:
-        tables |= recognised_tables(kind, replies, values, corpus, seed=seed, confidence=settings["confidence"])
-    tables |= people_tables(human, values, replies, seed=seed, confidence=settings["confidence"])
+        tables |= recognised_tables(kind, of_groups, values, corpus, seed=seed, confidence=settings["confidence"])
+    tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings["confidence"])
     stages = folder.read_stages()
-    on_texts = text_tables(_score_stages(stages, replies, manifest), confidence=settings["confidence"])
-    tables |= {"calls": call_table(replies, stages), **on_texts}
+    on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
+    tables |= {"calls": call_table(of_groups, stages), **on_texts}
     remarks = (
         *_unfinished(manifest, replies),
         *_unscored(manifest, folder),
         *_on_judge(manifest, measures, min_number_mass=settings["min_number_mass"]),
         *([_on_run("corpus_gone", _CORPUS_GONE)] if kind in _OF_CORPORA and corpus is None else []),
-        *remarks_on_replies(replies, manifest),
+        *remarks_on_replies(of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
     )
     drawn = draw_measures(tables, confidence=settings["confidence"])
@@ -260,7 +265,7 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        replies=replies,
+        replies=of_groups,
         values=values,
         narratives=narratives_of(manifest),
     )

@@ -108,6 +108,7 @@ def export_items(
         if folder.has_people():
             raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
         replies = folder.read("replies", n_prompts=manifest["n_prompts"])
+        replies = replies.loc[~replies["dimension"].isin(manifest.get("placebo", ()))]
         shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
         if not texts:
             raise StoreError(f"{path}: the narratives could not be read again, and raters need them; see its report")

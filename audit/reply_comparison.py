@@ -29,6 +29,7 @@ from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import first_difference
 from audit.reply_schema import (
+    COMPARED_MEASURE_CONTROLS,
     COMPARED_MEASURES,
     MEASURE_GAP_ALL,
     REPLY_COMPARISON_TABLES,
@@ -116,6 +117,7 @@ def compare_replies(
     StoreError
         If a run is not complete, or not all of its replies are scored.
     """
+    from audit.statistics.controls import Repetition
     from audit.statistics.conversations import told_apart_by
     from audit.statistics.costs import cost_rows
     from audit.statistics.measures_across import RepliesOfRun, change_rows
@@ -133,6 +135,7 @@ def compare_replies(
             seed=run.manifest["seed"],
             settings=Settings(**used),
             conversation_of=told_apart_by(run.manifest),
+            repetition=Repetition.of(run.manifest),
         )
         for label, run in read.items()
     }
@@ -163,7 +166,8 @@ def compare_replies(
     tables = {
         name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in REPLY_COMPARISON_TABLES.items()
     }
-    tables |= {"measures": measures, "measure_gap_all": _gap_all(runs)}
+    tables |= {"measures": measures, "measure_gap_all": _all(runs, "gaps", MEASURE_GAP_ALL)}
+    tables["measure_controls"] = _all(runs, "controls", COMPARED_MEASURE_CONTROLS)
     said = (*on_references, *remarks, *_remarks(read, runs, references), *engine_remarks(choices, references))
     told = choice_table(choices, telling_choices(list(choices.values()))).rename(columns={"elicitation": "generation"})
     content = _files(
@@ -336,11 +340,11 @@ def _scorers(run: _Run) -> dict[str, set[str]]:
     return own | {"diversity": {measure.name for measure in CORPORA.values()}}
 
 
-def _gap_all(runs: Mapping[str, RepliesOfRun]) -> pd.DataFrame:
-    """Put the gaps of all runs under each other."""
-    tables = [run.gaps.assign(run=label)[list(MEASURE_GAP_ALL)] for label, run in runs.items()]
-    filled = [table for table in tables if len(table)]
-    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(MEASURE_GAP_ALL))
+def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Put a table of all runs under each other."""
+    tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
+    filled = [each for each in tables if len(each)]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
 
 
 def _run_row(label: str, run: _Run, choices: Mapping[str, str]) -> dict[str, Any]:

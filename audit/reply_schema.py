@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -10,6 +10,7 @@ from audit.schema import (
     CALLS,
     CELLS,
     COMPARISONS,
+    CONTROLS,
     CORRELATIONS,
     FAMILIES,
     GAP,
@@ -119,17 +120,34 @@ MEASURE_GAPS: Final[dict[str, str]] = {
 }
 
 _IN_UNIT: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
-MEASURE_FAMILIES: Final[dict[str, str]] = {
-    name: text.replace("scale points", "the measure's unit")
-    .replace("in points", "in the measure's unit")
-    .replace("_points", "")
-    for name, text in (
-        ("dimension", FAMILIES["dimension"]),
-        ("variant", FAMILIES["variant"]),
-        *_OF_MEASURE.items(),
-        *((_IN_UNIT.get(name, name), text.replace("rating", "reply")) for name, text in list(FAMILIES.items())[2:]),
+
+
+_OF_RATINGS: Final = frozenset(
+    (
+        "delta_z", "null_low", "null_high", "p_sign_flip", "p_adjusted", "p_family_size", "percent_of_scale",
+        "sd_within", "delta_sd", "raw_in", "raw_out",
     )
-}
+)  # fmt: skip
+"""Columns of gaps that are of ratings alone, or of one measure's headline."""
+
+
+def _of_a_measure(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of a table of gaps in points, by dimension and variant, of one in a measure's unit."""
+    return {
+        name: text.replace("scale points", "the measure's unit")
+        .replace("in points", "in the measure's unit")
+        .replace("_points", "")
+        for name, text in (
+            ("dimension", columns["dimension"]),
+            ("variant", columns["variant"]),
+            *_OF_MEASURE.items(),
+            *((_IN_UNIT.get(name, name), text.replace("rating", "reply")) for name, text in list(columns.items())[2:]),
+        )
+    }
+
+
+MEASURE_FAMILIES: Final = _of_a_measure(FAMILIES)
+MEASURE_CONTROLS: Final = _of_a_measure({name: text for name, text in CONTROLS.items() if name not in _OF_RATINGS})
 
 MEASURE_CELLS: Final[dict[str, str]] = {
     **{name: CELLS[name] for name in ("dimension", "variant")},
@@ -413,6 +431,7 @@ RECOGNITION_CONFUSION: Final[dict[str, str]] = {
 REPLY_TABLES: Final[dict[str, dict[str, str]]] = {
     "measures": MEASURES,
     "measure_gaps": MEASURE_GAPS,
+    "measure_controls": MEASURE_CONTROLS,
     "measure_families": MEASURE_FAMILIES,
     "measure_cells": MEASURE_CELLS,
     "reply_outcomes": REPLY_OUTCOMES,
@@ -476,6 +495,8 @@ MEASURE_GAP_ALL: Final[dict[str, str]] = {
     "run": RUNS["run"],
     **{name: text for name, text in MEASURE_GAPS.items() if name != "headline"},
 }
+
+COMPARED_MEASURE_CONTROLS: Final[dict[str, str]] = {"run": RUNS["run"], **MEASURE_CONTROLS}
 
 MEASURE_CHANGES: Final[dict[str, str]] = {
     "run": RUNS["run"],
@@ -545,6 +566,7 @@ REPLY_COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "runs": REPLY_RUNS,
     "measures": COMPARED_MEASURES,
     "measure_gap_all": MEASURE_GAP_ALL,
+    "measure_controls": COMPARED_MEASURE_CONTROLS,
     "measure_changes": MEASURE_CHANGES,
     "reply_costs": REPLY_COSTS,
 }

@@ -52,6 +52,9 @@ class Control:
         return self.beyond is not None and not _holds_zero(self.beyond)
 
 
+UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
+
+
 def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
     """Read the table of controls of one dimension and variant.
 
@@ -85,6 +88,15 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
     return Control("none", None, NOT_CONTROLLED + over, wording)
+
+
+def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:
+    """Read ``measure_controls`` of one variant, measure by measure; ``several`` as of :func:`control_of`."""
+    in_points = controls.rename(columns={"delta": "delta_points"})
+    return {
+        str(name): control_of(rows_of(own, "measure_controls"), several=several)
+        for name, own in in_points.groupby("measure", sort=False)
+    }
 
 
 def control_lines(controls: pd.DataFrame) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +15,14 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.reply_schema import REPLY_TABLES, SCORED, ReplyStatus
 from audit.report.beside import beside
+from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
 from audit.report.downloads import pack
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.sentences import LIMITS
-from audit.report.tables import Table, calls_table
+from audit.report.tables import Table, calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.schema import OVERALL
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
@@ -120,6 +122,7 @@ class Section:
     answer: Answer
     forest: Picture | None
     gaps: Table
+    controls: Table | None
     wider: Table | None
     outcomes: Table | None
     groups: Beneath
@@ -238,15 +241,20 @@ def _section(
     forest = picture(figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below.")
     drawn = picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}")
     outcomes = rows_of(own["reply_outcomes"], "reply_outcomes")
+    of_all = key[0] == OVERALL
+    beneath = tables["measure_controls"].loc[tables["measure_controls"]["variant"] == key[1]] if of_all else None
+    single = None if beneath is None else beneath.loc[~beneath["dimension"].str.contains("+", regex=False)]
+    controls = controls_of_measures(own["measure_controls"] if single is None else single, several=of_all)
     of_groups = own["measure_families"].loc[own["measure_families"]["family"] == "group"]
     groups = _groups(rows_of(of_groups, "measure_families"), level=level)
     cells = _cells(rows_of(own["measure_cells"], "measure_cells"))
     return Section(
         anchor=anchor,
         title=title,
-        answer=_answer(narrow, measures, confidence=confidence),
+        answer=_answer(narrow, measures, controls, confidence=confidence),
         forest=forest,
         gaps=_gaps_table(narrow, measures, level=level),
+        controls=measure_controls_table(own["measure_controls"], partial(_named, measures=measures), level=level),
         wider=_gaps_table(wide, measures, level=level, wide=True) if wide else None,
         outcomes=_outcomes_table(outcomes) if outcomes else None,
         groups=_beneath(groups, narrow, measures, room=int(_MAX_GROUPS * share)),
@@ -263,8 +271,13 @@ def _section(
     )
 
 
-def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float) -> Answer:
-    """Say which measures show a gap after correction, and which way; or what the others leave possible."""
+def _answer(
+    rows: Sequence[Row], measures: Mapping[str, Row], controls: Mapping[str, Control], *, confidence: float
+) -> Answer:
+    """Say which measures show a gap after correction, and which way; or what the others leave possible.
+
+    A gap that does not go beyond that of invented groups is none between groups.
+    """
     alpha = 1 - confidence
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
@@ -273,11 +286,24 @@ def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: flo
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
     if len(tested) < len(rows):
         lead += Markup("; {} more could not be tested").format(count(len(rows) - len(tested)))
+    of_words = [row for row in shown if _is_of_words(controls.get(str(row["measure"]), UNCONTROLLED))]
     if shown:
         first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(shown) > _SHOWN_GAPS else "δ"
+        told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in shown]
+        if any(control.kind == "echo_free" for control in told):
+            lead += Markup(". Of pairs without a word in common, where a measure allows it")
+        if of_words:
+            names = Markup(", ").join(_named(row, measures) for row in of_words[:_SHOWN_GAPS])
+            more = len(of_words) - _SHOWN_GAPS
+            rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
+            lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
+        if any(control.kind == "none" for control in told):
+            lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
+        n_between = len(shown) - len(of_words)
+        between = " between groups" if all(control.kind != "none" for control in told) else ""
         return Answer(
-            "gap",
-            f"A gap in {plural(len(shown), 'measure')}",
+            "gap" if n_between else "echo",
+            f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show",
             lead + ".",
             f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:",
             tuple(
@@ -292,6 +318,10 @@ def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: flo
     said = Markup("{}. That none shows a gap does not mean that there is none{}.")
     reach = _reach(tested, level=coverage(confidence))
     return Answer("undecided", "No measure shows a gap", said.format(lead, reach))
+
+
+def _is_of_words(control: Control) -> bool:
+    return control.kind == "placebo" and not control.goes_beyond
 
 
 def _reach(rows: Sequence[Row], *, level: str) -> Markup:

@@ -19,7 +19,7 @@ from audit.report.comparison import facts_of
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable, with_interval
-from audit.report.tables import Table
+from audit.report.tables import Table, measure_controls_table
 from audit.wording import (
     MISSING,
     bare_p,
@@ -167,6 +167,7 @@ def render_reply_comparison(
         ],
         beside=list(_beside(tables["measure_gap_all"], titles, level=level)),
         n_beside=_SHOWN_BESIDE,
+        controls=list(_controls(tables["measure_controls"], titles, level=level)),
         missing=_missing(tables["measures"]),
         paper=Table(paper.table.head, paper.table.rows[:_SHOWN_ROWS], words=paper.table.words),
         caption=paper.caption + (f" The first {_SHOWN_ROWS} of {n_rows} rows." if n_rows > _SHOWN_ROWS else ""),
@@ -248,6 +249,15 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
 
 def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
     return with_interval(row, name, low, high, write=rounded(row, low, high))
+
+
+def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[tuple[str, Table]]:
+    """Lay out, by dimension, the control that decides whether a gap is one between groups, run by run."""
+    for dimension, own in controls.loc[controls["headline"].astype(bool)].groupby("dimension", sort=False):
+        shown = own.loc[own["run"].isin(list(dict.fromkeys(own["run"]))[:_SHOWN_BESIDE])]
+        made = measure_controls_table(shown, lambda row: titles[str(row["measure"])], level=level, titles=("run",))
+        if made is not None:
+            yield dimension_title(str(dimension)), made
 
 
 def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.numbers import Row, rounded, rows_of, show, show_interval, show_rounded_interval
 from audit.report.sentences import direction
 from audit.schema import OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
@@ -348,6 +348,36 @@ def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] 
         ],
         [str(row["note"]) for row in rows],
         words=range(len(titles) + 1),
+    )
+
+
+def measure_controls_table(
+    controls: pd.DataFrame, named: Callable[[Row], str], *, level: str, titles: Sequence[str] = ()
+) -> Table | None:
+    """Show the controls of measures of replies that have an estimate; None where none but all pairs has one.
+
+    ``named`` tells a row's measure, ``titles`` are columns before it.
+    """
+    rows = [row for row in rows_of(controls, "measure_controls") if math.isfinite(row.number("delta"))]
+    if not any(row["headline"] for row in rows):
+        return None
+    return with_notes(
+        (*titles, "measure", "of which pairs", "δ", f"{level} interval", "p", "narratives", "replies"),
+        [
+            (
+                *(brief(str(row[name])) for name in titles),
+                named(row),
+                _CONTROLS[str(row["control"])],
+                show(row, "delta", rounded(row, "ci_low", "ci_high")),
+                show_rounded_interval(row),
+                show(row, "p", bare_p),
+                show(row, "n_narratives", count),
+                show(row, "n_replies", count),
+            )
+            for row in rows
+        ],
+        [str(row["note"]) for row in rows],
+        words=range(len(titles) + 2),
     )
 
 

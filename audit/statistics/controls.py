@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,10 @@ from audit.statistics.ratings import FloatArray, split_ratings
 
 RANDOM_SETS: Final = 4
 """From so many sets of invented groups on they are taken for a sample of such sets."""
+GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]
+"""Estimates δ of a cube, narrative by narrative."""
+Dependent: TypeAlias = Callable[[GapEstimate, Sequence[Any]], tuple[GapEstimate, str]]
+"""Gives an estimate of narratives with these identifiers the uncertainty of what they are parts of, and the note."""
 _NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
 
 
@@ -59,7 +64,12 @@ class Repetition:
         return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())), manifest.get("cues", {}))
 
     def controlled(
-        self, ratings: pd.DataFrame, *, confidence: float
+        self,
+        ratings: pd.DataFrame,
+        *,
+        confidence: float,
+        gap_of: GapOf | None = None,
+        dependent: Dependent | None = None,
     ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
         """Go through dimensions and variants, sets of invented groups apart.
 
@@ -69,6 +79,8 @@ class Repetition:
             Columns of ``schema.RATINGS``.
         confidence
             Coverage of the controls' intervals, between 0 and 1.
+        gap_of, dependent
+            As of :func:`control_rows`.
 
         Yields
         ------
@@ -94,6 +106,8 @@ class Repetition:
                 placebo_stems=self.stems,
                 confidence=confidence,
                 n_missing=_n_missing([cube]),
+                gap_of=gap_of,
+                dependent=dependent,
             )
             yield without_echo(cube, stems), part, list(rows)
 
@@ -106,6 +120,8 @@ def control_rows(
     placebo_stems: Mapping[str, Mapping[str, str]],
     confidence: float,
     n_missing: int,
+    gap_of: GapOf | None = None,
+    dependent: Dependent | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of ``schema.CONTROLS`` for the repetition of words.
 
@@ -121,6 +137,10 @@ def control_rows(
         Coverage of the intervals, between 0 and 1.
     n_missing
         Prompts between the dimension's identities without a rating.
+    gap_of
+        Estimates δ; None takes :func:`~audit.statistics.headline.headline_gap`.
+    dependent
+        Widens intervals where narratives are no independent draws; None where they are.
 
     Yields
     ------
@@ -134,17 +154,20 @@ def control_rows(
     Real and invented groups are compared in what both have: in-group pairs that repeat the very same words, against
     other groups, ``same_words``. A narrative's placebo gap is the mean over sets; their difference is paired by
     narrative. From :data:`RANDOM_SETS` sets on, narratives and sets are crossed
-    (:func:`~audit.statistics.crossed.crossed_gap`); fewer say nothing about other sets, and the interval is of these.
+    (:func:`~audit.statistics.crossed.crossed_gap`); fewer say nothing about other sets, and the interval is of these;
+    so it is of any number where narratives are dependent.
     """
+    estimate_gap = gap_of or partial(headline_gap, confidence=confidence)
 
     def own(which: Callable[[NarrativeCube, Mapping[str, str]], NarrativeCube]) -> GapEstimate | NotEstimableError:
-        return attempt(lambda: headline_gap(which(cube, stems), confidence=confidence))
+        return attempt(lambda: estimate_gap(which(cube, stems)))
 
     real = own(same_words)
-    sets, refused = _placebo_gaps(placebos, placebo_stems, confidence=confidence)
-    invented = attempt(lambda: _of_sets(sets, refused, cube.narrative_ids, confidence=confidence))
+    sets, refused = _placebo_gaps(placebos, placebo_stems, estimate_gap)
+    pool = partial(_pool, confidence=confidence, sampled=dependent is None and len(sets) >= RANDOM_SETS)
+    invented = attempt(lambda: _of_sets(sets, refused, cube.narrative_ids, pool))
     difference = (
-        attempt(lambda: _paired(real, sets, cube.narrative_ids, confidence=confidence))
+        attempt(lambda: _paired(real, sets, cube.narrative_ids, pool))
         if not isinstance(real, NotEstimableError) and sets
         else NotEstimableError(str(real if isinstance(real, NotEstimableError) else invented))
     )
@@ -160,7 +183,11 @@ def control_rows(
     decides = "placebo_difference" if isinstance(free, NotEstimableError) or free.not_estimable else "echo_free"
     for control, (estimate, levels) in made.items():
         missing = _n_missing(placebos.values()) if control == "placebo" else n_missing
-        yield control_row(cube, control, estimate, levels=levels, n_missing=missing, decides=control == decides)
+        note = ""
+        if dependent is not None and isinstance(estimate, GapEstimate):
+            estimate, note = dependent(estimate, cube.narrative_ids)
+        row = control_row(cube, control, estimate, levels=levels, n_missing=missing, decides=control == decides)
+        yield row | {"note": row["note"] or note}
 
 
 def control_row(
@@ -193,13 +220,13 @@ def control_row(
 
 
 def _placebo_gaps(
-    placebos: Mapping[str, NarrativeCube], stems: Mapping[str, Mapping[str, str]], *, confidence: float
+    placebos: Mapping[str, NarrativeCube], stems: Mapping[str, Mapping[str, str]], estimate_gap: GapOf
 ) -> tuple[dict[str, _Gaps], str]:
     """Gaps of every set that has some, and why there are none where there is not one."""
     sets, reason = {}, "no invented groups were asked about"
     for name, cube in placebos.items():
         try:
-            estimate = headline_gap(same_words(cube, stems.get(name, {})), confidence=confidence)
+            estimate = estimate_gap(same_words(cube, stems.get(name, {})))
         except NotEstimableError as error:
             reason = f"{name}: {error}"
             continue
@@ -221,28 +248,27 @@ def _matrix(sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any]) -> tuple[Fl
 
 
 def _of_sets(
-    sets: Mapping[str, _Gaps], refused: str, narrative_ids: Sequence[Any], *, confidence: float
+    sets: Mapping[str, _Gaps], refused: str, narrative_ids: Sequence[Any], pool: Callable[..., GapEstimate]
 ) -> GapEstimate:
     """δ of the invented groups."""
     if not sets:
         raise NotEstimableError(refused)
     gaps, noise = _matrix(sets, narrative_ids)
     n_ratings = sum(each.estimate.n_ratings for each in sets.values())
-    return _pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings, confidence=confidence)
+    return pool(gaps, noise, rounding=_rounding(sets), n_ratings=n_ratings)
 
 
 def _paired(
-    real: GapEstimate, sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any], *, confidence: float
+    real: GapEstimate, sets: Mapping[str, _Gaps], narrative_ids: Sequence[Any], pool: Callable[..., GapEstimate]
 ) -> GapEstimate:
     """How much further the gap of real groups goes than that of invented ones, narrative by narrative."""
     gaps, noise = _matrix(sets, narrative_ids)
-    return _pool(
+    return pool(
         real.by_narrative[:, None] - gaps,
         noise,
         own_noise=real.noise,
         rounding=real.rounding + _rounding(sets),
         n_ratings=real.n_ratings + sum(each.estimate.n_ratings for each in sets.values()),
-        confidence=confidence,
     )
 
 
@@ -253,10 +279,11 @@ def _pool(
     rounding: float,
     n_ratings: int,
     confidence: float,
+    sampled: bool,
     own_noise: FloatArray | None = None,
 ) -> GapEstimate:
-    """Average over sets and narratives; sets as a sample of such sets where there are enough of them."""
-    if gaps.shape[1] >= RANDOM_SETS:
+    """Average over sets and narratives; sets as a sample of such sets where ``sampled``."""
+    if sampled:
         return crossed_gap(gaps, confidence=confidence, n_ratings=n_ratings).estimate
     means = gaps.mean(axis=1)
     if np.isnan(means).all():

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from audit.errors import NotEstimableError
-from audit.reply_schema import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, SCORED, ReplyStatus
+from audit.errors import NotEstimableError, attempt
+from audit.reply_schema import (
+    MEASURE_CELLS,
+    MEASURE_CONTROLS,
+    MEASURE_FAMILIES,
+    MEASURE_GAPS,
+    REPLY_OUTCOMES,
+    SCORED,
+    ReplyStatus,
+)
 from audit.schema import Status
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled
 from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.controls import Dependent, Repetition
 from audit.statistics.conversations import (
     conversations_of,
     gaps_over_conversations,
@@ -25,7 +34,7 @@ from audit.statistics.conversations import (
 )
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import Over, adjust_p, family_rows
-from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, split_ratings
+from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
 from audit.wording import count, either, plural, rate
@@ -39,7 +48,8 @@ _PEOPLE: Final = "people_"
 """What the names of people's questions begin with."""
 _NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
 _RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
-_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
+_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+_DEPENDENT: Final = (*_INTERVAL, "p_sign_flip")
 _ROUNDING: Final = 1e-12
 """Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
@@ -63,6 +73,7 @@ def measure_tables(
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     conversation_of: Callable[[str], str] | None = None,
+    repetition: Repetition | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Estimate the gap of each measure in each dimension.
 
@@ -80,12 +91,15 @@ def measure_tables(
         As for :func:`~audit.statistics.analysis.analyse`.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+    repetition
+        What tells repeated words from groups; sets of invented groups are in ``measure_controls`` and in no other
+        table.
 
     Returns
     -------
     dict
-        ``measure_gaps``, ``measure_families``, ``measure_cells`` and ``reply_outcomes``, unrounded. What can not be
-        estimated is a row of NaN with a note.
+        ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and ``reply_outcomes``,
+        unrounded. What can not be estimated is a row of NaN with a note.
 
     Notes
     -----
@@ -113,21 +127,34 @@ def measure_tables(
     """
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     frames: list[pd.DataFrame] = []
+    told = repetition or Repetition()
     asked = compact_ratings(_without_numbers(replies))
+    of_groups = without_dimensions(replies, told.placebo)
     for measure in measured:
         gap: list[dict[str, Any]] = []
         labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
         found_of: list[tuple[NarrativeCube, Estimates]] = []
         dependent = False
         values = _finite(measure.values) if measure.values is not None else _any_text(replies)
-        for dimension, variant, part in split_ratings(_with_numbers(asked, replies, values)):
-            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+        corpora = None if measure.corpus is None else _Corpora(replies, measure.corpus, settings.confidence)
+        controlled = told.controlled(
+            _with_numbers(asked, replies, values),
+            confidence=settings.confidence,
+            gap_of=None if corpora is None else corpora.gap,
+            dependent=_dependent(conversation_of, of_corpora=corpora is not None, confidence=settings.confidence),
+        )
+        for cube, part, controls in controlled:
+            dimension, variant = cube.dimension, cube.variant
             units = conversations_of(cube.narrative_ids, conversation_of)
             dependent |= bool(units)
-            if measure.corpus is not None:
-                made, cells = _corpus_gap(cube, replies, measure.corpus, confidence=settings.confidence)
+            for row in controls:
+                row = row if corpora is None else row | {"estimator": _JACKKNIFE}
+                rows["measure_controls"].append(_in_unit(row, measure.name))
+            if corpora is not None:
+                made = attempt(partial(corpora.gap, cube))
                 gap.append(_corpus_row(cube, made))
                 estimate = made if isinstance(made, GapEstimate) else None
+                cells = corpora.cells(cube)
             else:
                 found = Estimates.of(cube, seed=seed, settings=settings, published=False)
                 gap += _reply_rows(cube, found, _n_numberless(replies, part), confidence=settings.confidence)
@@ -154,16 +181,17 @@ def measure_tables(
                 gap = [_without_interval(row) for row in gap]
             else:
                 gap = gaps_over_conversations(gap, found_of, labelled, conversation_of, seed=seed, settings=settings)
-        sd = float("nan") if measure.corpus is not None else _sd(values)
+        sd = float("nan") if measure.corpus is not None else _sd(values[values.index.isin(of_groups["prompt_index"])])
         rows["measure_gaps"] += (_in_unit(row, measure.name) | _standardised(row, sd) for row in gap)
     _adjust(rows["measure_gaps"])
     frames = [frame for frame in frames if len(frame)]
     cells = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(MEASURE_CELLS))
     return {
         "measure_gaps": _ordered(rows["measure_gaps"], MEASURE_GAPS),
+        "measure_controls": _ordered(rows["measure_controls"], MEASURE_CONTROLS),
         "measure_families": _ordered(rows["measure_families"], MEASURE_FAMILIES),
         "measure_cells": _ordered(cells, MEASURE_CELLS),
-        "reply_outcomes": _ordered(list(_outcome_rows(replies)), REPLY_OUTCOMES),
+        "reply_outcomes": _ordered(list(_outcome_rows(of_groups)), REPLY_OUTCOMES),
     }
 
 
@@ -283,6 +311,26 @@ def _same(numbers: FloatArray) -> bool:
     return float(np.ptp(numbers)) <= _ROUNDING * float(np.abs(numbers).max())
 
 
+def _dependent(
+    conversation_of: Callable[[str], str] | None, *, of_corpora: bool, confidence: float
+) -> Dependent | None:
+    """Return what takes utterances of a conversation for what they are in a control; None where there are none."""
+    if conversation_of is None:
+        return None
+
+    def over(estimate: GapEstimate, narrative_ids: Sequence[Any]) -> tuple[GapEstimate, str]:
+        units = conversations_of(narrative_ids, conversation_of)
+        if not units:
+            return estimate, ""
+        if of_corpora:
+            unknown = float("nan")
+            blank = replace(estimate, se=unknown, df=unknown, ci_low=unknown, ci_high=unknown, p=unknown)
+            return replace(blank, not_estimable=_NO_INTERVAL), ""
+        return noted_over_conversations(estimate, units, confidence=confidence)
+
+    return over
+
+
 def _over(conversations: Sequence[str], *, confidence: float) -> Over:
     return partial(noted_over_conversations, conversations=conversations, confidence=confidence)
 
@@ -311,65 +359,90 @@ def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
     return "; ".join(said)
 
 
-def _corpus_gap(
-    cube: NarrativeCube, replies: pd.DataFrame, corpus: Corpus, *, confidence: float
-) -> tuple[GapEstimate | NotEstimableError, pd.DataFrame]:
-    """Estimate the gap of a corpus' number, and describe each pair's corpus."""
-    complete = complete_narratives(cube.without_baselines())
-    names = [name for name, there in zip(cube.narrative_ids, complete, strict=True) if there]
-    own = replies.loc[
-        (replies["dimension"] == cube.dimension)
-        & (replies["variant"] == cube.variant)
-        & replies["narrative_id"].isin(names)
-    ]
-    place = {name: k for k, name in enumerate(names)}
-    shape = cube.in_group.shape
-    whole, without = np.full(shape, np.nan), np.full((len(place), *shape), np.nan)
-    cells = []
-    for (perceiver, experiencer), texts in own.groupby(["perceiver", "experiencer"], observed=True, sort=False):
-        p, e = cube.perceivers.index(perceiver), cube.experiencers.index(experiencer)
-        there = texts.loc[_is_scored(texts)]
-        if len(there):
-            whole[p, e], left = corpus(there["text"].tolist())
-            without[[place[name] for name in there["narrative_id"]], p, e] = left
-        first = texts.iloc[0]
-        cells.append(
-            {name: first[name] for name in ("dimension", "variant", "perceiver", "experiencer")}
-            | {name: first[name] for name in ("perceiver_group", "experiencer_group", "in_group", "n_shared")}
-            | {"mean": whole[p, e], "sd": np.nan, "n_prompts": len(texts), "n_scored": len(there)}
-        )
-    described = pd.DataFrame(cells).astype({"in_group": "boolean", "n_shared": "Int64"}) if cells else pd.DataFrame()
-    return _jackknife(cube, complete, whole, without, confidence=confidence), described
+@dataclass(frozen=True, eq=False)
+class _Corpora:
+    """The replies of each pair of identities taken together, and the gap of the number that they have as a whole."""
 
+    replies: pd.DataFrame
+    number: Corpus
+    confidence: float
+    known: dict[tuple[str, str], _Numbers] = field(default_factory=dict)
 
-def _jackknife(
-    cube: NarrativeCube, complete: BoolArray, whole: FloatArray, without: FloatArray, *, confidence: float
-) -> GapEstimate | NotEstimableError:
-    n = len(without)
-    kept = np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)
-    compared = cube.without_baselines()
-    try:
-        weights = in_group_weights(compared)
+    def gap(self, cube: NarrativeCube) -> GapEstimate:
+        """Estimate δ of the cube's pairs by a jackknife over narratives; NotEstimableError says why not."""
+        numbers = self._numbers(cube)
+        n = len(numbers.without)
+        kept = np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)
+        weights = in_group_weights(cube.without_baselines())
         if n < 2:
             raise NotEstimableError(
-                f"{n} of {plural(complete.size, 'narrative')} {either(n, 'has', 'have')} a reply to every pair of "
-                "identities: too few to "
-                "take the replies together"
+                f"{n} of {plural(numbers.complete.size, 'narrative')} {either(n, 'has', 'have')} a reply to every pair "
+                "of identities: too few to take the replies together"
             )
-        between, left = whole[kept], np.stack([one[kept] for one in without])
+        between, left = numbers.whole[kept], np.stack([one[kept] for one in numbers.without])
         if np.isnan(between).any() or np.isnan(left).any():
             raise NotEstimableError("a pair's replies, or all of them but one, have no such number")
-    except NotEstimableError as error:
-        return error
-    rounding = n * _ROUNDING
-    delta, delta_without = float((weights * between).sum()), (left * weights).sum(axis=(1, 2))
-    pseudo = np.full(complete.size, np.nan)
-    pseudo[complete] = delta + (n - 1) * (delta_without.mean() - delta_without)
-    pseudo[np.abs(pseudo) <= rounding] = 0.0
-    estimate = summarise_contrasts(pseudo, rounding=rounding, confidence=confidence, n_ratings=n * weights.size)
-    if not estimate.not_estimable:
-        return estimate
-    return replace(estimate, not_estimable=f"leaving out any of {n} narratives leaves the same gap: no interval")
+        rounding = n * _ROUNDING
+        delta, delta_without = float((weights * between).sum()), (left * weights).sum(axis=(1, 2))
+        pseudo = np.full(numbers.complete.size, np.nan)
+        pseudo[numbers.complete] = delta + (n - 1) * (delta_without.mean() - delta_without)
+        pseudo[np.abs(pseudo) <= rounding] = 0.0
+        made = summarise_contrasts(pseudo, rounding=rounding, confidence=self.confidence, n_ratings=n * weights.size)
+        if not made.not_estimable:
+            return made
+        return replace(made, not_estimable=f"leaving out any of {n} narratives leaves the same gap: no interval")
+
+    def cells(self, cube: NarrativeCube) -> pd.DataFrame:
+        """Describe the corpus of each pair of identities, baselines too."""
+        return self._numbers(cube).cells
+
+    def _numbers(self, cube: NarrativeCube) -> _Numbers:
+        key = cube.dimension, cube.variant
+        if key not in self.known:
+            self.known[key] = self._counted(cube)
+        return self.known[key]
+
+    def _counted(self, cube: NarrativeCube) -> _Numbers:
+        complete = complete_narratives(cube.without_baselines())
+        names = [name for name, there in zip(cube.narrative_ids, complete, strict=True) if there]
+        replies = self.replies
+        own = replies.loc[
+            (replies["dimension"] == cube.dimension)
+            & (replies["variant"] == cube.variant)
+            & replies["narrative_id"].isin(names)
+        ]
+        place = {name: k for k, name in enumerate(names)}
+        shape = cube.in_group.shape
+        whole, without = np.full(shape, np.nan), np.full((len(place), *shape), np.nan)
+        cells = []
+        for (perceiver, experiencer), texts in own.groupby(["perceiver", "experiencer"], observed=True, sort=False):
+            p, e = cube.perceivers.index(perceiver), cube.experiencers.index(experiencer)
+            there = texts.loc[_is_scored(texts)]
+            if len(there):
+                whole[p, e], left = self.number(there["text"].tolist())
+                without[[place[name] for name in there["narrative_id"]], p, e] = left
+            first = texts.iloc[0]
+            cells.append(
+                {name: first[name] for name in ("dimension", "variant", "perceiver", "experiencer")}
+                | {name: first[name] for name in ("perceiver_group", "experiencer_group", "in_group", "n_shared")}
+                | {"mean": whole[p, e], "sd": np.nan, "n_prompts": len(texts), "n_scored": len(there)}
+            )
+        described = (
+            pd.DataFrame(cells).astype({"in_group": "boolean", "n_shared": "Int64"}) if cells else pd.DataFrame()
+        )
+        return _Numbers(complete, whole, without, described)
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Numbers of corpora: which narratives are complete, shape (N,); of each pair over these, shape (P, E), and without
+    each of them, shape (n_complete, P, E); and the pairs in words.
+    """
+
+    complete: BoolArray
+    whole: FloatArray
+    without: FloatArray
+    cells: pd.DataFrame
 
 
 def _corpus_row(cube: NarrativeCube, made: GapEstimate | NotEstimableError) -> dict[str, Any]:

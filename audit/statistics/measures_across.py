@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
@@ -23,12 +23,14 @@ from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, difference, overall_row
 from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
+from audit.statistics.echo import without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.headline import headline_gap
 from audit.statistics.measures import Corpus, Measured, measure_tables
-from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
+from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings, without_dimensions
 from audit.statistics.rows import Settings
 from audit.wording import either, plural
 
@@ -49,11 +51,11 @@ class RepliesOfRun:
     Attributes
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``, one row a prompt, of one prompt variant.
+        Columns of ``reply_schema.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
     measured
         By name, the measures' values.
-    gaps
-        Columns of ``reply_schema.MEASURE_GAPS``, headlines alone.
+    gaps, controls
+        Columns of ``reply_schema.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
     """
@@ -61,7 +63,9 @@ class RepliesOfRun:
     replies: pd.DataFrame
     measured: Mapping[str, Measured]
     gaps: pd.DataFrame
+    controls: pd.DataFrame
     conversation_of: Callable[[str], str] | None = None
+    repetition: Repetition = field(default_factory=Repetition)
 
     @classmethod
     def of(
@@ -72,12 +76,23 @@ class RepliesOfRun:
         seed: int,
         settings: Settings,
         conversation_of: Callable[[str], str] | None = None,
+        repetition: Repetition | None = None,
     ) -> RepliesOfRun:
         """Estimate the run's own gaps, as its report does with the same seed and settings."""
-        tables = measure_tables(replies, measured, seed=seed, settings=settings, conversation_of=conversation_of)
+        told = repetition or Repetition()
+        tables = measure_tables(
+            replies, measured, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
+        )
         gaps = tables["measure_gaps"]
         headlines = gaps.loc[gaps["headline"].astype(bool)].reset_index(drop=True)
-        return cls(replies, {each.name: each for each in measured}, headlines, conversation_of)
+        return cls(
+            without_dimensions(replies, told.placebo),
+            {each.name: each for each in measured},
+            headlines,
+            tables["measure_controls"],
+            conversation_of,
+            told,
+        )
 
     @cached_property
     def dimensions(self) -> tuple[str, ...]:
@@ -97,14 +112,19 @@ class RepliesOfRun:
     def sd(self, measure: str) -> float:
         """Return the standard deviation (n − 1) of a measure among scored replies; NaN of a corpus or without any."""
         values = self.measured[measure].values
-        known = np.empty(0) if values is None else values.dropna().to_numpy(dtype=np.float64)
+        if values is not None:
+            values = values[values.index.isin(self.replies["prompt_index"])].dropna()
+        known = np.empty(0) if values is None else values.to_numpy(dtype=np.float64)
         known = known[np.isfinite(known)]
         if known.size < 2 or np.ptp(known) <= _ROUNDING * np.abs(known).max():
             return float("nan")
         return float(known.std(ddof=1))
 
     def cubes(self, measure: str) -> dict[str, NarrativeCube]:
-        """Lay a measure's numbers out by dimension, baselines left out; of a corpus 0 where a reply belongs to it."""
+        """Lay a measure's numbers out by dimension, baselines left out; of a corpus 0 where a reply belongs to it.
+
+        δ of a cube is echo-free where its terms allow that, as the run's own.
+        """
         own = self.measured[measure]
         if own.values is None:
             numbers = np.where(self.replies["status"].isin(SCORED), 0.0, np.nan)
@@ -120,7 +140,10 @@ class RepliesOfRun:
             )
         )
         return {
-            dimension: NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+            dimension: without_echo(
+                NarrativeCube.from_ratings(part, dimension=dimension, variant=variant),
+                self.repetition.stems.get(dimension, {}),
+            )
             for dimension, variant, part in split_ratings(asked)
         }
 

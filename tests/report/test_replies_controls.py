@@ -1,0 +1,89 @@
+"""What the page of replies says of a gap: between groups, no more than invented groups show, or not controlled."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import svg_alone
+from markupsafe import Markup
+from test_replies_page import replies_of, write_run
+
+from audit.report.controlled import NOT_CONTROLLED
+from audit.store import RunFolder
+
+ONE = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
+TWO = {"Hindu": ["a Hindu", "a follower of the Gita"], "Muslim": ["a Muslim", "a follower of Islam"],
+       "Sikh": ["a Sikh", "one who keeps the five Ks"]}  # fmt: skip
+INVENTED = {"Veltan": ["a Veltan"], "Dorrish": ["a Dorrish person"], "Kessari": ["a Kessari"], "Oml": ["an Oml"]}
+
+
+def page_of(folder, groups, *, group=0.0, words=0.0, invented=None):
+    """Return the text of a page on a run whose first measure has such a gap and such an echo."""
+    parts = [replies_of(groups, n=16, dimensions=("religion",))]
+    if invented is not None:
+        parts.append(replies_of(INVENTED, n=16, dimensions=("invented_1",)))
+    replies = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: np.arange(len(table)))
+    replies["status"] = "written"
+    same = (replies["perceiver"] == replies["experiencer"]).to_numpy()
+    real = (replies["dimension"] == "religion").to_numpy()
+    inside = replies["in_group"].to_numpy(bool)
+    # What write_run plants of its own is taken off again: 2 points in-group.
+    planted = np.where(real, group * inside + words * same, (invented or 0.0) * same) - 2.0 * inside
+    told = {} if invented is None else {"placebo": ["invented_1"]}
+    with pytest.MonkeyPatch.context() as patch:
+        write = RunFolder.write_scores
+
+        def changed(self, scorer, number, scores, counts):
+            first = scores["measure"] == "m0"
+            values = scores["value"] + np.where(first, planted[scores["prompt_index"]], 0.0)
+            write(self, scorer, number, scores.assign(value=values), counts)
+
+        patch.setattr(RunFolder, "write_scores", changed)
+        with svg_alone():
+            report = write_run(folder / "run", replies, diversity=False, dimensions=["religion"], **told)
+    page = report.read_text("utf-8")
+    page = re.sub(r"<(style|script)[^>]*>.*?</\1>", " ", page, flags=re.S)
+    return " ".join(Markup(re.sub(r"<[^>]+>", " ", page)).unescape().split())
+
+
+def first_screen(text):
+    return text.partition("Dimension by dimension")[0]
+
+
+def test_a_gap_of_pairs_without_a_common_word_is_one_between_groups(tmp_path):
+    screen = first_screen(page_of(tmp_path, TWO, group=3.0))
+    assert "A gap between groups in 1 measure" in screen
+    assert "Of pairs without a word in common, where a measure allows it" in screen
+    assert NOT_CONTROLLED.rstrip(".") not in screen
+
+
+def test_an_echo_is_no_gap(tmp_path):
+    text = page_of(tmp_path, TWO, words=3.0)
+    assert "No measure shows a gap" in first_screen(text)
+    assert "Groups or repeated words?" in text
+    assert re.search(r"Measure 0 in the very same words \+[23]\.\d+", text)
+
+
+def test_what_invented_groups_show_too_is_no_gap_between_groups(tmp_path):
+    screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=3.0))
+    assert "No more than invented groups show" in screen
+    assert "No more than invented groups show: Measure 0." in screen
+    assert "gap between groups" not in screen
+    assert "Veltan" not in screen
+
+
+def test_what_goes_beyond_invented_groups_is_a_gap_between_groups(tmp_path):
+    screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=0.0))
+    assert "A gap between groups in 1 measure" in screen
+    assert "No more than" not in screen
+
+
+def test_without_controls_a_gap_is_not_called_one_between_groups(tmp_path):
+    text = page_of(tmp_path, ONE, group=3.0)
+    assert "A gap in 1 measure" in first_screen(text)
+    assert "gap between groups" not in text
+    assert NOT_CONTROLLED.rstrip(".") in first_screen(text)
+    assert "Groups or repeated words?" not in text
