@@ -120,13 +120,13 @@ def test_all_that_a_run_without_them_is_known_by_is_what_it_was_before_there_wer
 
 
 @pytest.mark.parametrize("task", ["reply", "emotion"])
-def test_only_ratings_are_held_against_invented_groups(task, tmp_path):
+def test_what_is_written_is_held_against_invented_groups_as_ratings_are(task, tmp_path):
     rows = ["conversation_id,turn,speaker,text,emotion", "1,1,A,It rained.,sad", "2,1,B,We won.,happy"]
     (tmp_path / "corpus.csv").write_text("\n".join(rows))
     corpus = (f"stimuli.path={tmp_path / 'corpus.csv'}", "stimuli=conversations", ALL) if task == "emotion" else ()
     words = (*FOUR_RELIGIONS, f"task={task}", *corpus)
-    assert identity_of(*words, "stimuli.placebo=2") == identity_of(*words)
     assert identity_of(*words)["dimensions"] == ["faith"]
+    assert identity_of(*words, "stimuli.placebo=[invented_2]")["dimensions"] == ["faith", "invented_2"]
 
 
 def test_a_questionnaire_has_none_of_it():

@@ -245,3 +245,51 @@ def test_a_folder_of_replies_takes_no_ratings_and_a_folder_of_ratings_no_replies
         *_, said = capsys.readouterr().err.splitlines()
         assert f"run_dir={folder} holds another run: " in said
         assert files_of(folder, ".") == before
+
+
+# --- Invented groups -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def controlled(tiny_model, in_an_empty_folder_without_figures):
+    """Two runs whose groups are held against invented ones."""
+    runs = []
+    for name, n_tokens in (("controlled-1", 4), ("controlled-2", 5)):
+        more = ("stimuli.placebo=[invented_1]", "measures.names=[lexical]", f"task.max_tokens={n_tokens}")
+        assert main(["run", *overrides(tiny_model, name, *more)]) == 0
+        runs.append(Path(name).absolute())
+    return runs
+
+
+def test_replies_to_invented_groups_are_a_control_and_nothing_else(controlled):
+    run = controlled[0]
+    with RunFolder(run) as folder:
+        replies = folder.read("replies", n_prompts=2 * N_PROMPTS)
+    assert replies["dimension"].value_counts().to_dict() == {"faith": N_PROMPTS, "invented_1": N_PROMPTS}
+    invented = set(replies.loc[replies["dimension"] == "invented_1", "perceiver"].astype(str))
+    controls = table_of(run, "measure_controls")
+    assert set(controls["dimension"]) == {"faith"}
+    of_sets = controls.loc[controls["control"] == "placebo"]
+    assert set(of_sets["levels"]) == {1}
+    assert of_sets["delta"].notna().all()
+    assert set(of_sets["n_narratives_asked"]) == {2}
+    for path in (run / "tables").glob("*.csv"):
+        shown = set(pd.read_csv(path).astype(str).to_numpy().flat)
+        assert not shown & {*invented, "invented_1"}, path.name
+    own = replies.loc[replies["dimension"] == "faith"]
+    scored = int(own["status"].isin(["written", "cut"]).sum())
+    measures = table_of(run, "measures").query("status == 'scored'")
+    assert set(measures["n_replies"]) == {scored, N_PROMPTS}
+    page = unescape((run / "report.html").read_text("utf-8"))
+    shown = re.sub(r"<script.*?</script>", "", page, flags=re.S).partition('<h2 id="manifest"')[0]
+    assert [(term, shown[shown.find(term) - 99 : shown.find(term) + 40]) for term in invented if term in shown] == []
+
+
+def test_people_and_judges_are_not_asked_about_invented_groups(controlled, capsys):
+    from audit.preference import two_runs
+
+    assert all(set(run.replies["dimension"]) == {"faith"} for run in two_runs(controlled))
+    assert main(["people", "export", str(controlled[0]), f"n={N_PROMPTS}"]) == 0
+    key = pd.read_csv(controlled[0] / "people" / "key.csv")
+    assert len(key) > 4
+    assert set(key["dimension"]) == {"faith"}
