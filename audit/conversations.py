@@ -207,7 +207,8 @@ def _plan_of(manifest: Mapping[str, Any]) -> tuple[Plan | None, str]:
         return None, "another tool collected the ratings"
     try:
         plan = make_plan(load_config(manifest["config"]))
-        reason = prompts_difference(manifest["identity"], plan)
+        difference = prompts_difference(manifest["identity"], plan)
+        reason = "" if difference is None else str(difference)
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())
     return (None, f"they could not be built again ({reason})") if reason else (plan, "")

@@ -11,7 +11,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -157,8 +157,21 @@ def _how_filled_in(plan: InventoryPlan) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in ("presentation", "n_orders", "affect", "method", "max_tokens")}
 
 
-def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
-    """Name the first setting in which a run's identity differs from a plan's; empty where they are the same run."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting in which two runs differ, and what it is in each; None where one has no such setting."""
+
+    setting: str
+    there: Any
+    here: Any
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return f"{self.setting} is {self.there!r} there and {self.here!r} here"
+
+
+def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> Difference | None:
+    """Return the first setting in which a run's identity differs from a plan's; None where they are the same run."""
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None}
     now = run_identity(plan)
@@ -167,7 +180,7 @@ def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> s
     return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 
-def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> str:
+def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> Difference | None:
     """Return the same as far as prompts depend on it: how the answer to them is got is no part of them."""
     return plan_difference({**earlier, "elicitation": run_identity(plan).get("elicitation")}, plan)
 
@@ -177,23 +190,23 @@ def model_identity(model: OpenModel) -> dict[str, Any]:
     return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}
 
 
-def check_same_run(difference: str, path: Path) -> None:
+def check_same_run(difference: Difference | None, path: Path) -> None:
     """Raise StoreError if a folder's run differs from the one asked for in a setting, which is named."""
-    if difference:
+    if difference is not None:
         raise StoreError(f"run_dir={path} holds another run: {difference}; name another run_dir, or none")
 
 
-def first_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Name the first setting in which two runs differ; empty where what is known now is the same."""
-    return next(_differences(earlier, now, ""), "")
+def first_difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> Difference | None:
+    """Return the first setting in which two runs differ; None where what is known now is the same."""
+    return next(_differences(earlier, now, ""), None)
 
 
-def _differences(there: Any, here: Any, key: str) -> Iterator[str]:
+def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
     if isinstance(there, dict) and isinstance(here, dict):
         for name in here:
             yield from _differences(there.get(name), here[name], f"{key}.{name}" if key else name)
     elif there != here:
-        yield f"{key} is {there!r} there and {here!r} here"
+        yield Difference(key, there, here)
 
 
 def default_run_dir(plan: Plan | InventoryPlan) -> Path:

@@ -27,7 +27,7 @@ from audit.config import fingerprint
 from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
-from audit.provenance import first_difference
+from audit.provenance import Difference, first_difference
 from audit.reply_schema import (
     COMPARED_MEASURE_CONTROLS,
     COMPARED_MEASURES,
@@ -320,15 +320,13 @@ def _why_not(name: str, run: _Run, reference: _Run, label: str) -> str:
     own, other = run.taken.get(name, {}), reference.taken.get(name, {})
     if own == other:
         return ""
-    said, swapped = first_difference(other, own), False
-    if not said:
-        said, swapped = first_difference(own, other), True
-    key, _, values = said.partition(" is ")
-    there, _, here = values.partition(" there and ")
-    named = ["not there" if value == "None" else short(value) for value in (there, here.removesuffix(" here"))]
-    if swapped:
-        named.reverse()
-    return f"taken by another scorer than in {label}, where {key} is {named[0]}, and here {named[1]}"
+    found = first_difference(other, own)
+    if found is None:  # the reference's has a setting more
+        more = first_difference(own, other)
+        assert more is not None
+        found = Difference(more.setting, there=more.here, here=more.there)
+    there, here = ("not there" if value is None else short(repr(value)) for value in (found.there, found.here))
+    return f"taken by another scorer than in {label}, where {found.setting} is {there}, and here {here}"
 
 
 def _scorers(run: _Run) -> dict[str, set[str]]:
