@@ -1,4 +1,4 @@
-"""What the explorer's script reads, as one JSON text: cells, emotions, and as many ratings as one file can hold.
+"""What the explorer's script reads, as one compressed text: cells, emotions, and as many ratings as a file can hold.
 
 How a table becomes text is in `audit.report.columns`, and what a prompt holds in `audit.report.prompts`.
 """
@@ -19,6 +19,7 @@ from audit.report.columns import (
     IntArray,
     as_json,
     code_names,
+    compressed,
     natural_order,
     pack,
     shorten,
@@ -29,6 +30,10 @@ from audit.schema import Status
 from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
+_SHRINKS: Final = 0.5
+"""About what a byte of JSON takes after gzip and base64; where a fit is sought from."""
+_FULL: Final = 0.85
+"""Share of the bytes from which on no more narratives are tried."""
 STEPS: Final = 40
 """Steps between a palette's ends; a cell's step is its place in it, -1 for none."""
 
@@ -182,7 +187,7 @@ def fit_ratings(
     seed
         Of the draw.
     max_ratings, max_bytes
-        Most ratings, and most bytes of the text.
+        Most ratings, and most bytes of the compressed text.
 
     Raises
     ------
@@ -205,14 +210,27 @@ def fit_ratings(
     share = (length / np.bincount(response, minlength=len(texts)).clip(min=1))[response]
     size = np.cumsum(np.bincount(held["rank"], weights=5 + share, minlength=n_taken))
     codes_of = Prompts(asked)
-    n_taken = _n_that_fit(held, codes_of, size, max_bytes=max_bytes)
+
+    def packed(n: int) -> tuple[pd.DataFrame, str]:
+        own = held.loc[held["rank"] < n].sort_values(["cell", "prompt_index"])
+        return own, compressed(as_json({**fixed_part, **_packed_ratings(own, cells, parts, narratives, codes_of)}))
+
+    too_many = n_taken + 1
+    n = _n_that_fit(held, codes_of, size, max_bytes=int(max_bytes / _SHRINKS))
+    best = None
     while True:
-        held = held.loc[held["rank"] < n_taken].sort_values(["cell", "prompt_index"])
-        text = as_json({**fixed_part, **_packed_ratings(held, cells, parts, narratives, codes_of)})
-        n_bytes = len(text.encode())
-        if n_bytes <= max_bytes or n_taken == 0:
-            return held, text
-        n_taken = min(int(n_taken * max_bytes / n_bytes * 0.97), n_taken - 1)
+        own, text = packed(n)
+        if len(text) > max_bytes and n > 0:
+            too_many = n
+            if best is not None:
+                return best
+            n = min(int(n * max_bytes / len(text) * 0.97), n - 1)
+            continue
+        best = own, text
+        more = min(max(int(n * max_bytes / len(text) * 0.97), n + 1), too_many - 1)
+        if more <= n or len(text) > _FULL * max_bytes:
+            return best
+        n = more
 
 
 def _n_that_fit(held: pd.DataFrame, prompts: Prompts, size: npt.NDArray[Any], *, max_bytes: int) -> int:

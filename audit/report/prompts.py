@@ -104,7 +104,7 @@ class Prompts:
                 for text, shown in (frame, shown_frame(frame, self.longest)), (written, shorten(written, self.longest)):
                     if text not in self._counted:
                         self._counted.add(text)
-                        n_bytes += len(as_json(shown).encode())
+                        n_bytes += len(as_json(shown))
         return n_bytes
 
     def _prompt(self, prompt: int) -> Asked:
