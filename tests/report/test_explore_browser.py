@@ -27,7 +27,7 @@ def open_page(chromium, tmp_path):
     """Open an explorer in a page as strict as the report's; whatever the browser complains of fails the test."""
     with contextlib.ExitStack() as pages:
 
-        def open_explorer(explorer, *, width=1280, **options):
+        def open_explorer(explorer, *, width=1280, before="", **options):
             code = text_of("explore.js")
             digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
             policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
@@ -41,7 +41,7 @@ def open_page(chromium, tmp_path):
                 encoding="utf-8",
             )
             return pages.enter_context(
-                opened(chromium, tmp_path / "page.html", width=width, first=LONG_TASKS, **options)
+                opened(chromium, tmp_path / "page.html", width=width, first=before + LONG_TASKS, **options)
             )
 
         yield open_explorer
@@ -271,6 +271,14 @@ def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_
     assert "needs JavaScript" in page.inner_text("main")
     assert not page.locator("#explore-filters").is_visible()
     assert not page.locator("#explore-panel").is_visible()
+
+
+def test_a_browser_that_cannot_unpack_says_so_and_keeps_the_means(open_page, explorer):
+    page = open_page(explorer, before="delete window.DecompressionStream;")
+    assert "cannot unpack" in page.inner_text("#explore-failed")
+    assert page.locator("[data-at='cells:0:mean']").is_visible()
+    assert page.locator("[data-cell]:enabled").count() == 0
+    assert not page.locator("#explore-filters").is_visible()
 
 
 def test_a_hundred_thousand_ratings_do_not_block(open_page):
