@@ -874,6 +874,48 @@ STRATEGIES: Final[dict[str, str]] = {
     "note": "why a number is missing, in words; empty if none is",
 }
 
+ELICITATIONS: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "elicitation": "how the run's ratings are got: the method, what its answers were begun with, and its parser or the "
+    "hash of its settings where they tell two of a set apart",
+    "dimension": COMPARED_GAP["dimension"],
+    "reference": "the first run of the set: of runs that differ in nothing but their elicitation",
+    "pairs": "in-group pairs that the gap is of: echo_free (without a word in common), all_terms (whatever their "
+    "words) or mixed (the mean over dimensions of either kind); empty without a gap",
+    "delta_points": COMPARED_GAP["delta_points"],
+    "ci_low": "lower end of its confidence interval about narratives, in points; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "verdict": EQUIVALENCE["verdict"],
+    "delta_change": "the run's gap minus the reference's, narrative by narrative on those that both use, in points; "
+    "missing for the reference itself",
+    "change_low": "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity",
+    "change_high": "upper end of the same",
+    "p": COMPARISONS["p"],
+    "p_adjusted": "p corrected for the dimension's elicitations in the set, each against the reference",
+    "method": "the correction: Holm (family-wise error); empty for the reference",
+    "family_size": "tests that were corrected for; 0 for the reference",
+    "n_narratives": "narratives that both use; 0 for the reference",
+    "note": "why a number is missing, in words; empty if none is",
+}
+
+ELICITATION_RANGES: Final[dict[str, str]] = {
+    "reference": ELICITATIONS["reference"],
+    "dimension": COMPARED_GAP["dimension"],
+    "n_elicitations": "elicitations of the set that asked about the dimension",
+    "n_estimated": "of these with a gap; all that follows is about them",
+    "n_intervals": "of those with an interval, and so with a verdict",
+    "lowest": "lowest gap, in points",
+    "highest": "highest gap, in points",
+    "range": "highest minus lowest, in points; each gap is of the narratives that its own run uses",
+    "lowest_elicitation": "the elicitation that the lowest is of",
+    "highest_elicitation": "the elicitation that the highest is of",
+    "sign": "same (all gaps have one sign), differs (they have not), or reverses (one interval lies above 0 and "
+    "another below); empty below two gaps",
+    "verdict": "same (all verdicts, and the directions of gaps that are found), or differs; empty below two of them",
+    "n_changes": "paired differences from the reference that have a corrected p",
+    "n_found": "of these with a corrected p below the level",
+}
+
 COMPARED_PUBLISHED: Final[dict[str, str]] = {
     "run": RUNS["run"],
     "model": RUNS["model"],
@@ -924,6 +966,8 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
     "strategies": STRATEGIES,
+    "elicitations": ELICITATIONS,
+    "elicitation_ranges": ELICITATION_RANGES,
     "published": COMPARED_PUBLISHED,
     "published_cells": COMPARED_CELLS,
     "perceiver_map": PERCEIVER_MAP,
