@@ -139,6 +139,15 @@ def says(monkeypatch):
     return saying
 
 
+def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(tiny_model, audit, tmp_path, says):
+    says("The person felt 90 sadness.")
+    assert audit("run", *checked(tiny_model)) == 0
+    sample = pd.read_parquet(tmp_path / "run" / "elicitation_sample.parquet")
+    emotions = ratings_of(tmp_path / "run").set_index("prompt_index")["emotion"].loc[sample["prompt_index"]].to_numpy()
+    assert set(sample.loc[emotions == "sad", "intensity"]) == {90}
+    assert set(sample.loc[emotions == "happy", "status"]) == {"unparseable"}
+
+
 def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, tmp_path, says, capsys, monkeypatch):
     says("I would say 90.")
     assert audit("run", *checked(tiny_model)) == 0
