@@ -143,7 +143,11 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
-        folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
+        folder.read_people("intensity"),
+        folder.read_people("raters"),
+        of_groups,
+        confidence=settings["confidence"],
+        stems=manifest.get("stems", {}),
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (

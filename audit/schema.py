@@ -688,12 +688,17 @@ PEOPLE_GAP: Final[dict[str, str]] = {
     "n_ratings_excluded": "their ratings, which the estimate does not use",
     "n_skipped": "items of the dimension in raters' lists that were left out: missing, not 0",
     "note": "why there is no estimate or no interval, in words; else empty",
-    "model_delta_points": "the model's gap, as in gap, of the same narratives and experiencers, with perceivers of the "
-    "raters' groups",
+    "model_delta_points": "the model's gap, of all in-group pairs whatever their words, of the same narratives and "
+    "experiencers, with perceivers of the raters' groups",
     "model_ci_low": "lower end of its confidence interval, in points: such narratives, these identities",
     "model_ci_high": "upper end of the same",
     "model_n_narratives": "narratives that it uses",
     "model_note": "why it has no estimate or no interval, in words; else empty",
+    "model_echo_free": "the same without a word in common: echo_free of controls, of those narratives and identities; "
+    "missing where their terms do not allow that",
+    "model_echo_free_low": "lower end of its confidence interval, in points: such narratives, these identities",
+    "model_echo_free_high": "upper end of the same",
+    "model_echo_free_note": "why it has no estimate or no interval, in words; else empty",
 }
 
 PEOPLE_AGREEMENT: Final[dict[str, str]] = {
