@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -112,10 +113,11 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     brought_by = values_of(given)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
 
-    def ask(elicitation: Elicitation, places: Sequence[int], done: Done) -> list[Elicited]:
+    def ask(elicitation: Elicitation, places: Sequence[int], done: Done, dtype: str) -> list[Elicited]:
         asked = [strategy_values(plan.grid, plan.grid[place], brought_by) for place in places]
         model.engine.forget()
-        outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
+        with model.engine.in_format(dtype) if dtype else nullcontext():
+            outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
         return outcomes
 
     def ask_cells(elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:

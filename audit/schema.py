@@ -102,6 +102,9 @@ ANSWERED: Final[dict[str, str]] = {
 """Prompts that were asked once more, in words or again, as ``elicitation_sample.parquet`` and ``asked_again.parquet``
 hold them."""
 
+FORMATS: Final = ("bfloat16", "float16", "float32")
+"""Number formats that prompts may be asked again in, as ``asked_in_<format>.parquet`` holds them."""
+
 MANIPULATED: Final[dict[str, str]] = {
     "narrative_id": RATINGS["narrative_id"],
     "kind": "own (its own emotion is asked about), wrong (another emotion), or mild or strong, in which a situation is "
@@ -232,8 +235,9 @@ CONTROLS: Final[dict[str, str]] = {
     "without a word in common), echo (what repeating the very same words adds to being of the same group), same_words "
     "(in-group pairs that repeat the same words), placebo (the same of invented groups), placebo_difference "
     "(same_words minus placebo, paired by narrative), wording (the headline over wordings, an interval for any such "
-    "wordings), elicitation (the headline of a sample of prompts answered in words) or noise (what the same prompts "
-    "differ by when they are asked again otherwise)",
+    "wordings), elicitation (the headline of a sample of prompts answered in words), noise (what the same prompts "
+    "differ by when they are asked again in another order and other batches), or noise_bfloat16, noise_float16 or "
+    "noise_float32 (what those differ by, in that order and these batches, in that number format)",
     **{name: GAP[name] for name in GAP if name not in ("dimension", "variant", "headline", "n_missing")},
     "headline": "whether this control decides if δ is a gap between groups",
     "n_missing": "prompts without a rating among those that it could have used",
@@ -983,6 +987,7 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
     answered = {"elicitation_sample": ANSWERED, "asked_again": ANSWERED, "manipulated": MANIPULATED}
+    answered |= {f"asked_in_{name}": ANSWERED for name in FORMATS}
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, **answered}
     for table, columns in {**collected, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():
