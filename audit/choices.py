@@ -48,6 +48,10 @@ _SAME: Final = (
     "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
 """Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
+_ELICITED: Final = ("elicitation", "parser", "answering")
+"""Choices of how a rating is got: two runs that differ in one of them were elicited otherwise."""
+_SAME_BUT_ELICITED: Final = (*(name for name in _SAME if name not in _ELICITED), "strategy", "leading", "asking")
+"""Choices that runs share where how a rating is got is all that differs."""
 
 _HEADS: Final = {
     "narratives": "source of narratives",
@@ -67,8 +71,9 @@ def identity_of(manifest: Mapping[str, Any]) -> str:
 def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded.
 
-    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs; and
-    hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same.
+    Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs;
+    hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same; and of
+    what an answer is ``asking`` whatever the elicitation.
     """
 
     def find(*path: str) -> str:
@@ -106,6 +111,7 @@ def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
         "settings": settings,
         "files": find("identity", "model_files"),
         "answering": _answering(manifest),
+        "asking": fingerprint(_asked(manifest)),
     }
 
 
@@ -211,6 +217,48 @@ def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return found
 
 
+def elicitation_sets(choices: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the runs that differ in nothing but how their ratings are got, set by set: what each is, by its label.
+
+    Parameters
+    ----------
+    choices
+        By label, as :func:`choices_of` returns them.
+
+    Returns
+    -------
+    list of dict
+        Sets of two elicitations or more, in the order of the runs, and by label what each is in words; no two in a set
+        are of one elicitation. Of several runs of one, the one that shares most of the other choices with the first.
+    """
+    alike: dict[tuple[str, ...], dict[tuple[str, ...], list[str]]] = {}
+    for label, each in choices.items():
+        elicited = alike.setdefault(tuple(each[name] for name in _SAME_BUT_ELICITED), {})
+        elicited.setdefault(tuple(each[name] for name in _ELICITED), []).append(label)
+    found = []
+    for elicited in alike.values():
+        if len(elicited) > 1:
+            first = choices[next(iter(elicited.values()))[0]]
+            kept = [
+                max(own, key=lambda label: sum(choices[label][key] == first[key] for key in OTHERS))
+                for own in elicited.values()
+            ]
+            found.append(_elicitations({label: choices[label] for label in kept}))
+    return found
+
+
+def _elicitations(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Name each run's elicitation: with its parser where that differs too, and with its settings' hash at need."""
+    names = {label: each["elicitation"] for label, each in choices.items()}
+    for name, words in (("parser", "parser {}"), ("answering", "settings {:.8}")):
+        if len(set(names.values())) < len(names):
+            names = {
+                label: ", ".join(filter(None, (said, choices[label][name] and words.format(choices[label][name]))))
+                for label, said in names.items()
+            }
+    return names
+
+
 def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping[str, str]) -> Iterator[str]:
     """Say which runs were made by another engine than the run that they are held against.
 
@@ -271,8 +319,13 @@ def _answering(manifest: Mapping[str, Any]) -> str:
     expected = (manifest.get("elicitation") or {}).get("method") == "expected"
     unread = {"max_tokens", "parser"} if expected else {"max_pruned_points"}
     read = {key: value for key, value in elicitation.items() if key not in unread}
-    asked = {name: identity.get(name) for name in ("task", "special_tokens")}
-    return fingerprint({"elicitation": read, **asked})
+    return fingerprint({"elicitation": read, **_asked(manifest)})
+
+
+def _asked(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a prompt is neither wording nor elicitation: the task, and special tokens."""
+    identity = manifest.get("identity") or {}
+    return {name: identity.get(name) for name in ("task", "special_tokens")}
 
 
 def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from contextlib import nullcontext
+from dataclasses import asdict, fields, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.schema import Status
 from audit.store import RunFolder
-from stimuli.prompts import Prompt, PromptCell
+from stimuli.prompts import Prompt, PromptCell, Question
 from stimuli.strategies import Stage, strategy_values
 
 if TYPE_CHECKING:
@@ -112,10 +113,11 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     brought_by = values_of(given)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
 
-    def ask(elicitation: Elicitation, places: Sequence[int], done: Done) -> list[Elicited]:
+    def ask(elicitation: Elicitation, places: Sequence[int], done: Done, dtype: str) -> list[Elicited]:
         asked = [strategy_values(plan.grid, plan.grid[place], brought_by) for place in places]
         model.engine.forget()
-        outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
+        with model.engine.in_format(dtype) if dtype else nullcontext():
+            outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
         return outcomes
 
     def ask_cells(elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:
@@ -274,10 +276,20 @@ def _elicited(
     prompts = final_prompts(
         plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room, begun=begun
     )
-    whole: list[Prompt] = [prompt for prompt, _ in filter(None, prompts)]
+    whole: list[Prompt] = [
+        replace(found[0], question=_question(values))
+        for found, values in zip(prompts, asked, strict=True)
+        if found is not None
+    ]
     answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
     outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
     return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
+
+
+def _question(values: Mapping[str, str]) -> Question:
+    """Return whose emotion a prompt of these values asks about."""
+    words = (values["emotion_noun"], values["emotion_adjective"])
+    return Question(values["experiencer"], tuple(filter(None, words)))
 
 
 def _written(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any], places: Sequence[int]) -> list[list[Written]]:

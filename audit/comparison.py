@@ -14,6 +14,7 @@ from audit.choices import (
     choice_table,
     choices_of,
     differing_choices,
+    elicitation_sets,
     engine_remarks,
     identity_of,
     label_runs,
@@ -354,6 +355,8 @@ def _contents(
     }
     tables = {name: pd.DataFrame(rows.get(name), columns=list(columns)) for name, columns in COMPARISON_TABLES.items()}
     tables["gap"] = gap_table(measured)
+    sets = elicitation_sets(choices)
+    tables |= _elicitation_tables(measured, sets, confidence=used["confidence"])
     clusters = _clusters(runs)
     tables |= _published_tables(runs)
     tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
@@ -361,6 +364,9 @@ def _contents(
     unseen = [choices[run]["elicitation"].partition(",")[0] == "expected" for run in tables["strategies"]["run"]]
     tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
     remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
+    for own in sets:
+        first, *others = own
+        remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
     told = choice_table(choices, differing_choices(list(choices.values())))
     drawn = _draw(tables, measured, told, used) | _draw_published(tables, choices, clusters)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
@@ -391,6 +397,29 @@ def _contents(
         if pasted is not None:
             content |= {f"{name}.md": pasted.markdown().encode(), f"{name}.tex": pasted.latex().encode()}
     return content | {"comparison.html": page.encode()}, tables["gap"], remarks
+
+
+def _elicitation_tables(
+    measured: Mapping[str, Measured], sets: Sequence[Mapping[str, str]], *, confidence: float
+) -> dict[str, pd.DataFrame]:
+    """Set the elicitations of each set beside each other, dimension by dimension."""
+    from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
+
+    made = [(own, list(elicitation_rows(measured, elicitations=own, confidence=confidence))) for own in sets]
+    rows = pd.DataFrame([row for _, own in made for row in own], columns=list(COMPARISON_TABLES["elicitations"]))
+    ranges = [
+        elicitation_range(
+            [row for row in found if row["dimension"] == dimension],
+            scale=measured[next(iter(own))].scale,
+            confidence=confidence,
+        )
+        for own, found in made
+        for dimension in dict.fromkeys(row["dimension"] for row in found)
+    ]
+    return {
+        "elicitations": rows,
+        "elicitation_ranges": pd.DataFrame(ranges, columns=list(COMPARISON_TABLES["elicitation_ranges"])),
+    }
 
 
 def _clusters(runs: Mapping[str, _Run]) -> dict[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     FieldSerializationInfo,
     ValidationError,
+    ValidationInfo,
     field_serializer,
     field_validator,
     model_validator,
@@ -90,6 +91,9 @@ class ElicitationConfig(_Strict):
     prefill: str = ""
     check_sample: int = Field(default=0, ge=0)
     noise_sample: int = Field(default=0, ge=0)
+    noise_formats: Annotated[
+        tuple[Literal["bfloat16", "float16", "float32"], ...], BeforeValidator(_one_or_several)
+    ] = ()
     manipulation: int = Field(default=0, ge=0)
 
     @field_validator("prefill")
@@ -98,6 +102,15 @@ class ElicitationConfig(_Strict):
         if prefill and not prefill.strip():
             raise ValueError("white space alone begins no answer; give words, such as 'Number: ', or leave it empty")
         return prefill
+
+    @field_validator("noise_formats")
+    @classmethod
+    def _of_a_sample(cls, formats: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if formats and not info.data.get("noise_sample"):
+            raise ValueError("it is the noise sample that is asked in other formats; give elicitation.noise_sample")
+        if len(set(formats)) < len(formats):
+            raise ValueError("a format is named twice; name each once")
+        return formats
 
 
 class ColumnsConfig(_Strict):

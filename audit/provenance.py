@@ -38,7 +38,7 @@ ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
-_CHECKS: Final = ("check_sample", "noise_sample", "manipulation")
+_CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""

@@ -13,7 +13,7 @@ from audit.conversations import emotions_of, explorer_of, narratives_of, stages_
 from audit.measures.choose import JUDGE
 from audit.reply_schema import ReplyStatus
 from audit.schema import Status
-from audit.store import SCHEMA_VERSION, RunFolder, is_of_replies
+from audit.store import ASKED_IN, SCHEMA_VERSION, RunFolder, is_of_replies
 from audit.wording import either, interval, plural, points, unsigned
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
@@ -122,10 +122,17 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         stems=manifest.get("stems", {}),
         placebo=manifest.get("placebo", ()),
         notes=manifest.get("checks", {}).get("elicitation_sample", {}).get("notes", {}),
+        in_formats={dtype: folder.read_answers(name) for dtype, name in ASKED_IN.items()},
     )
     if elicited.noise is not None:
         varied = manifest.get("checks", {}).get("asked_again", {}).get("varied", "")
         manifest["noise"] = _finite(asdict(elicited.noise)) | {"varied": varied}
+    manifest.pop("noise_formats", None)
+    if elicited.noise_formats:
+        manifest["noise_formats"] = {
+            name: _finite(asdict(floor)) | {"varied": manifest["checks"][f"asked_in_{name}"]["varied"]}
+            for name, floor in elicited.noise_formats.items()
+        }
     stages = folder.read_stages()
     on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
     human = _human(settings, ratings)
@@ -143,7 +150,11 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
-        folder.read_people("intensity"), folder.read_people("raters"), of_groups, confidence=settings["confidence"]
+        folder.read_people("intensity"),
+        folder.read_people("raters"),
+        of_groups,
+        confidence=settings["confidence"],
+        stems=manifest.get("stems", {}),
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (

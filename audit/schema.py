@@ -102,6 +102,9 @@ ANSWERED: Final[dict[str, str]] = {
 """Prompts that were asked once more, in words or again, as ``elicitation_sample.parquet`` and ``asked_again.parquet``
 hold them."""
 
+FORMATS: Final = ("bfloat16", "float16", "float32")
+"""Number formats that prompts may be asked again in, as ``asked_in_<format>.parquet`` holds them."""
+
 MANIPULATED: Final[dict[str, str]] = {
     "narrative_id": RATINGS["narrative_id"],
     "kind": "own (its own emotion is asked about), wrong (another emotion), or mild or strong, in which a situation is "
@@ -232,8 +235,9 @@ CONTROLS: Final[dict[str, str]] = {
     "without a word in common), echo (what repeating the very same words adds to being of the same group), same_words "
     "(in-group pairs that repeat the same words), placebo (the same of invented groups), placebo_difference "
     "(same_words minus placebo, paired by narrative), wording (the headline over wordings, an interval for any such "
-    "wordings), elicitation (the headline of a sample of prompts answered in words) or noise (what the same prompts "
-    "differ by when they are asked again otherwise)",
+    "wordings), elicitation (the headline of a sample of prompts answered in words), noise (what the same prompts "
+    "differ by when they are asked again in another order and other batches), or noise_bfloat16, noise_float16 or "
+    "noise_float32 (what those differ by, in that order and these batches, in that number format)",
     **{name: GAP[name] for name in GAP if name not in ("dimension", "variant", "headline", "n_missing")},
     "headline": "whether this control decides if δ is a gap between groups",
     "n_missing": "prompts without a rating among those that it could have used",
@@ -688,12 +692,17 @@ PEOPLE_GAP: Final[dict[str, str]] = {
     "n_ratings_excluded": "their ratings, which the estimate does not use",
     "n_skipped": "items of the dimension in raters' lists that were left out: missing, not 0",
     "note": "why there is no estimate or no interval, in words; else empty",
-    "model_delta_points": "the model's gap, as in gap, of the same narratives and experiencers, with perceivers of the "
-    "raters' groups",
+    "model_delta_points": "the model's gap, of all in-group pairs whatever their words, of the same narratives and "
+    "experiencers, with perceivers of the raters' groups",
     "model_ci_low": "lower end of its confidence interval, in points: such narratives, these identities",
     "model_ci_high": "upper end of the same",
     "model_n_narratives": "narratives that it uses",
     "model_note": "why it has no estimate or no interval, in words; else empty",
+    "model_echo_free": "the same without a word in common: echo_free of controls, of those narratives and identities; "
+    "missing where their terms do not allow that",
+    "model_echo_free_low": "lower end of its confidence interval, in points: such narratives, these identities",
+    "model_echo_free_high": "upper end of the same",
+    "model_echo_free_note": "why it has no estimate or no interval, in words; else empty",
 }
 
 PEOPLE_AGREEMENT: Final[dict[str, str]] = {
@@ -874,6 +883,48 @@ STRATEGIES: Final[dict[str, str]] = {
     "note": "why a number is missing, in words; empty if none is",
 }
 
+ELICITATIONS: Final[dict[str, str]] = {
+    "run": RUNS["run"],
+    "elicitation": "how the run's ratings are got: the method, what its answers were begun with, and its parser or the "
+    "hash of its settings where they tell two of a set apart",
+    "dimension": COMPARED_GAP["dimension"],
+    "reference": "the first run of the set: of runs that differ in nothing but their elicitation",
+    "pairs": "in-group pairs that the gap is of: echo_free (without a word in common), all_terms (whatever their "
+    "words) or mixed (the mean over dimensions of either kind); empty without a gap",
+    "delta_points": COMPARED_GAP["delta_points"],
+    "ci_low": "lower end of its confidence interval about narratives, in points; not corrected for multiplicity",
+    "ci_high": "upper end of the same",
+    "verdict": EQUIVALENCE["verdict"],
+    "delta_change": "the run's gap minus the reference's, narrative by narrative on those that both use, in points; "
+    "missing for the reference itself",
+    "change_low": "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity",
+    "change_high": "upper end of the same",
+    "p": COMPARISONS["p"],
+    "p_adjusted": "p corrected for the dimension's elicitations in the set, each against the reference",
+    "method": "the correction: Holm (family-wise error); empty for the reference",
+    "family_size": "tests that were corrected for; 0 for the reference",
+    "n_narratives": "narratives that both use; 0 for the reference",
+    "note": "why a number is missing, in words; empty if none is",
+}
+
+ELICITATION_RANGES: Final[dict[str, str]] = {
+    "reference": ELICITATIONS["reference"],
+    "dimension": COMPARED_GAP["dimension"],
+    "n_elicitations": "elicitations of the set that asked about the dimension",
+    "n_estimated": "of these with a gap; all that follows is about them",
+    "n_intervals": "of those with an interval, and so with a verdict",
+    "lowest": "lowest gap, in points",
+    "highest": "highest gap, in points",
+    "range": "highest minus lowest, in points; each gap is of the narratives that its own run uses",
+    "lowest_elicitation": "the elicitation that the lowest is of",
+    "highest_elicitation": "the elicitation that the highest is of",
+    "sign": "same (all gaps have one sign), differs (they have not), or reverses (one interval lies above 0 and "
+    "another below); empty below two gaps",
+    "verdict": "same (all verdicts, and the directions of gaps that are found), or differs; empty below two of them",
+    "n_changes": "paired differences from the reference that have a corrected p",
+    "n_found": "of these with a corrected p below the level",
+}
+
 COMPARED_PUBLISHED: Final[dict[str, str]] = {
     "run": RUNS["run"],
     "model": RUNS["model"],
@@ -924,6 +975,8 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
     "comparisons": COMPARISONS,
     "specifications": SPECIFICATIONS,
     "strategies": STRATEGIES,
+    "elicitations": ELICITATIONS,
+    "elicitation_ranges": ELICITATION_RANGES,
     "published": COMPARED_PUBLISHED,
     "published_cells": COMPARED_CELLS,
     "perceiver_map": PERCEIVER_MAP,
@@ -934,6 +987,7 @@ COMPARISON_TABLES: Final[dict[str, dict[str, str]]] = {
 def data_dictionary() -> Iterator[dict[str, str]]:
     """Yield table, column and description of all that ``ratings/``, ``stages/`` and the CSV files hold."""
     answered = {"elicitation_sample": ANSWERED, "asked_again": ANSWERED, "manipulated": MANIPULATED}
+    answered |= {f"asked_in_{name}": ANSWERED for name in FORMATS}
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, **answered}
     for table, columns in {**collected, **TABLES, "calibration": CALIBRATION}.items():
         for column, description in columns.items():

@@ -77,8 +77,16 @@ ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for colu
 """The table of prompts that were asked once more, likewise."""
 MANIPULATED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in MANIPULATED])
 """The table of prompts without identities, likewise."""
-Answers: TypeAlias = Literal["elicitation_sample", "asked_again"]
+Answers: TypeAlias = Literal[
+    "elicitation_sample", "asked_again", "asked_in_bfloat16", "asked_in_float16", "asked_in_float32"
+]
 """What prompts are asked once more for, and the stem of the file."""
+ASKED_IN: Final[Mapping[str, Answers]] = {
+    "bfloat16": "asked_in_bfloat16",
+    "float16": "asked_in_float16",
+    "float32": "asked_in_float32",
+}
+"""The same by the number format that they are asked in."""
 _GIVEN_TYPES: Final = {"place": pa.int32(), "similarity": pa.float64()}
 GIVEN_SCHEMA: Final = pa.schema([(column, _GIVEN_TYPES.get(column, pa.string())) for column in GIVEN])
 """The table of a strategy's examples and knowledge, likewise."""

@@ -52,6 +52,22 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Whose emotion a rating is asked of, in the prompt's own words: an answer may repeat them.
+
+    Attributes
+    ----------
+    experiencer
+        The person in the narrative.
+    emotions
+        The emotion's noun and adjective, those that there are.
+    """
+
+    experiencer: str
+    emotions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """What a model is asked: a system and a user message, either of which may be empty of identity.
 
@@ -65,12 +81,15 @@ class Prompt:
         What was said between the two, in order: the role (``user`` or ``assistant``) and the text.
     begun
         What the model is made to begin its answer with; empty where it begins as it likes.
+    question
+        Whose emotion is asked about; None where it is not told. It is no part of what the model reads.
     """
 
     system: str
     user: str
     turns: tuple[tuple[str, str], ...] = ()
     begun: str = ""
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)

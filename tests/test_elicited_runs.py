@@ -139,6 +139,15 @@ def says(monkeypatch):
     return saying
 
 
+def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(tiny_model, audit, tmp_path, says):
+    says("The person felt 90 sadness.")
+    assert audit("run", *checked(tiny_model)) == 0
+    sample = pd.read_parquet(tmp_path / "run" / "elicitation_sample.parquet")
+    emotions = ratings_of(tmp_path / "run").set_index("prompt_index")["emotion"].loc[sample["prompt_index"]].to_numpy()
+    assert set(sample.loc[emotions == "sad", "intensity"]) == {90}
+    assert set(sample.loc[emotions == "happy", "status"]) == {"unparseable"}
+
+
 def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, tmp_path, says, capsys, monkeypatch):
     says("I would say 90.")
     assert audit("run", *checked(tiny_model)) == 0
@@ -173,6 +182,72 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, 
     # All is there: the same command asks nothing more.
     monkeypatch.setattr("audit.engines.open.open_model", None)
     assert audit("run", *checked(tiny_model)) == 0
+
+
+def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
+    tiny_model, audit, tmp_path, capsys, monkeypatch
+):
+    more = ("elicitation.check_sample=0", "elicitation.noise_formats=[bfloat16,float32]")
+    run = tmp_path / "run"
+    assert audit("run", *overrides(tiny_model, "run", "elicitation.noise_sample=16")) == 0
+    before, noise, page = ratings_of(run), manifest_of(run)["noise"], (run / "report.html").read_text()
+    assert "noise_formats" not in manifest_of(run)
+    assert "bfloat16" not in page.partition("Asked again with other")[2].partition("</p>")[0]
+    capsys.readouterr()
+    # The same run: it is asked beside.
+    assert audit("run", *checked(tiny_model, *more)) == 0
+    said = capsys.readouterr().err
+    assert "asking a sample in bfloat16: 16 of 16 prompts" in said
+    assert "asking a sample in float32: left out, since float32 is the format that the model is computed in" in said
+    assert "elicitation.noise_formats=[] asks for none" in said
+    pd.testing.assert_frame_equal(ratings_of(run), before)
+    manifest = manifest_of(run)
+    assert manifest["noise"] == noise
+    [(name, own)] = manifest["noise_formats"].items()
+    assert (name, own["n"], own["varied"]) == ("bfloat16", 16, "number format (bfloat16 in place of float32)")
+    assert 10 * noise["max_points"] < own["rms_points"] <= own["max_points"]
+    half, again = (pd.read_parquet(run / f"{each}.parquet") for each in ("asked_in_bfloat16", "asked_again"))
+    assert half["prompt_index"].tolist() == again["prompt_index"].tolist()
+    differences = (half["intensity"] - again["intensity"]).astype(float)
+    assert own["rms_points"] == pytest.approx(np.sqrt((differences**2).mean()))
+    controls = pd.read_csv(run / "tables" / "controls.csv").set_index("control")
+    assert controls.loc["noise_bfloat16", "se"] > 10 * controls.loc["noise", "se"]
+    assert "noise_float32" not in controls.index
+    assert manifest["checks"]["asked_in_float32"]["refused"]
+    page = (run / "report.html").read_text()
+    assert "in that order and these batches, in another number format (bfloat16 in place of float32), gave" in page
+    assert "what bfloat16 changes" in page
+    # Neither is asked again.
+    monkeypatch.setattr("audit.engines.open.open_model", None)
+    assert audit("run", *checked(tiny_model, *more)) == 0
+
+
+def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(tiny_model, audit, tmp_path, capsys, monkeypatch):
+    from audit.engines.transformers import TransformersEngine
+
+    def fails(self, dtype):
+        raise RuntimeError("CUDA out of memory.\nTried to allocate")
+
+    monkeypatch.setattr(TransformersEngine, "in_format", fails)
+    more = ("elicitation.noise_sample=16", "elicitation.noise_formats=bfloat16")
+    assert audit("run", *overrides(tiny_model, "run", *more)) == 0
+    assert "asking a sample in bfloat16: left out, since CUDA out of memory.; elicit" in capsys.readouterr().err
+    assert manifest_of(tmp_path / "run")["noise"]["n"] == 16
+    assert "noise_formats" not in manifest_of(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["elicitation.noise_formats=[bfloat16]"], "it is the noise sample that is asked in other formats"),
+        (["elicitation.noise_sample=4", "elicitation.noise_formats=[float16,float16]"], "a format is named twice"),
+        (["elicitation.noise_sample=4", "elicitation.noise_formats=[float64]"], "noise_formats"),
+    ],
+)
+def test_formats_that_can_not_be_asked_end_in_one_line(tiny_model, audit, capsys, no_model, words, said):
+    assert audit("run", *overrides(tiny_model, "run", *words)) == 2
+    [line] = [each for each in capsys.readouterr().err.splitlines() if each.startswith("audit:")]
+    assert said in line
 
 
 def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(tiny_model, audit, tmp_path, says, monkeypatch):

@@ -4,7 +4,9 @@ Where the answer is begun for the model, the response is what it wrote after tha
 can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
 are read together first. Where together they state no number and decline nothing, the response is read by itself: a
 beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
-is an end of the scale. The published parser reads the response alone, as it read what models wrote.
+is an end of the scale. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the
+whole answer alone: what it was begun with might deny it. The published parser reads the response alone, as it read what
+models wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from audit.elicitation.parsing import Reading, parse_response, parse_response_ho
 from audit.engines.base import Done, Engine, unwatched
 from audit.errors import ConfigError
 from audit.schema import Status
-from stimuli.prompts import Prompt, Scale
+from stimuli.prompts import Prompt, Question, Scale
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,9 @@ class GenerateElicitation:
         # What the model is shown to have said is its own: it may say so again.
         quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
         if prompt.begun:
-            together = _read_on(joined(prompt.begun, text), self.scale, quoted)
-            if together.status is not Status.UNPARSEABLE:
-                return together
-        return _read_on(text, self.scale, quoted)
+            together = _read_on(joined(prompt.begun, text), self.scale, quoted, prompt.question)
+            return together if together.status is not Status.UNPARSEABLE else _read_on(text, self.scale, quoted)
+        return _read_on(text, self.scale, quoted, prompt.question)
 
 
 def joined(begun: str, response: str) -> str:
@@ -96,7 +97,7 @@ def check_begun(begun: str, scale: Scale) -> None:
         )
 
 
-def _read_on(text: str, scale: Scale, quoted: Sequence[str]) -> Reading:
+def _read_on(text: str, scale: Scale, quoted: Sequence[str], question: Question | None = None) -> Reading:
     return parse_response(
         text,
         low=scale.low,
@@ -104,4 +105,5 @@ def _read_on(text: str, scale: Scale, quoted: Sequence[str]) -> Reading:
         quoted=quoted,
         low_label=scale.low_label,
         high_label=scale.high_label,
+        question=question,
     )

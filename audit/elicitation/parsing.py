@@ -17,6 +17,7 @@ from typing import Final
 from audit.elicitation.plain_text import answer_of, plain, words_of
 from audit.elicitation.statements import Statement, Strength, find_statements
 from audit.schema import Status
+from stimuli.prompts import Question
 
 _ACTS: Final = (
     "rat provid assign answer assist compl engag participat respond fulfill? determin quantif assess evaluat offer "
@@ -50,6 +51,10 @@ _REFUSALS = tuple(
         r"\b(?:against|violates?) my (?:guidelines|programming|principles|policies)\b",
     )
 )
+_FELT: Final = r"(?:feels|felt|would feel|(?:is|was) feeling|experiences|experienced)"
+_THE_PERSON: Final = r"(?:the|this) person"
+_ARTICLE = re.compile(r"\A(?:an?|the) ")
+_NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 _HOU_INTEGER = re.compile(r"\b\d+\b")
 
 
@@ -69,6 +74,7 @@ def parse_response(
     quoted: Sequence[str] = (),
     low_label: str | None = None,
     high_label: str | None = None,
+    question: Question | None = None,
 ) -> Reading:
     """Read the intensity that a response states on the scale from ``low`` to ``high``.
 
@@ -83,6 +89,8 @@ def parse_response(
         neighbouring words in one of them is a quotation.
     low_label, high_label
         The words for the scale's ends; a response that is nothing but one of them is that end.
+    question
+        Whose emotion was asked about. If None, a rating that is told of somebody is not read.
 
     Returns
     -------
@@ -106,6 +114,9 @@ def parse_response(
     - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is stated too. The
       scale's own ends ("0 to 100", "1 to 100") are no range; where another scale is named, only fractions are read.
     - "7,5" is 7.5; "1,000" is a thousand. Bounds ("over 90", "90+") and lists ("40 or 60") are not one rating.
+    - "The person felt 100 cheerfulness." is a rating where it is all that the response says, of the experiencer in the
+      prompt's own words or of "the person", and of the emotion asked about. Anything beside it, before or after, makes
+      it a mention: another number, a bound, a negation, a reason, another emotion. Pronouns may be of somebody else.
     - A refusal is a refusing phrase without a rating of its own: "I can't put a number on it, but about 80" is
       rated, "I cannot rate the 2 people" is refused; two contradicting ratings are unparseable, not refused.
     """
@@ -115,7 +126,15 @@ def parse_response(
     labels = (low_label, high_label)
     if len(words) <= 2:  # most responses are one number, and too short to quote anything
         return _read_short(text, words, low, high, labels)
-    return _read(text, words, low, high, labels, [" ".join(words_of(plain(source))) for source in quoted])
+    sources = [" ".join(words_of(plain(source))) for source in quoted]
+    reading = _read(text, words, low, high, labels, sources)
+    if reading.status is Status.UNPARSEABLE and question is not None:
+        told = _told_intensity(text, question)
+        is_repeated = any(f" {' '.join(words)} " in f" {source} " for source in sources)
+        # Plain text is without the numbers of a list and what is struck out.
+        if low <= told <= high and not is_repeated and len(_NUMERAL.findall(answer_of(response))) < 2:
+            return Reading(Status.RATED, told)
+    return reading
 
 
 @lru_cache(maxsize=1024)
@@ -148,6 +167,16 @@ def _read(
 
 _read_short = lru_cache(maxsize=1024)(_read)
 """A run has few different short responses, and each of them many times."""
+
+
+def _told_intensity(text: str, question: Question) -> float:
+    """Return the number of a plain text that says how much the experiencer felt, and nothing else; else NaN."""
+    experiencer, emotions = plain(question.experiencer), "|".join(re.escape(plain(word)) for word in question.emotions)
+    if not (experiencer and emotions):
+        return math.nan
+    who = rf"(?:{_THE_PERSON}|(?:(?:an?|the) )?{re.escape(_ARTICLE.sub('', experiencer))})"
+    told = re.fullmatch(rf"\s*{who} {_FELT} ([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?) (?:{emotions})[.!]?\s*", text)
+    return float(told[1]) if told else math.nan
 
 
 def parse_response_hou2025(response: str) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -74,6 +75,21 @@ class Engine(Protocol):
 
     def forget(self) -> None:
         """Drop whatever was cached of earlier prompts; called before each shard."""
+        ...
+
+    def in_format(self, dtype: str) -> AbstractContextManager[None]:
+        """Compute in another number format for a while; the weights are as they were afterwards, to the last bit.
+
+        Parameters
+        ----------
+        dtype
+            ``bfloat16``, ``float16`` or ``float32``.
+
+        Raises
+        ------
+        ModelError
+            If that is the engine's own format, or it can not change it.
+        """
         ...
 
     def generate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -97,6 +98,33 @@ class TransformersEngine:
 
     def forget(self) -> None:
         """Nothing is kept between calls."""
+
+    @contextmanager
+    def in_format(self, dtype: str) -> Iterator[None]:
+        """See :class:`audit.engines.base.Engine`.
+
+        Logits are computed in float32 in any format (:func:`_with_float32_head`). Weights of half precision are numbers
+        of float32, too: they are converted and back, and nothing is lost. Others are rounded, as ``model.dtype`` would;
+        so the weights as they were are kept beside, and put back.
+        """
+        torch, own, wanted = self._torch, self._model.dtype, getattr(self._torch, dtype)
+        if wanted == own:
+            raise ModelError(f"{dtype} is the format that the model is computed in")
+        # Buffers, such as the frequencies of positions, are made in float32 whatever the format.
+        weights = [each for each in self._model.parameters() if each.dtype == own]
+        kept = [] if wanted == torch.float32 else [each.data for each in weights]
+        head = self._model.get_output_embeddings()
+        try:
+            for each in weights:
+                each.data = each.data.to(wanted)
+            _with_float32_head(torch, self._model)
+            self._packed.dtype = wanted
+            yield
+        finally:
+            self._packed.dtype = own
+            self._model.set_output_embeddings(head)
+            for place, each in enumerate(weights):
+                each.data = kept[place] if kept else each.data.to(own)
 
     def generate(
         self,

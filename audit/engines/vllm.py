@@ -104,6 +104,10 @@ class VllmEngine:
         """See :class:`audit.engines.base.Engine`."""
         self._llm.reset_prefix_cache()
 
+    def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
+        """See :class:`audit.engines.base.Engine`. The number format is built into what vLLM compiles."""
+        raise ModelError(f"engine=vllm does not change to {dtype} once a model is loaded; engine=transformers does")
+
     def generate(
         self,
         prompts: Sequence[TokenIds],

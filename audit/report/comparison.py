@@ -14,6 +14,7 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.across_elicitations import elicitation_parts
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable
@@ -164,6 +165,9 @@ def render_comparison(
             for row in rows_of(tables["specifications"], "specifications")
         ],
         strategies=list(_strategies(tables["strategies"], figures, level=level)),
+        elicitations=list(
+            elicitation_parts(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
+        ),
         n_runs=len(runs),
         first=first,
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],

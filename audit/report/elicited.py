@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup
 
@@ -36,6 +37,11 @@ _NOISE = Markup(
     "Asked again with other {}, {} gave ratings that differ by {} points (root mean square; at most {}). If all "
     "prompts were asked again, δ would vary by {} points (one standard deviation)."
 )
+_FORMAT: Final = Markup(
+    " The same {} once more in that order and these batches, in another {}, gave ratings that differ from those by {} "
+    "points (root mean square; at most {}). If all prompts were asked in that format and their differences were "
+    "independent, δ would vary by {} points (one standard deviation)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,9 @@ class Elicited:
     noise: Markup
 
 
-def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, *, level: str) -> Elicited | None:
+def elicited(
+    rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, formats: Mapping[str, Noise], *, level: str
+) -> Elicited | None:
     """Put in words whether the number matches the text.
 
     Parameters
@@ -66,6 +74,8 @@ def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, 
         Rows of ``schema.ELICITATION`` and ``schema.CONTROLS`` of one dimension and variant.
     noise
         What the manifest says of prompts that were asked again.
+    formats
+        The same of those that were asked in another number format, by its name.
     level
         Coverage of the intervals, in words.
 
@@ -75,11 +85,14 @@ def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, 
         None where nothing was asked once more.
     """
     written = next((row for row in rows if row["method"] == "generate"), None)
-    of_noise = next((row for row in controls if row["control"] == "noise"), None)
+    by_control = {str(row["control"]): row for row in controls}
+    again = _again(by_control.get("noise"), noise)
+    for name, own in formats.items():
+        again += _in_format(by_control.get(f"noise_{name}"), own)
     found = Elicited(
         Markup("") if written is None else _in_words(written, level=level),
         None if written is None else _table(rows, level=level),
-        _again(of_noise, noise),
+        again,
     )
     return found if found.words or found.noise else None
 
@@ -134,6 +147,18 @@ def _again(row: Row | None, noise: Noise | None) -> Markup:
     return _NOISE.format(
         noise.varied or "circumstances",
         plural(noise.n, "prompt"),
+        unsigned(noise.rms_points),
+        unsigned(noise.max_points),
+        show(row, "se", unsigned),
+    )
+
+
+def _in_format(row: Row | None, noise: Noise) -> Markup:
+    if row is None or not math.isfinite(row.number("se")):
+        return Markup("")
+    return _FORMAT.format(
+        plural(noise.n, "prompt"),
+        noise.varied or "number format",
         unsigned(noise.rms_points),
         unsigned(noise.max_points),
         show(row, "se", unsigned),

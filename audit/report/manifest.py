@@ -150,6 +150,7 @@ class ManifestView:
     config: str
     human: str
     noise: Noise | None
+    noise_formats: Mapping[str, Noise]
     facts: tuple[Facts, ...]
 
     @property
@@ -204,6 +205,7 @@ def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
         config=_config(manifest.get("config")),
         human=_text(manifest, "human", "where", absent=""),
         noise=_noise(manifest.get("noise")),
+        noise_formats=_noises(manifest.get("noise_formats")),
         facts=tuple(_facts(manifest)),
     )
 
@@ -216,6 +218,11 @@ def _noise(found: object) -> Noise | None:
         return None
     n, rms, largest = (float(str(each)) for each in numbers)
     return Noise(int(n), rms, largest, str(found.get("varied") or ""))
+
+
+def _noises(found: object) -> dict[str, Noise]:
+    noises = {str(name): _noise(own) for name, own in found.items()} if isinstance(found, Mapping) else {}
+    return {name: noise for name, noise in noises.items() if noise is not None}
 
 
 def _find(manifest: Mapping[str, object], *path: str) -> object:

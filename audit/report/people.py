@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -69,8 +70,13 @@ def _gaps(table: pd.DataFrame, *, level: str) -> Table:
     several = table["variant"].nunique() > 1
     rows = rows_of(table, "people_gap")
     head = ("dimension", "δ of people", f"{level} interval", "p", "raters", "groups", "narratives", "ratings")
+    is_free = any(math.isfinite(row.number("model_echo_free")) for row in rows)
+    notes = [("people", "note"), ("model", "model_note")]
+    # Where no dimension's terms allow an echo-free δ, the page need not say so in each row: the text beneath does.
+    free = ("δ of the model, echo-free", f"{level} interval") if is_free else ()
+    notes += [("model, echo-free", "model_echo_free_note")] if is_free else []
     return Table(
-        (*head, "raters left out", "items left out", "δ of the model", f"{level} interval", "note"),
+        (*head, "raters left out", "items left out", "δ of the model", f"{level} interval", *free, "note"),
         tuple(
             (
                 dimension_title(str(row["dimension"])) + (f", {row['variant']}" if several else ""),
@@ -84,15 +90,13 @@ def _gaps(table: pd.DataFrame, *, level: str) -> Table:
                 show(row, "n_skipped", count),
                 show(row, "model_delta_points", points),
                 show_interval(row, "model_ci_low", "model_ci_high"),
-                "; ".join(
-                    f"{whose}: {row[name]}"
-                    for whose, name in (("people", "note"), ("model", "model_note"))
-                    if row[name]
-                ),
+                *((show(row, "model_echo_free", points),) if is_free else ()),
+                *((show_interval(row, "model_echo_free_low", "model_echo_free_high"),) if is_free else ()),
+                "; ".join(f"{whose}: {row[name]}" for whose, name in notes if row[name]),
             )
             for row in rows
         ),
-        words=frozenset((12,)),
+        words=frozenset((12 + len(free),)),
     )
 
 

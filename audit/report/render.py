@@ -316,7 +316,11 @@ def _section(
         not_drawn=tuple(kind for kind in _HEATMAPS if f"{kind}-{dimension}-{variant}" not in drawn),
         calls=calls_table(own["calls"]),
         elicited=elicited(
-            rows_of(own["elicitation"], "elicitation"), rows_of(own["controls"], "controls"), view.noise, level=level
+            rows_of(own["elicitation"], "elicitation"),
+            rows_of(own["controls"], "controls"),
+            view.noise,
+            view.noise_formats,
+            level=level,
         ),
         outcomes=outcomes_table(own["outcomes"]),
         missing=missing_table(own["missing"], level=level),

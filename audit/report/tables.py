@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rounded, rows_of, show, show_interval, show_rounded_interval
 from audit.report.sentences import direction
-from audit.schema import OVERALL
+from audit.schema import FORMATS, OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 
 _PAIRS: Final = {
@@ -321,6 +321,7 @@ _CONTROLS: Final = {
     "wording": "over wordings, and any such wordings",
     "elicitation": "a sample, answered in words",
     "noise": "what asking again changes",
+    **{f"noise_{name}": f"what {name} changes" for name in FORMATS},
 }
 
 

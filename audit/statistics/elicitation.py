@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -54,14 +54,17 @@ class Elicited:
     elicitation
         Columns of ``schema.ELICITATION``; no rows where nothing was answered in words.
     controls
-        Rows of ``schema.CONTROLS``: ``elicitation`` and ``noise``.
+        Rows of ``schema.CONTROLS``: ``elicitation``, ``noise``, and ``noise_`` with each number format.
     noise
         None where nothing was asked again.
+    noise_formats
+        By number format, what the prompts that were asked again differ by in it from how they were asked again.
     """
 
     elicitation: pd.DataFrame
     controls: pd.DataFrame
     noise: NoiseFloor | None
+    noise_formats: Mapping[str, NoiseFloor] = field(default_factory=dict)
 
 
 def elicitation_tables(
@@ -73,6 +76,7 @@ def elicitation_tables(
     stems: Mapping[str, Mapping[str, str]] | None = None,
     placebo: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
+    in_formats: Mapping[str, pd.DataFrame] | None = None,
 ) -> Elicited:
     """Compare a run's ratings with those of the same prompts in words, and with those of the same prompts again.
 
@@ -88,6 +92,8 @@ def elicitation_tables(
         As of :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left out.
     notes
         What limits the sample, by dimension and variant with a space between.
+    in_formats
+        By number format, as ``again``: prompts of it asked in the same order and batches, in that format.
     """
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
@@ -95,6 +101,12 @@ def elicitation_tables(
         return Elicited(pd.DataFrame(columns=list(ELICITATION)), pd.DataFrame(columns=list(CONTROLS)), None)
     real = without_dimensions(ratings, placebo)
     floor = noise_floor(ratings, again) if len(again) else None
+    # Against what was asked again, not against the run: there order and batches are other ones, too.
+    formats = {
+        name: noise_floor(again, answers.loc[answers["prompt_index"].isin(again["prompt_index"])])
+        for name, answers in (in_formats or {}).items()
+        if len(answers) and len(again)
+    }
     asked = real.loc[real["prompt_index"].isin(sample["prompt_index"])]
     words = answered(asked, sample)
     parts = {(dimension, variant): part for dimension, variant, part in split_ratings(words)} if len(words) else {}
@@ -110,10 +122,14 @@ def elicitation_tables(
         if floor is not None:
             cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
             n_wordings = int(part["wording"].nunique())
-            row = noise_row(without_echo(cube, told), floor, confidence=confidence, n_wordings=n_wordings)
-            controls.append(row)
+            free = without_echo(cube, told)
+            controls.append(noise_row(free, floor, confidence=confidence, n_wordings=n_wordings))
+            controls += [
+                noise_row(free, own_floor, confidence=confidence, n_wordings=n_wordings, dtype=name)
+                for name, own_floor in formats.items()
+            ]
     return Elicited(
-        pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor
+        pd.DataFrame(rows, columns=list(ELICITATION)), pd.DataFrame(controls, columns=list(CONTROLS)), floor, formats
     )
 
 
@@ -218,7 +234,9 @@ def elicitation_rows(
         yield row | {"note": "; ".join(filter(None, [note, reason]))}
 
 
-def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1) -> dict[str, Any]:
+def noise_row(
+    cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1, dtype: str = ""
+) -> dict[str, Any]:
     """Return the row ``noise`` of ``schema.CONTROLS``: what δ would vary by if prompts were asked again.
 
     Parameters
@@ -231,6 +249,8 @@ def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wo
         Of the estimate that says what narratives count.
     n_wordings
         Of each prompt, whose ratings are averaged: noise shrinks with their root.
+    dtype
+        The number format that the prompts were asked in, where the row is of that.
 
     Notes
     -----
@@ -238,9 +258,13 @@ def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wo
     (:class:`~audit.statistics.narrative_fits.NarrativeFits`), and δ, the mean of gaps that count w, the root of
     Σ w² r²/s; of N alike, r/√(sN). r is the root mean square difference of two askings, which holds the noise of both:
     of one alone it would be smaller by √2. So the number errs to the large side.
+
+    All of this takes the differences of prompts to be independent. A number format may move ratings of some groups more
+    than others, which a sample of a few prompts does not tell.
     """
     gap = _gap(cube, confidence)
-    row = control_row(cube, "noise", NotEstimableError(""), levels=0, n_missing=0)
+    control = f"noise_{dtype}" if dtype else "noise"
+    row = control_row(cube, control, NotEstimableError(""), levels=0, n_missing=0)
     if isinstance(gap, NotEstimableError) or not floor.n:
         reason = str(gap) if isinstance(gap, NotEstimableError) else "no prompt was rated both times"
         return row | {"note": reason}
@@ -251,7 +275,8 @@ def noise_row(cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wo
         "se": se,
         "n_narratives": gap.n_narratives,
         "n_ratings": gap.n_ratings,
-        "note": f"se is what δ would vary by if all prompts were asked again, by {floor.n} that were",
+        "note": f"se is what δ would vary by if all prompts were asked {f'in {dtype}' if dtype else 'again'}, by "
+        f"{floor.n} that were",
     }
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.schema import OVERALL, PEOPLE_AGREEMENT, PEOPLE_GAP
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.clustered import clustered
+from audit.statistics.echo import echo_free
 from audit.statistics.estimates import t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, IntArray, split_ratings
@@ -49,7 +50,12 @@ class PeopleGap:
 
 
 def people_gap_tables(
-    given: pd.DataFrame, members: pd.DataFrame, ratings: pd.DataFrame, *, confidence: float
+    given: pd.DataFrame,
+    members: pd.DataFrame,
+    ratings: pd.DataFrame,
+    *,
+    confidence: float,
+    stems: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Estimate δ of people for each dimension, and how far people and model order the narratives alike.
 
@@ -65,6 +71,8 @@ def people_gap_tables(
         The run's: columns of ``schema.RATINGS``.
     confidence
         Coverage of the intervals.
+    stems
+        By dimension, its wordings' stems, where they are told; see :meth:`~audit.statistics.echo.Overlap.of`.
 
     Returns
     -------
@@ -76,7 +84,10 @@ def people_gap_tables(
     if len(given):
         answered = {(str(r), str(d)): str(g) for r, d, g in members[["rater", "dimension", "group"]].to_numpy()}
         for dimension, variant, part in split_ratings(ratings):
-            gaps += _gap_row(given, answered, part, dimension=dimension, variant=variant, confidence=confidence)
+            told = (stems or {}).get(dimension, {})
+            gaps += _gap_row(
+                given, answered, part, dimension=dimension, variant=variant, confidence=confidence, stems=told
+            )
         rated = ratings.loc[ratings["intensity"].notna()]
         for name, own in rated.groupby("variant", sort=False, observed=True):
             agreements += [{"variant": str(name), **row} for row in _agreement_rows(given, own, confidence=confidence)]
@@ -162,6 +173,7 @@ def _gap_row(
     dimension: str,
     variant: str,
     confidence: float,
+    stems: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of a dimension and variant; nothing where no item was of the dimension."""
     own = given.loc[given["dimension"] == dimension]
@@ -187,10 +199,11 @@ def _gap_row(
         "n_skipped": int((~has).sum()),
         "note": "",
         "model_n_narratives": 0,
-        "model_note": "",
+        **dict.fromkeys(("model_note", "model_echo_free_note"), ""),
     }
     if used.empty:
-        yield row | {"note": "no rating is by a rater who belongs to one of the groups", "model_note": "no groups"}
+        row |= dict.fromkeys(("model_note", "model_echo_free_note"), "no groups")
+        yield row | {"note": "no rating is by a rater who belongs to one of the groups"}
         return
     degree = np.array([shared[each] for each in zip(used["group"], used["experiencer_group"], strict=True)])
     top = max(shared.values())
@@ -207,7 +220,7 @@ def _gap_row(
         row |= {name: getattr(found, name) for name in ("delta_points", "se", "df", "ci_low", "ci_high", "p", "note")}
     except NotEstimableError as error:
         row["note"] = str(error)
-    yield row | _model_gap(compared, used, dimension=dimension, variant=variant, confidence=confidence)
+    yield row | _model_gap(compared, used, dimension=dimension, variant=variant, confidence=confidence, stems=stems)
 
 
 def _group_of(rater: str, dimension: str, answered: Mapping[tuple[str, str], str]) -> str:
@@ -215,9 +228,19 @@ def _group_of(rater: str, dimension: str, answered: Mapping[tuple[str, str], str
 
 
 def _model_gap(
-    compared: pd.DataFrame, used: pd.DataFrame, *, dimension: str, variant: str, confidence: float
+    compared: pd.DataFrame,
+    used: pd.DataFrame,
+    *,
+    dimension: str,
+    variant: str,
+    confidence: float,
+    stems: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the model's δ of the narratives, experiencers and perceivers' groups that people's ratings are of."""
+    """Return the model's δ of the narratives, experiencers and perceivers' groups that people's ratings are of.
+
+    In whatever words first, and beside it the echo-free one: people are told no words of their own that a pair could
+    repeat.
+    """
     same = (
         compared["narrative_id"].astype(str).isin(set(used["narrative_id"]))
         & compared["perceiver_group"].astype(str).isin(set(used["group"]))
@@ -229,13 +252,22 @@ def _model_gap(
         cube = NarrativeCube.from_ratings(compared.loc[same], dimension=dimension, variant=variant)
         found = headline_gap(cube, confidence=confidence)
     except NotEstimableError as error:
-        return {"model_note": str(error)}
-    return {
+        return dict.fromkeys(("model_note", "model_echo_free_note"), str(error))
+    row = {
         "model_delta_points": found.delta_points,
         "model_ci_low": found.ci_low,
         "model_ci_high": found.ci_high,
         "model_n_narratives": found.n_narratives,
         "model_note": found.not_estimable,
+    }
+    free = attempt(lambda: headline_gap(echo_free(cube, stems), confidence=confidence))
+    if isinstance(free, NotEstimableError):
+        return row | {"model_echo_free_note": str(free)}
+    return row | {
+        "model_echo_free": free.delta_points,
+        "model_echo_free_low": free.ci_low,
+        "model_echo_free_high": free.ci_high,
+        "model_echo_free_note": free.not_estimable,
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import Generated
 from audit.schema import Status
-from stimuli.prompts import Prompt, Scale
+from stimuli.prompts import Prompt, Question, Scale
 
 SAYS = "I would rate it 70."
 
@@ -20,8 +20,11 @@ class Repeating:
     max_model_len = 1000
     tokenizer = SimpleNamespace(encode_prompts=lambda prompts: [list(prompt.user) for prompt in prompts])
 
+    def __init__(self, says=SAYS):
+        self.says = says
+
     def generate(self, prompts, **_):
-        return [Generated(SAYS, 5, False) for _ in prompts]
+        return [Generated(self.says, 5, False) for _ in prompts]
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,21 @@ def test_what_the_model_was_shown_to_say_it_may_say_again(turns, status):
     [outcome] = GenerateElicitation(Scale(0, 100), 16, "scale").elicit(Repeating(), [asked])
     assert outcome.status is status
     assert outcome.n_prompt_tokens == len(asked.user)
+
+
+@pytest.mark.parametrize(
+    ("begun", "says", "parser", "intensity"),
+    [
+        ("", "A Hindu felt 70 joy.", "scale", 70),
+        ("A Hindu felt ", "70 joy.", "scale", 70),
+        ("It is not so that ", "a Hindu felt 70 joy.", "scale", None),
+        ("Not true: ", "A Hindu felt 70 joy.", "scale", None),
+        ("", "A Muslim felt 70 joy.", "scale", None),
+        ("", "A Muslim felt 70 joy.", "hou2025", 70),
+    ],
+)
+def test_a_rating_told_of_the_experiencer_is_read_of_the_whole_answer(begun, says, parser, intensity):
+    asked = Prompt("", "How much joy?", begun=begun, question=Question("a Hindu", ("joy", "joyful")))
+    [outcome] = GenerateElicitation(Scale(0, 100), 16, parser).elicit(Repeating(says), [asked])
+    assert (outcome.status is Status.RATED) == (intensity is not None)
+    assert intensity is None or outcome.intensity == intensity

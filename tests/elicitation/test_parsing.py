@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
 from audit.schema import Status
+from stimuli.prompts import Question
 
 REFUSED, UNPARSEABLE = Status.REFUSED, Status.UNPARSEABLE
 
@@ -409,6 +410,144 @@ def test_impossible_scale_is_named(low, high):
         parse_response("85", low=low, high=high)
 
 
+CHEERFUL = Question("a Christian", ("cheerfulness", "cheerful"))
+TOLD = [
+    ("The person felt 100 cheerfulness.", 100),
+    (" The person felt 100 cheerfulness \n", 100),
+    ("This person feels 62.5 cheerfulness!", 62.5),
+    ("A Christian felt 85 cheerfulness.", 85),
+    ("The Christian would feel 85 cheerfulness.", 85),
+    ("Christian experienced 85 cheerfulness.", 85),
+    ("The person was feeling 0 cheerfulness.", 0),
+    ("The person felt zero cheerfulness.", 0),
+    ("The person felt seventy-five cheerfulness.", 75),
+    ("The person felt 40 cheerful.", 40),
+    ("<think>40? 60?</think>The person felt 100 cheerfulness.", 100),
+    ("The person felt 100 cheerfulness.<|im_end|>\nThe person felt 20 cheerfulness.", 100),
+]
+NOT_TOLD = [
+    # Other numbers, number words, bounds and ranges.
+    "The person felt 101 cheerfulness.",
+    "The person felt 1000 cheerfulness.",
+    "The person felt 1,000 cheerfulness.",
+    "The person felt -20 cheerfulness.",
+    "The person felt minus 20 cheerfulness.",
+    "The person felt 70-80 cheerfulness.",
+    "The person felt 70 to 80 cheerfulness.",
+    "The person felt 70 or 80 cheerfulness.",
+    "The person felt 70, 80 cheerfulness.",
+    "The person felt 100 cheerfulness 2 times.",
+    "The person felt 100 cheerfulness twice.",
+    "The person felt 100 cheerfulness and 20 sadness.",
+    "The person felt 100 cheerfulness. The person felt 20 cheerfulness.",
+    "The person felt 100 cheerfulness.\nThe person felt 20 cheerfulness.",
+    "The person felt 100 cheerfulness.\n20",
+    "2 people. The person felt 100 cheerfulness.",
+    "1. The person felt 100 cheerfulness.",
+    "~~20~~ The person felt 100 cheerfulness.",
+    "In 2019 the person felt 100 cheerfulness.",
+    "The person felt over 90 cheerfulness.",
+    "The person felt at least 90 cheerfulness.",
+    "The person felt less than 10 cheerfulness.",
+    "The person felt up to 100 cheerfulness.",
+    "The person felt 90+ cheerfulness.",
+    "The person felt 100% cheerfulness.",
+    "The person felt 100/100 cheerfulness.",
+    "The person felt $100 cheerfulness.",
+    "The person felt 100 times the cheerfulness.",
+    "The person felt 100 percent cheerfulness.",
+    # What is denied, supposed, asked or said of others.
+    "The person did not feel 100 cheerfulness.",
+    "The person never felt 100 cheerfulness.",
+    "Not the person felt 100 cheerfulness.",
+    "The person felt not 100 cheerfulness.",
+    "The person felt no cheerfulness.",
+    "The person felt 100 cheerfulness? No.",
+    "The person felt 100 cheerfulness?",
+    "The person felt 100 cheerfulness, not.",
+    "The person felt 100 cheerfulness less.",
+    "If the person felt 100 cheerfulness",
+    "If the person felt 100 cheerfulness, I would too.",
+    "I do not think the person felt 100 cheerfulness.",
+    "I doubt that the person felt 100 cheerfulness.",
+    "Some say the person felt 100 cheerfulness.",
+    "It is wrong that a Christian felt 100 cheerfulness.",
+    "The person might feel 100 cheerfulness.",
+    "The person should feel 100 cheerfulness.",
+    "The person wanted 100 cheerfulness.",
+    # Somebody else, or something else.
+    "A Muslim felt 100 cheerfulness.",
+    "A Christian friend felt 100 cheerfulness.",
+    "A non-Christian felt 100 cheerfulness.",
+    "Not a Christian felt 100 cheerfulness.",
+    "The friend of the person felt 100 cheerfulness.",
+    "She felt 100 cheerfulness.",
+    "They felt 100 cheerfulness.",
+    "I felt 100 cheerfulness.",
+    "The people felt 100 cheerfulness.",
+    "felt 100 cheerfulness.",
+    "The person felt 100 sadness.",
+    "The person felt 100 people.",
+    "The person felt 100 cheerfulness points.",
+    "The person felt 100 cheerfulnesses.",
+    "The person was 25 years old.",
+    "The person heard 100 cheerful songs.",
+    "The person felt 100 cheerful people.",
+    "The person felt cheerfulness.",
+    # As ever it was.
+    "the the the 85 the the",
+    "I lost 3. It hurt.",
+]
+
+
+@pytest.mark.parametrize(("response", "intensity"), TOLD, ids=case_id)
+def test_a_sentence_that_tells_how_much_was_felt_is_a_rating(response, intensity):
+    read = parse_response(response, low=0, high=100, quoted=(NARRATIVE, USER), question=CHEERFUL)
+    assert outcome_of(read) == (Status.RATED, intensity)
+    assert parse_response(response, low=0, high=100).status is UNPARSEABLE  # whose and which emotion is not told
+
+
+@pytest.mark.parametrize("response", NOT_TOLD, ids=case_id)
+def test_a_sentence_that_says_anything_else_is_read_as_it_was(response):
+    read = parse_response(response, low=0, high=100, question=CHEERFUL)
+    assert outcome_of(read) == outcome_of(parse_response(response, low=0, high=100))
+    assert read.status is UNPARSEABLE or "\n20" in response
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [*BARE, *SHARES, *RANGES, *SCALE_QUOTED, *STATED, *WRAPPED, *NOT_RATINGS, *REFUSALS],
+    ids=case_id,
+)
+def test_what_was_asked_about_changes_no_other_reading(response, outcome):
+    question = Question("a Muslim", ("sadness", "sad"))
+    assert outcome_of(parse_response(response, low=0, high=100, question=question)) == expected(outcome)
+
+
+def test_a_told_rating_is_on_the_scale_asked_and_no_repetition():
+    told = "The person felt 80 cheerfulness."
+    assert parse_response(told, low=0, high=10, question=CHEERFUL).status is UNPARSEABLE
+    assert parse_response(told, low=0, high=100, quoted=(f"He wrote: {told} So what?",), question=CHEERFUL).status is (
+        UNPARSEABLE
+    )
+
+
+@pytest.mark.parametrize("question", [Question("", ("joy",)), Question("a Hindu", ())])
+@pytest.mark.parametrize("response", [" felt 100 joy", "The person felt 100 .", "a felt 100 joy", "Hindu felt 100 "])
+def test_a_question_without_words_tells_nothing(question, response):
+    read = parse_response(response, low=0, high=100, question=question)
+    assert outcome_of(read) == outcome_of(parse_response(response, low=0, high=100))
+
+
+def test_the_experiencer_s_own_words_do_not_decide_whether_an_answer_counts():
+    # A negation or a bracket in the term itself: else ratings of some groups would be missing more often.
+    for term in ("a person who is not religious", "a Latino (of any race)", "someone who is Hindu"):
+        asked = Question(term, ("joy",))
+        told = f"{term[0].upper()}{term[1:]} felt 80 joy."
+        assert parse_response(told, low=0, high=100, question=asked).intensity == 80
+    assert math.isnan(parse_response("aaaa felt 80 joy", low=0, high=100, question=Question("a+", ("joy",))).intensity)
+
+
 SCALES = st.sampled_from([(0.0, 100.0), (0.0, 10.0), (1.0, 7.0), (-50.0, 50.0), (0.0, 1.0)])
 PHRASINGS = [
     "{}",
@@ -536,6 +675,16 @@ words = st.text("bcdfghjklmnpqrstvwxz", min_size=1, max_size=8)
 def test_refusal_with_prose_stays_a_refusal(refusing, prose):
     reading = parse_response(" ".join([refusing, *prose]), low=0, high=100)
     assert reading.status is Status.REFUSED
+
+
+@given(refusing=st.sampled_from(REFUSING), prose=st.lists(st.sampled_from(PROSE) | words, max_size=3))
+def test_a_refusal_or_prose_beside_a_told_rating_makes_none_of_it(refusing, prose):
+    told = "The person felt 80 cheerfulness."
+    for parts in ([refusing, *prose, told], [told, *prose, refusing], [*prose, "so", told], [told, *prose, "so"]):
+        response = " ".join(parts)
+        read = parse_response(response, low=0, high=100, question=CHEERFUL)
+        assert read.status is not Status.RATED
+        assert (read.status is Status.REFUSED) == (refusing in parts)
 
 
 @pytest.mark.parametrize(

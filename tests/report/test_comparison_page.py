@@ -133,8 +133,9 @@ def test_every_number_is_the_one_in_its_table():
         name, line, column = place.split(":")
         exact = tables[name][column].iloc[int(line)]
         assert float(value or "nan") == pytest.approx(exact, abs=0, nan_ok=True), place
-    # No strategies differ here; tests/test_mitigation.py reads their table, tests/test_replication.py the study's.
-    of_others = {"strategies", "published", "published_cells", "perceiver_map"}
+    # No strategies differ here; tests/test_mitigation.py reads their table, tests/test_replication.py the study's, and
+    # tests/test_elicitations_compared.py those of elicitations.
+    of_others = {"strategies", "published", "published_cells", "perceiver_map", "elicitations", "elicitation_ranges"}
     assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - of_others
     [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta_points"]
     assert shown == points(0.812345) == "+0.81"

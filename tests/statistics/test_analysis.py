@@ -114,6 +114,7 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     assert not described.duplicated(["table", "column"]).any()
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
     collected |= {"elicitation_sample": ANSWERED, "asked_again": ANSWERED}
+    collected |= {f"asked_in_{name}": ANSWERED for name in ("bfloat16", "float16", "float32")}
     expected = {**collected, **TABLES, "calibration": CALIBRATION}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}

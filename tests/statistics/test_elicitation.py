@@ -161,6 +161,27 @@ def test_the_noise_floor_is_the_hand_worked_one_and_what_it_gives_delta_too():
     assert row["n_narratives"] == 8
 
 
+def test_the_spread_of_a_format_is_told_apart_from_that_of_order_and_batches():
+    ratings = ratings_of(in_group, n=8)
+    again = answers_of(ratings.iloc[:4], lambda row: row.intensity + 30)  # order and batches move by 30 points
+    half = answers_of(ratings.iloc[:4], lambda row: row.intensity + 30 + (0.3, -0.4, 0.0, 1.2)[row.prompt_index])
+    found = elicitation_tables(ratings, EMPTY, again, confidence=0.95, in_formats={"bfloat16": half, "float16": EMPTY})
+    assert found.noise.rms_points == pytest.approx(30)
+    assert list(found.noise_formats) == ["bfloat16"]
+    own = found.noise_formats["bfloat16"]
+    assert (own.n, own.max_points) == (4, pytest.approx(1.2))
+    assert own.rms_points == pytest.approx(math.sqrt((0.09 + 0.16 + 1.44) / 4))
+    noise, of_format = found.controls.to_dict("records")
+    assert (noise["control"], of_format["control"]) == ("noise", "noise_bfloat16")
+    assert noise["se"] == pytest.approx(30 / math.sqrt(2) / math.sqrt(8))
+    assert of_format["se"] == pytest.approx(own.rms_points / math.sqrt(2) / math.sqrt(8))
+    assert "if all prompts were asked in bfloat16, by 4 that were" in of_format["note"]
+    assert "if all prompts were asked again, by 4 that were" in noise["note"]
+    # Without that they were asked again in the run's own format, there is nothing to tell the format by.
+    alone = elicitation_tables(ratings, half, EMPTY, confidence=0.95, in_formats={"bfloat16": half})
+    assert alone.noise_formats == {}
+
+
 def test_noise_of_that_size_moves_delta_as_it_says():
     # Oracle: the spread of δ over data sets that differ by such noise alone. r is of a difference: √2 of one asking's.
     rng = np.random.default_rng(0)

@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 
 from audit.errors import NotEstimableError
+from audit.report.people import people_section
+from audit.schema import NORMING
 from audit.statistics.people_gap import fisher_interval, people_gap, people_gap_tables
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
@@ -156,6 +158,67 @@ def test_the_model_s_gap_is_of_the_same_narratives_and_groups():
     without = given.loc[~given["rater"].isin(muslims)]
     assert row_of(without, members, odd)["model_delta_points"] == pytest.approx(3.0)
     assert row_of(given, members, odd)["model_delta_points"] > 10
+
+
+WORDED = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam")}
+
+
+def worded_ratings(*, gap, echo, terms=WORDED, n=12):
+    """Return a model's ratings of groups of two terms each: 40 + narrative + gap, more where the words are the same."""
+    rows = [
+        ("religion", "origin", f"n{k}", "joy", perceiver, experiencer, p, e, p == e, int(p == e), "rated",
+         40 + 2 * k + gap * (p == e) * (1 + 0.1 * (k % 3 - 1)) + echo * (perceiver == experiencer), math.nan, math.nan)
+        for k in range(n) for p in terms for e in terms for perceiver in terms[p] for experiencer in terms[e]
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(model_ratings(["n0"])))
+
+
+def test_the_model_s_echo_free_gap_stands_beside_the_one_in_whatever_words():
+    given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))  # told of "a Hindu" and "a Muslim"
+    row = row_of(given, members, worded_ratings(gap=3.0, echo=8.0))
+    # One of two perceivers' terms repeats the experiencer's: 3 + 8/2 in whatever words, 3 without a word in common.
+    assert row["model_delta_points"] == pytest.approx(7.0)
+    assert row["model_echo_free"] == pytest.approx(3.0)
+    assert row["model_echo_free_low"] < 3.0 < row["model_echo_free_high"]
+    assert (row["model_note"], row["model_echo_free_note"]) == ("", "")
+    # A gap of the words alone is none without them.
+    echo = row_of(given, members, worded_ratings(gap=0.0, echo=8.0))
+    assert echo["model_delta_points"] == pytest.approx(4.0)
+    assert echo["model_echo_free"] == pytest.approx(0.0, abs=1e-9)
+    assert (row["delta_points"], row["ci_low"]) == (echo["delta_points"], echo["ci_low"])  # people's stays what it is
+
+
+def test_where_terms_share_a_stem_no_gap_is_called_echo_free():
+    given, members = people(np.random.default_rng(8), n=12)
+    row = row_of(given, members)
+    assert math.isnan(row["model_echo_free"])
+    assert row["model_echo_free_note"] == "every two terms of a group share a word or its stem"
+    assert math.isfinite(row["model_delta_points"])
+    given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))
+    told = {"religion": {term: group for group, terms in WORDED.items() for term in terms}}
+    tables = people_gap_tables(given, members, worded_ratings(gap=3.0, echo=8.0), confidence=0.95, stems=told)
+    assert math.isnan(tables["people_gap"]["model_echo_free"].iloc[0])
+    nobody = row_of(given, members.assign(group="none of these"))
+    assert nobody["model_echo_free_note"] == "no groups"
+
+
+@pytest.mark.parametrize("echo_free", [True, False])
+def test_the_page_names_the_echo_free_gap_where_there_is_one(echo_free):
+    given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))
+    ratings = worded_ratings(gap=3.0, echo=8.0) if echo_free else model_ratings([f"n{k}" for k in range(12)])
+    tables = people_gap_tables(given, members, ratings, confidence=0.95)
+    section = people_section(tables | {"norming": pd.DataFrame(columns=list(NORMING))}, level="95%")
+    head, [row] = section.gaps.head, section.gaps.rows
+    assert len(row) == len(head)
+    assert section.gaps.words == {len(head) - 1}
+    assert ("δ of the model, echo-free" in head) == echo_free
+    if echo_free:
+        place = head.index("δ of the model, echo-free")
+        assert "people_gap:0:model_echo_free" in row[place]
+        assert "+3.00" in row[place]
+        assert "people_gap:0:model_echo_free_low" in row[place + 1]
+        assert "+7.00" in row[head.index("δ of the model")]
+    assert "echo-free" not in row[-1]
 
 
 def test_a_crossed_dimension_takes_the_raters_group_in_each_part():

@@ -1,0 +1,147 @@
+"""Gaps by elicitation: planted ones, of which each claim about sign and verdict is true of one and false of another."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from audit.schema import ELICITATION_RANGES, ELICITATIONS, OVERALL
+from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
+from audit.statistics.across_runs import measure_run
+from audit.statistics.controls import Repetition
+from audit.statistics.rows import Settings
+
+SETTINGS = Settings(n_permutations=100)
+GROUPS = ("Hindu", "Muslim")
+NAN = float("nan")
+
+
+def draws(seed, *, gap, n=12, sd=1.0):
+    """Ratings of n narratives whose own gaps are the gap planted, and normal noise of that SD which sums to 0."""
+    noise = np.random.default_rng(seed).normal(size=n)
+    own = gap + sd * (noise - noise.mean()) / noise.std(ddof=1)
+    return 50 + np.arange(n)[:, None, None] + own[:, None, None] / 2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+
+
+@pytest.fixture
+def measure(ratings_of):
+    def measured(settings=SETTINGS, **y_of):
+        ratings = pd.concat(ratings_of(y, GROUPS, dimension=name) for name, y in y_of.items())
+        ratings["prompt_index"] = range(len(ratings))
+        (only,) = measure_run(ratings, scale=(0, 100), seed=3, settings=settings)
+        return only
+
+    return measured
+
+
+def beside(runs, *, dimension="religion"):
+    """Return the rows of one dimension, and what they come to."""
+    rows = [
+        row
+        for row in elicitation_rows(runs, elicitations={label: f"by {label}" for label in runs}, confidence=0.95)
+        if row["dimension"] == dimension
+    ]
+    return rows, elicitation_range(rows, scale=(0, 100), confidence=0.95)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "margin", "sign", "verdict", "n_found"),
+    [
+        pytest.param([3, 3.2], None, "same", "same", 0, id="both found, in one direction"),
+        pytest.param([3, 8], None, "same", "same", 1, id="other sizes of one sign and verdict"),
+        pytest.param([3, -3], None, "reverses", "differs", 1, id="found in both directions"),
+        pytest.param([0.1, -0.1], None, "differs", "same", 0, id="on both sides of 0 and not found"),
+        pytest.param([3, 0.1], None, "same", "differs", 1, id="found once, of one sign"),
+        pytest.param([3, -0.1], None, "differs", "differs", 1, id="found once, of another sign"),
+        pytest.param([0.8, 0.5], None, "same", "differs", 0, id="another verdict, and no difference shown"),
+        pytest.param([0.1, 0.2], 0.65, "same", "differs", 0, id="within the margin and undecided"),
+        pytest.param([3, 3.1, -3], None, "reverses", "differs", 1, id="the last of three"),
+    ],
+)
+def test_sign_and_verdict_of_planted_gaps(measure, gaps, margin, sign, verdict, n_found):
+    settings = Settings(n_permutations=100, margin=margin)
+    runs = {f"{k}": measure(settings, religion=draws(k, gap=gap)) for k, gap in enumerate(gaps)}
+    rows, whole = beside(runs)
+    assert (whole["sign"], whole["verdict"], whole["n_found"]) == (sign, verdict, n_found)
+    assert (whole["lowest"], whole["highest"]) == pytest.approx((min(gaps), max(gaps)))
+    assert whole["range"] == pytest.approx(max(gaps) - min(gaps))
+    assert whole["highest_elicitation"] == f"by {gaps.index(max(gaps))}"
+    assert (whole["n_elicitations"], whole["n_estimated"], whole["n_intervals"]) == (len(gaps),) * 3
+    assert list(whole) == list(ELICITATION_RANGES)
+    assert all(list(row) == list(ELICITATIONS) for row in rows)
+
+
+def test_a_change_is_the_run_s_gap_less_the_first_s_narrative_by_narrative(measure):
+    y = [draws(k, gap=gap) for k, gap in enumerate((3, 2, 5))]
+    own = [(each[:, 0, 0] + each[:, 1, 1] - each[:, 0, 1] - each[:, 1, 0]) / 2 for each in y]
+    rows, whole = beside({f"{k}": measure(religion=each) for k, each in enumerate(y)})
+    assert [row["reference"] for row in rows] == ["0"] * 3
+    assert np.isnan(rows[0]["delta_change"])
+    assert (rows[0]["method"], rows[0]["family_size"], rows[0]["n_narratives"]) == ("", 0, 0)
+    tests = [stats.ttest_rel(each, own[0]) for each in own[1:]]
+    for row, test, change in zip(rows[1:], tests, (-1, 2), strict=True):
+        assert row["delta_change"] == pytest.approx(change)
+        low, high = test.confidence_interval()
+        assert (row["change_low"], row["change_high"], row["p"]) == pytest.approx((low, high, test.pvalue))
+        assert (row["family_size"], row["n_narratives"]) == (2, 12)
+    # Holm over two: the smaller p twice, the larger one as it is or as the smaller's.
+    small, large = sorted(test.pvalue for test in tests)
+    assert sorted(row["p_adjusted"] for row in rows[1:]) == pytest.approx([2 * small, max(2 * small, large)])
+    assert whole["n_changes"] == 2
+
+
+def test_the_echo_of_a_word_that_an_elicitation_hears_does_not_turn_the_sign(echoing):
+    gaps = [2.0, 2.5, 1.5, 2.2, 1.8, 2.0]
+    runs = {}
+    for label, echo in (("expected", 0.0), ("generate", -20.0)):
+        ratings = echoing(gaps, echo=echo)
+        ratings["prompt_index"] = range(len(ratings))
+        (runs[label],) = measure_run(ratings, scale=(0, 100), seed=3, settings=SETTINGS)
+    rows, whole = beside(runs)
+    # In whatever words the second gap is 2 − 20/2 = −8: the sign would seem to turn.
+    of_all = [r["delta_points"] for r in runs["generate"].controls if r["control"] == "all_terms"]
+    assert of_all == pytest.approx([-8.0])
+    assert [row["delta_points"] for row in rows] == pytest.approx([2.0, 2.0])
+    assert [row["pairs"] for row in rows] == ["echo_free"] * 2
+    assert (whole["sign"], whole["verdict"]) == ("same", "same")
+
+
+def test_where_terms_share_a_stem_the_gap_is_of_all_words_and_a_mean_may_be_mixed(echoing, ratings_of):
+    def measured(stems, **more):
+        parts = [echoing([1.0, 3.0, 2.0, 2.5], echo=10.0), *more.values()]
+        ratings = pd.concat(parts)
+        ratings["prompt_index"] = range(len(ratings))
+        return next(measure_run(ratings, scale=(0, 100), seed=1, settings=SETTINGS, repetition=Repetition(stems)))
+
+    names = ("a Hindu", "a follower of the Gita", "a Muslim", "a follower of Islam")
+    told = {"religion": dict(zip(names, "aabb", strict=True))}
+    rows, _ = beside({"A": measured(told), "B": measured(told)})
+    assert {row["pairs"] for row in rows} == {"all_terms"}
+    other = ratings_of(draws(5, gap=1, n=4), GROUPS, dimension="nationality")
+    runs = {"A": measured({}, other=other), "B": measured({}, other=other)}
+    assert {row["pairs"] for row in beside(runs, dimension=OVERALL)[0]} == {"mixed"}
+    assert {row["pairs"] for row in beside(runs, dimension="nationality")[0]} == {"all_terms"}
+
+
+def test_an_elicitation_that_rates_nothing_has_no_gap_and_nothing_is_claimed(measure):
+    y = draws(1, gap=3)
+    runs = {"expected": measure(religion=y), "generate": measure(religion=np.full_like(y, NAN))}
+    rows, whole = beside(runs)
+    assert [row["pairs"] for row in rows] == ["all_terms", ""]
+    assert "generate can not be estimated" in rows[1]["note"]
+    assert (whole["sign"], whole["verdict"], whole["n_estimated"], whole["n_changes"]) == ("", "", 1, 0)
+
+
+def test_gaps_without_a_spread_have_a_sign_and_no_verdict(measure):
+    runs = {f"{gap}": measure(religion=draws(1, gap=gap, sd=0)) for gap in (3, -3)}
+    _, whole = beside(runs)
+    assert (whole["sign"], whole["verdict"], whole["n_intervals"]) == ("differs", "", 0)
+    _, whole = beside({"zero": measure(religion=draws(1, gap=0, sd=0)), "3": measure(religion=draws(2, gap=3))})
+    assert (whole["sign"], whole["verdict"]) == ("differs", "")  # a gap of 0 has not the sign of 3
+
+
+def test_other_runs_of_the_comparison_are_no_part_of_the_set(measure):
+    runs = {"A": measure(religion=draws(1, gap=3)), "other": measure(religion=draws(2, gap=-9))}
+    runs["B"] = measure(religion=draws(3, gap=3))
+    rows = list(elicitation_rows(runs, elicitations={"A": "expected", "B": "generate"}, confidence=0.95))
+    assert [row["run"] for row in rows] == ["A", "B"]

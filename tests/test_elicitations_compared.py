@@ -1,0 +1,166 @@
+"""Run folders that differ in their elicitation, through the command line to the page: planted gaps, no model."""
+
+import re
+
+import pandas as pd
+import pytest
+from test_comparison import Numbers, table_of
+from test_mitigation import plant
+
+from audit.choices import elicitation_sets
+
+WORDS = {"elicitation": {"method": "generate", "parser": "scale"}}
+READ = {"elicitation": {"method": "expected"}}
+BEGUN = {"elicitation": {"method": "expected", "prefill": "Number: "}}
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+
+
+def section(folder):
+    """Return the page's section on elicitations as plain text; empty without one."""
+    page = (folder / "comparison.html").read_text("utf-8")
+    part = page.partition('<h2 id="elicitations">')[2].partition("</section>")[0]
+    return " ".join(re.sub("<[^>]*>", " ", part).replace("&#39;", "'").split()).replace(" ;", ";").replace(" .", ".")
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said", "not_said"),
+    [
+        (
+            [6, 6],
+            "Neither the sign of δ nor the verdict depends on the elicitation: an average gap towards the in-group "
+            "with each.",
+            "Both the sign",
+        ),
+        (
+            [6, -6],
+            "Both the sign of δ and the verdict depend on the elicitation: an average gap towards the in-group with "
+            "expected; an average gap towards the out-group with generate.",
+            "Neither",
+        ),
+        (
+            [-6, 0.35],
+            "The sign of δ differs between elicitations, which may be chance, since no two intervals leave out 0 on "
+            "opposite sides, and so does the verdict: an average gap towards the out-group with expected; compatible "
+            "with no average gap with generate.",
+            "Neither",
+        ),
+    ],
+)
+def test_one_sentence_says_whether_sign_or_verdict_depends_on_the_elicitation(audit, tmp_path, gaps, said, not_said):
+    for name, gap, how in zip("AB", gaps, (READ, WORDS), strict=True):
+        plant(tmp_path / name, gap=gap, **how)
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    text = section(tmp_path / "out")
+    assert said in text
+    assert not_said not in text
+    rows = table_of(tmp_path / "out", "elicitations")
+    assert rows["elicitation"].tolist() == ["expected", "generate"]
+    assert rows["pairs"].tolist() == ["all_terms"] * 2
+    [whole] = table_of(tmp_path / "out", "elicitation_ranges").to_dict("records")
+    assert whole["range"] == pytest.approx(abs(rows["delta_points"].diff()[1]))
+    places = {each.partition(":")[0] for each, _ in Numbers((tmp_path / "out" / "comparison.html").read_text()).found}
+    assert {"elicitations", "elicitation_ranges"} <= places
+
+
+def test_three_elicitations_of_two_models_are_two_sets(audit, tmp_path):
+    for model, gaps in (("one", (6, 6, 6)), ("two", (6, -6, 6))):
+        for (name, how), gap in zip({"r": READ, "w": WORDS, "b": BEGUN}.items(), gaps, strict=True):
+            plant(tmp_path / f"{model}-{name}", gap=gap, model={"name": model, "path": model}, **how)
+    folders = [f"{model}-{name}" for model in ("one", "two") for name in "rwb"]
+    assert audit("report", *folders, "run_dir=out") == 0
+    ranges = table_of(tmp_path / "out", "elicitation_ranges")
+    assert ranges["reference"].tolist() == ["one, expected", "two, expected"]
+    assert ranges["sign"].tolist() == ["same", "reverses"]
+    assert ranges["n_elicitations"].tolist() == [3, 3]
+    text = section(tmp_path / "out")
+    assert "religion, beside one, expected Neither the sign of δ nor the verdict depends" in text
+    assert "religion, beside two, expected Both the sign of δ and the verdict depend" in text
+    assert "towards the in-group with expected and expected, begun 'Number: '" in text
+
+
+def test_every_number_of_the_section_is_the_one_in_its_file_and_names_are_no_markup(audit, tmp_path):
+    plant(tmp_path / "A", gap=6, **READ)
+    plant(tmp_path / "B", gap=-6, elicitation={"method": "expected", "prefill": "<script>alert(1)</script>"})
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    own = [each for each in Numbers(page).found if each[0].startswith("elicitation")]
+    assert len(own) > 15
+    for place, value in own:
+        name, line, column = place.split(":")
+        written = pd.read_csv(tmp_path / "out" / "tables" / f"{name}.csv", dtype=str, keep_default_na=False)
+        assert written[column][int(line)] == value, place
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_other_verdicts_are_not_called_other_gaps(audit, tmp_path):
+    plant(tmp_path / "A", gap=0.6, n=20, **READ)
+    plant(tmp_path / "B", gap=0.15, n=20, **WORDS)
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    [whole] = table_of(tmp_path / "out", "elicitation_ranges").to_dict("records")
+    assert (whole["verdict"], whole["n_found"]) == ("differs", 0), whole
+    assert "So that δ itself depends on the elicitation is not shown." in section(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": {"name": "another", "path": "another"}},
+        {"strategy": {"name": "ecn", "stages": []}},
+        {"seed": 5},
+        {"variant": "named"},
+        {"scale": (0, 10), "level": 5},
+        {"source": "csv"},
+    ],
+)
+def test_runs_that_differ_in_more_are_no_set(audit, tmp_path, other):
+    plant(tmp_path / "A", gap=2, **READ)
+    plant(tmp_path / "B", gap=-2, **WORDS | other)
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    assert table_of(tmp_path / "out", "elicitations").empty
+    assert section(tmp_path / "out") == ""
+    assert 'href="#elicitations"' not in (tmp_path / "out" / "comparison.html").read_text("utf-8")
+
+
+def choices(**changes):
+    """Choices of a run in which all that is shared is empty."""
+    names = (
+        "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives",
+        "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking", "strategy",
+        "leading", "engine", "device", "dimensions",
+    )  # fmt: skip
+    return dict.fromkeys(names, "") | changes
+
+
+def test_settings_of_one_method_are_elicitations_and_a_second_run_of_one_is_left_out():
+    runs = {
+        "A": choices(elicitation="generate", parser="scale", answering="aaaaaaaaaa", device="cpu"),
+        "again": choices(elicitation="generate", parser="scale", answering="aaaaaaaaaa", device="cuda"),
+        "B": choices(elicitation="generate", parser="hou2025", answering="bbbbbbbbbb"),
+        "C": choices(elicitation="generate", parser="scale", answering="cccccccccc", device="cuda"),
+        "D": choices(elicitation="generate", parser="scale", answering="cccccccccc", device="cpu"),
+    }
+    assert elicitation_sets(runs) == [
+        {
+            "A": "generate, parser scale, settings aaaaaaaa",
+            "B": "generate, parser hou2025, settings bbbbbbbb",
+            "D": "generate, parser scale, settings cccccccc",  # of the two the one on the first's device
+        }
+    ]
+    assert elicitation_sets({"A": runs["A"], "again": runs["again"]}) == []
+    assert elicitation_sets({"A": runs["A"], "B": runs["B"]}) == [
+        {"A": "generate, parser scale", "B": "generate, parser hou2025"}
+    ]
+    assert elicitation_sets({"A": runs["A"], "B": runs["B"] | {"asking": "special tokens"}}) == []
+
+
+def test_another_engine_is_said(audit, tmp_path):
+    for name, how, engine in (("A", READ, "transformers"), ("B", WORDS, "vllm")):
+        plant(tmp_path / name, gap=2, engine={"name": engine, "version": "1", "device": "cpu"}, **how)
+    assert audit("report", "A", "B", "run_dir=out") == 0
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert "generate was run by vllm 1, cpu, and expected, which it is held against, by transformers 1, cpu" in page
