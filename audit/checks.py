@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from audit.config import AuditConfig
 from audit.plan import Plan
 from audit.progress import Progress
-from audit.schema import Status
 from audit.store import Answers, RunFolder
+from audit.tables.ratings import Status
 from stimuli.manipulation import Manipulated, manipulated
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def check_manipulation(
 
 
 def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
-    """Return rows of ``schema.MANIPULATED``: prompts without identities, and what became of them."""
+    """Return rows of ``tables.MANIPULATED``: prompts without identities, and what became of them."""
     return [
         {
             "narrative_id": each.narrative_id,

@@ -16,8 +16,8 @@ from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
 from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
-from audit.schema import Status
 from audit.store import RunFolder
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import Stage, strategy_values
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENGINE_LOG: Final = "engine.log"
 """The file of the run folder that takes what the model's library prints while it loads."""
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
-"""Columns of ``schema.STAGES`` that a later stage needs."""
+"""Columns of ``tables.STAGES`` that a later stage needs."""
 
 Say = Callable[[str], None]
 """Takes a line about progress."""

@@ -15,8 +15,8 @@ from audit.measures.choose import CORPORA, DIVERSITY, JUDGE
 from audit.measures.diversity import leave_one_out_distinct
 from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
-from audit.reply_schema import MEASURES, SCORED, ReplyStatus
 from audit.statistics.measures import Measured
+from audit.tables.replies import MEASURES, SCORED, ReplyStatus
 
 _COUNTS: Final = ("cut", "refused", "unparseable", "failed")
 
@@ -34,14 +34,14 @@ def measures_of(
     manifest
         The run's, with ``scorers``, ``absent`` and ``diversity``; see :func:`audit.score.score_replies`.
     replies, scores
-        Columns of ``reply_schema.REPLIES`` and ``SCORES``. Not modified.
+        Columns of ``tables.REPLIES`` and ``SCORES``. Not modified.
     counts
         By scorer, what it counted, if that is known; see :class:`audit.measures.base.Counting`.
 
     Returns
     -------
     tuple
-        Columns of ``reply_schema.MEASURES``, one row a measure; and what
+        Columns of ``tables.MEASURES``, one row a measure; and what
         :func:`audit.statistics.measures.measure_tables` takes.
     """
     n_replies = int(replies["status"].isin(SCORED).sum())

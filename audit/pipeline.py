@@ -289,7 +289,7 @@ def calibrate_run(
     Returns
     -------
     tuple
-        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.schema.CALIBRATION`.
+        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.tables.gap.CALIBRATION`.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from audit.elicitation.plain_text import answer_of
 from audit.errors import StoreError
 from audit.measures.recognition import CAUSES, EmotionRecognition
 from audit.plan import Plan
-from audit.reply_schema import SCORED
 from audit.statistics.recognition import cause_table, recognition_tables
 from audit.store import RunFolder
+from audit.tables.replies import SCORED
 
 FILE: Final = "corpus.json"
 """Where in a run's folder it lies."""
@@ -108,7 +108,7 @@ def recognised_tables(
     kind
         What was asked about them: emotion or cause.
     replies
-        Columns of ``reply_schema.REPLIES``; those that are not read are missing, not wrong. Not modified.
+        Columns of ``tables.REPLIES``; those that are not read are missing, not wrong. Not modified.
     scores
         A column a measure, indexed by ``prompt_index``. Not modified.
     corpus

@@ -28,15 +28,11 @@ from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import first_difference
-from audit.reply_schema import (
-    COMPARED_MEASURES,
-    MEASURE_GAP_ALL,
-    REPLY_COMPARISON_TABLES,
-    REPLY_RUNS,
-    ReplyStatus,
-    reply_comparison_dictionary,
-)
 from audit.store import RunFolder
+from audit.tables.base import dictionary
+from audit.tables.registry import REPLY_COMPARISON_TABLES
+from audit.tables.replies import ReplyStatus
+from audit.tables.reply_comparison import COMPARED_MEASURES, MEASURE_GAP_ALL, REPLY_RUNS
 from audit.wording import dimension_title, plural
 
 if TYPE_CHECKING:
@@ -108,8 +104,8 @@ def compare_replies(
     Returns
     -------
     tuple
-        The files of the comparison but its manifest; ``reply_schema.MEASURE_CHANGES``; what a reader must know beside
-        it, in words; and rows of ``reply_schema.REPLY_RUNS``.
+        The files of the comparison but its manifest; ``tables.MEASURE_CHANGES``; what a reader must know beside
+        it, in words; and rows of ``tables.REPLY_RUNS``.
 
     Raises
     ------
@@ -268,7 +264,7 @@ def _texts(choices: Mapping[str, str]) -> str:
 def _measure_rows(
     label: str, run: _Run, reference: str, runs: Mapping[str, _Run], reasons: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Make rows of ``reply_schema.COMPARED_MEASURES``: each measure of a run, and whether it is compared."""
+    """Make rows of ``tables.COMPARED_MEASURES``: each measure of a run, and whether it is compared."""
     rows = []
     for row in run.table.to_dict("records"):
         name = str(row["measure"])
@@ -344,7 +340,7 @@ def _gap_all(runs: Mapping[str, RepliesOfRun]) -> pd.DataFrame:
 
 
 def _run_row(label: str, run: _Run, choices: Mapping[str, str]) -> dict[str, Any]:
-    """Make a row of ``reply_schema.REPLY_RUNS``."""
+    """Make a row of ``tables.REPLY_RUNS``."""
     status = run.replies["status"].astype(str)
     known = {
         "run": label,
@@ -431,8 +427,7 @@ def _files(
     content = {
         f"tables/{name}.csv": table.to_csv(index=False).encode("utf-8", "replace") for name, table in tables.items()
     }
-    dictionary = pd.DataFrame(reply_comparison_dictionary())
-    content["tables/dictionary.csv"] = dictionary.to_csv(index=False).encode()
+    content["tables/dictionary.csv"] = dictionary(REPLY_COMPARISON_TABLES.values())
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
     content |= {"table.md": paper.markdown().encode("utf-8", "replace")}

@@ -28,9 +28,11 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
-from audit.inventory_schema import ANSWERS
-from audit.reply_schema import JUDGED_PAIRS, REPLIES, SCORES
-from audit.schema import ANSWERED, GIVEN, MANIPULATED, RATINGS, STAGES
+from audit.tables.inventory import ANSWERS
+from audit.tables.preference import JUDGED_PAIRS
+from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
+from audit.tables.replies import REPLIES, SCORES
+from audit.tables.stages import GIVEN, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -73,7 +75,7 @@ RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for colum
 _STAGE_TYPES: Final = {"text": pa.string(), "stage": _WORD, "status": _WORD}
 STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64())) for column in STAGES])
 """The table of a strategy's stages, likewise."""
-ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in ANSWERED])
+ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in ELICITATION_SAMPLE])
 """The table of prompts that were asked once more, likewise."""
 MANIPULATED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in MANIPULATED])
 """The table of prompts without identities, likewise."""
@@ -392,7 +394,7 @@ class JudgementFolder(ComparisonFolder):
         return _numbers(self.path / "parts")
 
     def write_part(self, number: int, pairs: pd.DataFrame) -> None:
-        """Write judged pairs; columns of :data:`audit.reply_schema.JUDGED_PAIRS`."""
+        """Write judged pairs; columns of :data:`audit.tables.preference.JUDGED_PAIRS`."""
         table = pa.Table.from_pandas(pairs, schema=JUDGED_PAIRS_SCHEMA, preserve_index=False).replace_schema_metadata()
         self.write_file(f"parts/part-{number:06d}.parquet", _parquet(table))
 
@@ -461,7 +463,7 @@ class RunFolder(_Folder):
         rows: Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame,
         kind: Kind = "ratings",
     ) -> None:
-        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``schema.RATINGS``.
+        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``tables.RATINGS``.
 
         What was scored of replies that are written again was of other texts, and goes.
         """
@@ -483,7 +485,7 @@ class RunFolder(_Folder):
         return _numbers(self.path / "judged")
 
     def write_judged(self, number: int, ratings: pd.DataFrame) -> None:
-        """Write what a judge gave the same replies as ones to every experiencer; columns of ``schema.RATINGS``."""
+        """Write what a judge gave the same replies as ones to every experiencer; columns of ``tables.RATINGS``."""
         table = pa.Table.from_pandas(ratings, schema=RATINGS_SCHEMA, preserve_index=False).replace_schema_metadata()
         self.write_file(f"judged/part-{number:06d}.parquet", _parquet(table))
 
@@ -553,7 +555,7 @@ class RunFolder(_Folder):
         number
             The shard's.
         scores
-            Columns of :data:`audit.reply_schema.SCORES`.
+            Columns of :data:`audit.tables.replies.SCORES`.
         counts
             As of :class:`audit.measures.base.Counting`, of this shard alone.
         """
@@ -602,7 +604,7 @@ class RunFolder(_Folder):
         return total
 
     def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write a strategy's examples and knowledge; see :data:`audit.schema.GIVEN` for the keys."""
+        """Write a strategy's examples and knowledge; see :data:`audit.tables.stages.GIVEN` for the keys."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=GIVEN_SCHEMA)
         self.write_file("given.parquet", _parquet(table))
 
@@ -619,7 +621,7 @@ class RunFolder(_Folder):
         return rows
 
     def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts that were asked once more gave; the keys are those of ``schema.ANSWERED``."""
+        """Write what prompts that were asked once more gave; the keys are those of ``tables.ELICITATION_SAMPLE``."""
         self._write_rows(name, rows, ANSWERED_SCHEMA)
 
     def read_answers(self, name: Answers) -> pd.DataFrame:
@@ -633,7 +635,7 @@ class RunFolder(_Folder):
         return self._read_rows(name, ANSWERED_SCHEMA)
 
     def write_manipulated(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts without identities gave; the keys are those of ``schema.MANIPULATED``."""
+        """Write what prompts without identities gave; the keys are those of ``tables.MANIPULATED``."""
         self._write_rows("manipulation", rows, MANIPULATED_SCHEMA)
 
     def read_manipulated(self) -> pd.DataFrame:
@@ -656,7 +658,7 @@ class RunFolder(_Folder):
         return _in_pandas(_read_all([path] if path.exists() else [], schema, name))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""
+        """Write what one stage of a strategy wrote for one shard; the keys are those of ``tables.STAGES``."""
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=STAGES_SCHEMA)
         self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(table))
 

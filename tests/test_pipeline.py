@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.schema import CALIBRATION, RATINGS, TABLES
 from audit.store import RunFolder
+from audit.tables.gap import CALIBRATION
+from audit.tables.ratings import RATINGS
+from audit.tables.registry import TABLES
 
 N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.errors import StoreError
-from audit.schema import RATINGS
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest, write_atomically
+from audit.tables.ratings import RATINGS
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.sentences import direction
-from audit.schema import OVERALL
+from audit.tables.shared import OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 
 _PAIRS: Final = {

@@ -17,8 +17,6 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.reply_schema import MEASURE_CHANGES, SCORED
-from audit.schema import OVERALL, Status
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, difference, overall_row
@@ -30,6 +28,10 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.measures import Corpus, Measured, measure_tables
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings
 from audit.statistics.rows import Settings
+from audit.tables.ratings import Status
+from audit.tables.replies import SCORED
+from audit.tables.reply_comparison import MEASURE_CHANGES
+from audit.tables.shared import OVERALL
 from audit.wording import either, plural
 
 _ROUNDING: Final = 1e-12
@@ -49,11 +51,11 @@ class RepliesOfRun:
     Attributes
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``, one row a prompt, of one prompt variant.
+        Columns of ``tables.REPLIES``, one row a prompt, of one prompt variant.
     measured
         By name, the measures' values.
     gaps
-        Columns of ``reply_schema.MEASURE_GAPS``, headlines alone.
+        Columns of ``tables.MEASURE_GAPS``, headlines alone.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
     """
@@ -164,7 +166,7 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``reply_schema.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
         can not be estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked
         about the same ones.
 

@@ -17,7 +17,7 @@ from audit.people.pairs import (
     sample_pairs,
 )
 from audit.people.ratings import read_human_ratings, read_key
-from audit.reply_schema import CHOICES
+from audit.tables.preference import CHOICES
 
 TERMS = ("a Muslim", "a Hindu", "a Jew")
 
