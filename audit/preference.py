@@ -372,7 +372,10 @@ def _judge(
                 progress.done(len(own))
     judged = target.read_parts()
     if len(judged) != len(paired) or (judged["pair"].to_numpy() != paired["pair"].to_numpy()).any():
-        raise StoreError(f"{target.path}/parts does not hold the pairs of these runs; delete it and judge again")
+        raise StoreError(
+            f"{target.path}/parts does not hold the pairs of these runs; name another folder with run_dir=PATH and "
+            "judge again"
+        )
     return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"])
 
 

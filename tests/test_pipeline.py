@@ -323,7 +323,7 @@ def test_a_damaged_shard_is_named_and_redone_once_deleted(tiny_model, audit, fin
     damaged = finished / "ratings" / "part-000001.parquet"
     damaged.write_bytes(damaged.read_bytes()[:300])
     assert audit("run", *overrides(tiny_model, "run")) == 2
-    assert "part-000001.parquet can not be read" in capsys.readouterr().err.splitlines()[-1]
+    assert "part-000001.parquet cannot be read" in capsys.readouterr().err.splitlines()[-1]
     damaged.unlink()
     assert audit("run", *overrides(tiny_model, "run")) == 0
     assert shards_of(finished) == shards_of(uninterrupted)

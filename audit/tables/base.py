@@ -197,7 +197,7 @@ class Table(Mapping[str, Column]):
     def csv(self, table: pd.DataFrame) -> bytes:
         """Return the file of a table, which is checked first, as by :meth:`check`."""
         self.check(table)
-        return table.to_csv(index=False).encode()
+        return table.to_csv(index=False).encode("utf-8", "replace")
 
 
 def dictionary(tables: Iterable[Table]) -> bytes:
