@@ -241,6 +241,7 @@ def _ask_shards(
             answers = _replies(plan, cells, asked, earlier, model, progress)
         else:
             answers = _ratings(plan, elicitation, asked, earlier, model, progress)
+            answers["wording"] = [cell.wording for cell in cells]
         folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
 
@@ -397,7 +398,6 @@ def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[A
             columns.setdefault(name, []).extend([value] * len(of_pair))
     return columns | {
         "prompt_index": [cell.index for cell in cells],
-        "wording": [cell.wording for cell in cells],
         "narrative_id": [cell.narrative.narrative_id for cell in cells],
         "emotion": [cell.narrative.emotion for cell in cells],
     }

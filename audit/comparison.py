@@ -387,7 +387,7 @@ def _contents(
         confidence=used["confidence"],
         command=command,
     )
-    content = {f"tables/{name}.csv": table.to_csv(index=False).encode() for name, table in tables.items()}
+    content = {f"tables/{name}.csv": COMPARISON_TABLES[name].csv(table) for name, table in tables.items()}
     content["tables/dictionary.csv"] = dictionary(COMPARISON_TABLES.values())
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])

@@ -181,10 +181,11 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
         seed = int(manifest["identity"]["drawn"]["seed"])
         agreement = people_tables(scores, of_pairs, key, seed=seed, confidence=confidence)["agreement"]
         tables = {"choices": choices, "preference": preference, "agreement": agreement}
+        known = {**PEOPLE_PREFERENCE_TABLES, "agreement": AGREEMENT}
         folder.clear("tables")
         for name, table in tables.items():
-            folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode("utf-8", "replace"))
-        folder.write_file("dictionary.csv", dictionary([*PEOPLE_PREFERENCE_TABLES.values(), AGREEMENT]))
+            folder.write_file(f"tables/{name}.csv", known[name].csv(table))
+        folder.write_file("dictionary.csv", dictionary(known.values()))
         folder.write_manifest(manifest | {"status": "complete", "files": dict(human.files), "n_raters": human.n_raters})
     first, second = (run["run"] for run in manifest["runs"])
     return Chosen(path, (first, second), preference, agreement, confidence, human.remarks)

@@ -463,7 +463,7 @@ def _publish(
     tables = {"pairs": pairs[list(JUDGED_PAIRS)], "preference": preference}
     target.clear("tables")
     for name, table in tables.items():
-        target.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode("utf-8", "replace"))
+        target.write_file(f"tables/{name}.csv", PREFERENCE_TABLES[name].csv(table))
     target.write_file("dictionary.csv", dictionary(PREFERENCE_TABLES.values()))
     written = target.write_file("judgement.html", page.encode())
     target.write_manifest(manifest)

@@ -346,11 +346,13 @@ def write_all(
     """
     from audit.figures.style import figure_files
 
+    described = {table.name: table for table in known}
+    files = {name: described[name].csv(table) for name, table in tables.items()}
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
         folder.clear(name)
-    for name, table in tables.items():
-        folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
+    for name, content in files.items():
+        folder.write_file(f"tables/{name}.csv", content)
     folder.write_file("tables/dictionary.csv", dictionary(known))
     for name, figure in drawn.items():
         for file, content in figure_files(name, figure, svg[name]).items():

@@ -424,9 +424,7 @@ def _files(
         confidence=used["confidence"],
         command=command,
     )
-    content = {
-        f"tables/{name}.csv": table.to_csv(index=False).encode("utf-8", "replace") for name, table in tables.items()
-    }
+    content = {f"tables/{name}.csv": REPLY_COMPARISON_TABLES[name].csv(table) for name, table in tables.items()}
     content["tables/dictionary.csv"] = dictionary(REPLY_COMPARISON_TABLES.values())
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
