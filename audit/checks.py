@@ -20,8 +20,8 @@ from audit.config import AuditConfig
 from audit.errors import ModelError
 from audit.plan import Plan
 from audit.progress import Progress
-from audit.schema import Status
 from audit.store import ASKED_IN, Answers, RunFolder
+from audit.tables.ratings import Status
 from stimuli.manipulation import Manipulated, manipulated
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def check_manipulation(
 
 
 def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:
-    """Return rows of ``schema.MANIPULATED``: prompts without identities, and what became of them."""
+    """Return rows of ``tables.MANIPULATED``: prompts without identities, and what became of them."""
     return [
         {
             "narrative_id": each.narrative_id,

@@ -60,7 +60,7 @@ _HEADS: Final = {
     "wording": "prompt's wording",
     "texts": "narratives' texts",
 }
-"""What a choice is called where its name in ``schema.RUNS`` would not say."""
+"""What a choice is called where its name in ``tables.RUNS`` would not say."""
 
 
 def identity_of(manifest: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def identity_of(manifest: Mapping[str, Any]) -> str:
 
 
 def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
-    """Return a run's choices in one prompt variant, by the names of ``schema.RUNS``; empty where none was recorded.
+    """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
 
     Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs;
     hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same; and of

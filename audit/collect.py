@@ -17,8 +17,8 @@ from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
 from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
-from audit.schema import Status
 from audit.store import RunFolder
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question
 from stimuli.strategies import Stage, strategy_values
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ENGINE_LOG: Final = "engine.log"
 """The file of the run folder that takes what the model's library prints while it loads."""
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
-"""Columns of ``schema.STAGES`` that a later stage needs."""
+"""Columns of ``tables.STAGES`` that a later stage needs."""
 
 Say = Callable[[str], None]
 """Takes a line about progress."""
@@ -243,6 +243,7 @@ def _ask_shards(
             answers = _replies(plan, cells, asked, earlier, model, progress)
         else:
             answers = _ratings(plan, elicitation, asked, earlier, model, progress)
+            answers["wording"] = [cell.wording for cell in cells]
         folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
 
@@ -409,7 +410,6 @@ def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[A
             columns.setdefault(name, []).extend([value] * len(of_pair))
     return columns | {
         "prompt_index": [cell.index for cell in cells],
-        "wording": [cell.wording for cell in cells],
         "narrative_id": [cell.narrative.narrative_id for cell in cells],
         "emotion": [cell.narrative.emotion for cell in cells],
     }

@@ -25,8 +25,12 @@ from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError, NotEstimableError
 from audit.provenance import versions
 from audit.reply_comparison import REPLY_SETTINGS, compare_replies, reply_choices
-from audit.schema import COMPARISON_TABLES, OVERALL, RUNS, Status, comparison_dictionary
 from audit.store import ComparisonFolder, RunFolder, is_of_replies, read_manifest
+from audit.tables.base import dictionary
+from audit.tables.comparison import RUNS
+from audit.tables.ratings import Status
+from audit.tables.registry import COMPARISON_TABLES
+from audit.tables.shared import OVERALL
 from audit.wording import dimension_title, plural
 from stimuli.stereotypes import Lexicon, lexicon_of
 
@@ -58,8 +62,8 @@ class Comparison:
     page
         The rendered page.
     gap
-        ``tables/gap.csv``, see :data:`audit.schema.COMPARED_GAP`; of runs of replies ``tables/measure_changes.csv``,
-        see :data:`audit.reply_schema.MEASURE_CHANGES`.
+        ``tables/gap.csv``, see :data:`audit.tables.comparison.COMPARED_GAP`; of runs of replies
+        ``tables/measure_changes.csv``, see :data:`audit.tables.reply_comparison.MEASURE_CHANGES`.
     confidence
         Level of the intervals in ``gap``.
     remarks
@@ -314,7 +318,7 @@ def _encodable(text: str) -> str:
 
 
 def _run_row(label: str, run: _Run) -> dict[str, Any]:
-    """Make a row of ``schema.RUNS``."""
+    """Make a row of ``tables.RUNS``."""
     recorded = {
         "started": str(run.manifest.get("started", "")),
         "version": str(run.manifest.get("versions", {}).get("empathy-audit", "")),
@@ -389,8 +393,8 @@ def _contents(
         confidence=used["confidence"],
         command=command,
     )
-    content = {f"tables/{name}.csv": table.to_csv(index=False).encode() for name, table in tables.items()}
-    content["tables/dictionary.csv"] = pd.DataFrame(comparison_dictionary()).to_csv(index=False).encode()
+    content = {f"tables/{name}.csv": COMPARISON_TABLES[name].csv(table) for name, table in tables.items()}
+    content["tables/dictionary.csv"] = dictionary(COMPARISON_TABLES.values())
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
     for name, pasted in (("table", paper), ("tables/strategies", worth), ("tables/published", published)):

@@ -31,7 +31,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
     Of a strategy with stages there is ``stages``, the messages of each; ``turns`` are what stands between system and
     user message, where there is anything, and ``begun`` what the answer is begun with. What only a model can tell
-    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``schema.GIVEN``), similar examples
+    stands in brackets: the texts of stages and, unless ``given`` has them (rows of ``tables.GIVEN``), similar examples
     and inferred knowledge.
     """
     brought = values_of(preview(plan) if given is None else given)
@@ -67,8 +67,8 @@ def explorer_of(
     manifest, ratings, tables
         The run's manifest, ratings and statistics.
     stages, given
-        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``schema.STAGES``,
-        rows of ``schema.GIVEN``.
+        What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
+        rows of ``tables.GIVEN``.
     """
     from audit.report.explore import explore
 

@@ -112,7 +112,7 @@ def lay_out(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -
     Parameters
     ----------
     cells
-        Rows of the `schema.CELLS` table, of one dimension and one variant.
+        Rows of the `tables.CELLS` table, of one dimension and one variant.
     clusters
         Group → its cultural cluster, whose groups are to stand together; a group without one stands alone.
 

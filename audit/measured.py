@@ -15,9 +15,9 @@ from audit.measures.choose import CORPORA, DIVERSITY, JUDGE
 from audit.measures.diversity import leave_one_out_distinct
 from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
-from audit.reply_schema import MEASURES, SCORED, ReplyStatus
 from audit.statistics.measures import Measured
 from audit.statistics.ratings import without_dimensions
+from audit.tables.replies import MEASURES, SCORED, ReplyStatus
 
 _COUNTS: Final = ("cut", "refused", "unparseable", "failed")
 
@@ -35,14 +35,14 @@ def measures_of(
     manifest
         The run's, with ``scorers``, ``absent`` and ``diversity``; see :func:`audit.score.score_replies`.
     replies, scores
-        Columns of ``reply_schema.REPLIES`` and ``SCORES``. Not modified.
+        Columns of ``tables.REPLIES`` and ``SCORES``. Not modified.
     counts
         By scorer, what it counted, if that is known; see :class:`audit.measures.base.Counting`.
 
     Returns
     -------
     tuple
-        Columns of ``reply_schema.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
+        Columns of ``tables.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
         :func:`audit.statistics.measures.measure_tables` takes.
     """
     of_groups = without_dimensions(replies, manifest.get("placebo", ()))

@@ -24,7 +24,7 @@ from pandas.errors import ParserError, ParserWarning
 
 from audit.errors import AuditError, ConfigError, StoreError
 from audit.provenance import now, versions
-from audit.schema import RATINGS, Status
+from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
@@ -61,8 +61,8 @@ class OutsideRatings:
     Attributes
     ----------
     ratings
-        Columns of :data:`audit.schema.RATINGS` in the file's order, typed as a run folder gives them; what another
-        tool does not tell (``number_mass``, ``mode``, ``spread``, tokens) is missing and ``response`` empty.
+        Columns of :data:`audit.tables.ratings.RATINGS` in the file's order, typed as a run folder gives them; what
+        another tool does not tell (``number_mass``, ``mode``, ``spread``, tokens) is missing and ``response`` empty.
     low, high
         Ends of the rating scale, in points.
     missing
@@ -108,8 +108,8 @@ def read_outside(
     ratings
         A ``.csv`` or ``.parquet`` file, one row a prompt. Columns: ``perceiver`` and ``experiencer``, the wordings of
         the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
-        ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.schema.Status`) may be left out; other
-        columns are not read.
+        ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`) may be left out;
+        other columns are not read.
     groups
         A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
         depends on it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share one; where
@@ -200,7 +200,7 @@ def ratings_table(
     Returns
     -------
     pandas.DataFrame
-        Columns of :data:`audit.schema.RATINGS`; what another tool does not tell is missing, ``response`` empty.
+        Columns of :data:`audit.tables.ratings.RATINGS`; what another tool does not tell is missing, ``response`` empty.
     """
     unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
     baseline = (sides[0] == unspecified) | (sides[1] == unspecified)

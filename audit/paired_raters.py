@@ -16,11 +16,13 @@ from audit.people.pairs import SIDES_FILE, choices_made, load_pair_questions, pa
 from audit.people.ratings import KEY_FILE, QUESTIONS_COPY, read_human_ratings, read_key
 from audit.preference import Asked, model_of, paired_replies, run_labels, two_runs
 from audit.provenance import versions
-from audit.reply_schema import AGREEMENT, PEOPLE_PREFERENCE_TABLES
 from audit.report.form import render_form
 from audit.statistics.chosen import preference_of_people
 from audit.statistics.people import people_tables
 from audit.store import ChoicesFolder
+from audit.tables.base import dictionary
+from audit.tables.people import AGREEMENT
+from audit.tables.registry import PEOPLE_PREFERENCE_TABLES
 from audit.wording import printable
 
 FORM = "raters/form.html"
@@ -37,7 +39,7 @@ class Chosen:
     labels
         What the two runs are called.
     preference, agreement
-        Columns of ``reply_schema.PEOPLE_PREFERENCE`` and ``reply_schema.AGREEMENT``.
+        Columns of ``tables.PEOPLE_PREFERENCE`` and ``tables.AGREEMENT``.
     confidence
         Level of the intervals.
     remarks
@@ -179,15 +181,11 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
         seed = int(manifest["identity"]["drawn"]["seed"])
         agreement = people_tables(scores, of_pairs, key, seed=seed, confidence=confidence)["agreement"]
         tables = {"choices": choices, "preference": preference, "agreement": agreement}
-        described = [
-            {"table": table, "column": column, "description": text}
-            for table, columns in {**PEOPLE_PREFERENCE_TABLES, "agreement": AGREEMENT}.items()
-            for column, text in columns.items()
-        ]
+        known = {**PEOPLE_PREFERENCE_TABLES, "agreement": AGREEMENT}
         folder.clear("tables")
         for name, table in tables.items():
-            folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode("utf-8", "replace"))
-        folder.write_file("dictionary.csv", pd.DataFrame(described).to_csv(index=False).encode())
+            folder.write_file(f"tables/{name}.csv", known[name].csv(table))
+        folder.write_file("dictionary.csv", dictionary(known.values()))
         folder.write_manifest(manifest | {"status": "complete", "files": dict(human.files), "n_raters": human.n_raters})
     first, second = (run["run"] for run in manifest["runs"])
     return Chosen(path, (first, second), preference, agreement, confidence, human.remarks)

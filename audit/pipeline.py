@@ -23,6 +23,7 @@ from audit.publish import Outcome, publish
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.score import plan_scoring, score_replies
 from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
+from audit.tables.gap import CALIBRATION
 from audit.wording import plural
 from stimuli.human import read_human
 from stimuli.stereotypes import load_stereotypes
@@ -289,7 +290,7 @@ def calibrate_run(
     Returns
     -------
     tuple
-        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.schema.CALIBRATION`.
+        ``calibration.csv`` in the run's folder, and what it holds; see :data:`audit.tables.gap.CALIBRATION`.
 
     Raises
     ------
@@ -321,7 +322,7 @@ def calibrate_run(
                 say=say,
                 repetition=Repetition.of(manifest),
             )
-        return folder.write_file("calibration.csv", table.to_csv(index=False).encode()), table
+        return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
 
 
 def _check_unrated(statistics: StatisticsConfig) -> None:

@@ -22,8 +22,11 @@ from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
 from audit.progress import Progress
 from audit.provenance import versions
-from audit.reply_schema import JUDGED_PAIRS, PAIRS, PREFERENCE_TABLES, SCORED
 from audit.store import JudgementFolder, RunFolder, read_manifest
+from audit.tables.base import dictionary
+from audit.tables.preference import JUDGED_PAIRS, PAIRS
+from audit.tables.registry import PREFERENCE_TABLES
+from audit.tables.replies import SCORED
 from audit.wording import plural
 from stimuli.rubrics import Rubric, load_rubric
 
@@ -77,7 +80,7 @@ class Judgement:
     labels
         What the two runs are called.
     preference
-        ``tables/preference.csv``; see :data:`audit.reply_schema.PREFERENCE`.
+        ``tables/preference.csv``; see :data:`audit.tables.preference.PREFERENCE`.
     confidence
         Level of its intervals.
     remarks
@@ -101,7 +104,7 @@ class RunOfReplies:
     folder, manifest
         Where it is, and what it says of itself.
     replies
-        Columns of ``reply_schema.REPLIES``.
+        Columns of ``tables.REPLIES``.
     narratives
         As its prompts showed them, by identifier.
     """
@@ -370,7 +373,10 @@ def _judge(
                 progress.done(len(own))
     judged = target.read_parts()
     if len(judged) != len(paired) or (judged["pair"].to_numpy() != paired["pair"].to_numpy()).any():
-        raise StoreError(f"{target.path}/parts does not hold the pairs of these runs; delete it and judge again")
+        raise StoreError(
+            f"{target.path}/parts does not hold the pairs of these runs; name another folder with run_dir=PATH and "
+            "judge again"
+        )
     return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"])
 
 
@@ -456,15 +462,10 @@ def _publish(
         limits=about,
     )
     tables = {"pairs": pairs[list(JUDGED_PAIRS)], "preference": preference}
-    described = [
-        {"table": table, "column": column, "description": text}
-        for table, columns in PREFERENCE_TABLES.items()
-        for column, text in columns.items()
-    ]
     target.clear("tables")
     for name, table in tables.items():
-        target.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode("utf-8", "replace"))
-    target.write_file("dictionary.csv", pd.DataFrame(described).to_csv(index=False).encode())
+        target.write_file(f"tables/{name}.csv", PREFERENCE_TABLES[name].csv(table))
+    target.write_file("dictionary.csv", dictionary(PREFERENCE_TABLES.values()))
     written = target.write_file("judgement.html", page.encode())
     target.write_manifest(manifest)
     told = (*remarks, *(f"{each.dimension}: {each.text}" for each in about))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,9 +11,10 @@ import pandas as pd
 
 from audit.conversations import emotions_of, explorer_of, narratives_of, stages_are_told
 from audit.measures.choose import JUDGE
-from audit.reply_schema import ReplyStatus
-from audit.schema import Status
 from audit.store import ASKED_IN, SCHEMA_VERSION, RunFolder, is_of_replies
+from audit.tables.base import Table, dictionary
+from audit.tables.ratings import Status
+from audit.tables.replies import ReplyStatus
 from audit.wording import either, interval, plural, points, unsigned
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
@@ -43,8 +44,8 @@ class Outcome:
     report
         The rendered report.
     gap
-        ``tables/gap.csv``, see :data:`audit.schema.GAP`; of a run of replies ``tables/measure_gaps.csv``, see
-        :data:`audit.reply_schema.MEASURE_GAPS`.
+        ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`; of a run of replies ``tables/measure_gaps.csv``, see
+        :data:`audit.tables.replies.MEASURE_GAPS`.
     confidence
         Level of the intervals in ``gap``.
     remarks
@@ -84,7 +85,6 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.figures.style import figure_bytes
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
-    from audit.schema import MANIPULATION, data_dictionary
     from audit.statistics.analysis import analyse
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
@@ -95,6 +95,8 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.people_gap import people_gap_tables
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
+    from audit.tables.ratings import MANIPULATION
+    from audit.tables.registry import OF_RATINGS
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -180,7 +182,7 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         remarks=remarks,
         explorer=explorer_of(manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
-    report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=data_dictionary())
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
     said = tuple(control_lines(tables["controls"]))
     return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks, said)
 
@@ -192,7 +194,6 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.measured import levels_of, measures_of
     from audit.raters import people_of
     from audit.recognised import read_corpus, recognised_tables
-    from audit.reply_schema import reply_dictionary
     from audit.report.replies import render_replies
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
@@ -203,6 +204,7 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.people import people_tables
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
+    from audit.tables.registry import OF_REPLIES
 
     manifest = {"schema_version": SCHEMA_VERSION, **manifest}
     unfinished = manifest.get("status") == "running"
@@ -280,7 +282,7 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         values=values,
         narratives=narratives_of(manifest),
     )
-    report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=reply_dictionary())
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
     return Outcome(folder.path, report, tables["measure_gaps"], settings["confidence"], remarks)
 
 
@@ -338,7 +340,7 @@ def write_all(
     svg: Mapping[str, bytes],
     html: str,
     *,
-    dictionary: Iterable[dict[str, str]],
+    known: Sequence[Table],
 ) -> Path:
     """Write what an analysis made, in place of an earlier one's, and return where the report is.
 
@@ -346,10 +348,12 @@ def write_all(
     ----------
     folder
         The run's; entered.
-    manifest, tables, html, dictionary
+    manifest, tables, html
         What the files are to hold.
     drawn, svg
         The figures by name, and the same as SVG.
+    known
+        All tables that the folder may hold, which ``dictionary.csv`` describes.
 
     Raises
     ------
@@ -358,12 +362,14 @@ def write_all(
     """
     from audit.figures.style import figure_files
 
+    described = {table.name: table for table in known}
+    files = {name: described[name].csv(table) for name, table in tables.items()}
     folder.write_manifest(manifest)
     for name in ("tables", "figures"):
         folder.clear(name)
-    for name, table in tables.items():
-        folder.write_file(f"tables/{name}.csv", table.to_csv(index=False).encode())
-    folder.write_file("tables/dictionary.csv", pd.DataFrame(list(dictionary)).to_csv(index=False).encode())
+    for name, content in files.items():
+        folder.write_file(f"tables/{name}.csv", content)
+    folder.write_file("tables/dictionary.csv", dictionary(known))
     for name, figure in drawn.items():
         for file, content in figure_files(name, figure, svg[name]).items():
             folder.write_file(file, content)

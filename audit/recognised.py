@@ -16,9 +16,9 @@ from audit.elicitation.plain_text import answer_of
 from audit.errors import StoreError
 from audit.measures.recognition import CAUSES, EmotionRecognition
 from audit.plan import Plan
-from audit.reply_schema import SCORED
 from audit.statistics.recognition import cause_table, recognition_tables
 from audit.store import RunFolder
+from audit.tables.replies import SCORED
 
 FILE: Final = "corpus.json"
 """Where in a run's folder it lies."""
@@ -88,7 +88,8 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"{path} can not be read ({error}); delete it and run the same command again: it is written anew"
+            f"{path} cannot be read ({error}); set it aside under another name and run the same command again: it is "
+            "written anew"
         ) from error
 
 
@@ -108,7 +109,7 @@ def recognised_tables(
     kind
         What was asked about them: emotion or cause.
     replies
-        Columns of ``reply_schema.REPLIES``; those that are not read are missing, not wrong. Not modified.
+        Columns of ``tables.REPLIES``; those that are not read are missing, not wrong. Not modified.
     scores
         A column a measure, indexed by ``prompt_index``. Not modified.
     corpus

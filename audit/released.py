@@ -24,7 +24,7 @@ from pandas.errors import EmptyDataError, ParserError
 
 from audit.errors import ConfigError, StoreError
 from audit.outside import ABSENT, FloatArray, ratings_table
-from audit.schema import Status
+from audit.tables.ratings import Status
 from audit.wording import plural
 from stimuli.errors import suggest
 from stimuli.identities import Dimension, Identity, load_dimensions
@@ -97,7 +97,7 @@ class ReleasedRatings:
     Attributes
     ----------
     tables
-        By dimension, columns of :data:`audit.schema.RATINGS`; ``prompt_index`` runs on over them.
+        By dimension, columns of :data:`audit.tables.ratings.RATINGS`; ``prompt_index`` runs on over them.
     scale
         The two ends, in points.
     sha256

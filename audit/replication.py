@@ -54,7 +54,7 @@ class Replication:
     comparison: Comparison | None
 
     def table(self) -> pd.DataFrame:
-        """Return the published gap and our own of each run and dimension: rows of ``schema.GAP`` with ``model``."""
+        """Return the published gap and our own of each run and dimension: rows of ``tables.GAP`` with ``model``."""
         parts = []
         for (model, _), outcome in self.outcomes.items():
             own = outcome.gap.loc[outcome.gap["dimension"] != "all"]

@@ -28,16 +28,16 @@ from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import Difference, first_difference
-from audit.reply_schema import (
+from audit.store import RunFolder
+from audit.tables.base import Table, dictionary
+from audit.tables.registry import REPLY_COMPARISON_TABLES
+from audit.tables.replies import ReplyStatus
+from audit.tables.reply_comparison import (
     COMPARED_MEASURE_CONTROLS,
     COMPARED_MEASURES,
     MEASURE_GAP_ALL,
-    REPLY_COMPARISON_TABLES,
     REPLY_RUNS,
-    ReplyStatus,
-    reply_comparison_dictionary,
 )
-from audit.store import RunFolder
 from audit.wording import dimension_title, plural
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def compare_replies(
     Returns
     -------
     tuple
-        The files of the comparison but its manifest; ``reply_schema.MEASURE_CHANGES``; what a reader must know beside
-        it, in words; and rows of ``reply_schema.REPLY_RUNS``.
+        The files of the comparison but its manifest; ``tables.MEASURE_CHANGES``; what a reader must know beside
+        it, in words; and rows of ``tables.REPLY_RUNS``.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def _texts(choices: Mapping[str, str]) -> str:
 def _measure_rows(
     label: str, run: _Run, reference: str, runs: Mapping[str, _Run], reasons: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Make rows of ``reply_schema.COMPARED_MEASURES``: each measure of a run, and whether it is compared."""
+    """Make rows of ``tables.COMPARED_MEASURES``: each measure of a run, and whether it is compared."""
     rows = []
     for row in run.table.to_dict("records"):
         name = str(row["measure"])
@@ -338,7 +338,7 @@ def _scorers(run: _Run) -> dict[str, set[str]]:
     return own | {"diversity": {measure.name for measure in CORPORA.values()}}
 
 
-def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Mapping[str, str]) -> pd.DataFrame:
+def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Table) -> pd.DataFrame:
     """Put a table of all runs under each other."""
     tables = [getattr(run, table).assign(run=label)[list(columns)] for label, run in runs.items()]
     filled = [each for each in tables if len(each)]
@@ -346,7 +346,7 @@ def _all(runs: Mapping[str, RepliesOfRun], table: str, columns: Mapping[str, str
 
 
 def _run_row(label: str, run: _Run, choices: Mapping[str, str]) -> dict[str, Any]:
-    """Make a row of ``reply_schema.REPLY_RUNS``."""
+    """Make a row of ``tables.REPLY_RUNS``."""
     status = run.replies["status"].astype(str)
     known = {
         "run": label,
@@ -430,11 +430,8 @@ def _files(
         confidence=used["confidence"],
         command=command,
     )
-    content = {
-        f"tables/{name}.csv": table.to_csv(index=False).encode("utf-8", "replace") for name, table in tables.items()
-    }
-    dictionary = pd.DataFrame(reply_comparison_dictionary())
-    content["tables/dictionary.csv"] = dictionary.to_csv(index=False).encode()
+    content = {f"tables/{name}.csv": REPLY_COMPARISON_TABLES[name].csv(table) for name, table in tables.items()}
+    content["tables/dictionary.csv"] = dictionary(REPLY_COMPARISON_TABLES.values())
     for name, figure in drawn.items():
         content |= figure_files(name, figure, figures[name])
     content |= {"table.md": paper.markdown().encode("utf-8", "replace")}

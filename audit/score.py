@@ -19,8 +19,8 @@ from audit.measures.choose import JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.progress import Progress
-from audit.reply_schema import SCORED
 from audit.store import RunFolder
+from audit.tables.replies import SCORED
 from audit.wording import plural
 from stimuli.conversations import Conversations
 from stimuli.rubrics import load_rubric

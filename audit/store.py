@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -28,9 +28,13 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
-from audit.inventory_schema import ANSWERS
-from audit.reply_schema import JUDGED_PAIRS, REPLIES, SCORES
-from audit.schema import ANSWERED, GIVEN, MANIPULATED, RATINGS, STAGES
+from audit.tables.base import Column, Table, Type
+from audit.tables.inventory import ANSWERS
+from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
+from audit.tables.preference import JUDGED_PAIRS
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS
+from audit.tables.replies import REPLIES, SCORES
+from audit.tables.stages import GIVEN, STAGES
 
 SCHEMA_VERSION: Final = 1
 COMPARISON: Final = "comparison"
@@ -53,30 +57,17 @@ _OF_RUNS: Final = {
 }
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
-_WORD: Final = pa.dictionary(pa.int32(), pa.string())
-_TYPES: Final = {
-    "prompt_index": pa.int64(),
-    "in_group": pa.bool_(),
-    "n_shared": pa.int8(),
-    "wording": pa.int8(),
-    "response": pa.string(),
-    "intensity": pa.float64(),
-    "number_mass": pa.float64(),
-    "mode": pa.float64(),
-    "spread": pa.float64(),
-    "n_prompt_tokens": pa.int32(),
-    "n_dropped": pa.int32(),
-    "pruned_points": pa.float64(),
+_ARROW: Final = {
+    Type.WORD: pa.dictionary(pa.int32(), pa.string()),
+    Type.TEXT: pa.string(),
+    Type.FLAG: pa.bool_(),
+    Type.INT8: pa.int8(),
+    Type.INT32: pa.int32(),
+    Type.INT64: pa.int64(),
+    Type.FLOAT: pa.float64(),
 }
-RATINGS_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in RATINGS])
-"""The ratings table as Parquet stores it; columns of words are dictionaries."""
-_STAGE_TYPES: Final = {"text": pa.string(), "stage": _WORD, "status": _WORD}
-STAGES_SCHEMA: Final = pa.schema([(column, _STAGE_TYPES.get(column, pa.int64())) for column in STAGES])
-"""The table of a strategy's stages, likewise."""
-ANSWERED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in ANSWERED])
-"""The table of prompts that were asked once more, likewise."""
-MANIPULATED_SCHEMA: Final = pa.schema([(column, _TYPES.get(column, _WORD)) for column in MANIPULATED])
-"""The table of prompts without identities, likewise."""
+_VERSION: Final = b"audit.table_version"
+"""Where a Parquet file says which version of its table it is; those of before say nothing."""
 Answers: TypeAlias = Literal[
     "elicitation_sample", "asked_again", "asked_in_bfloat16", "asked_in_float16", "asked_in_float32"
 ]
@@ -87,66 +78,28 @@ ASKED_IN: Final[Mapping[str, Answers]] = {
     "float32": "asked_in_float32",
 }
 """The same by the number format that they are asked in."""
-_GIVEN_TYPES: Final = {"place": pa.int32(), "similarity": pa.float64()}
-GIVEN_SCHEMA: Final = pa.schema([(column, _GIVEN_TYPES.get(column, pa.string())) for column in GIVEN])
-"""The table of a strategy's examples and knowledge, likewise."""
-_REPLY_TYPES: Final = {**_TYPES, "text": pa.string(), "n_tokens": pa.int32()}
-REPLIES_SCHEMA: Final = pa.schema([(column, _REPLY_TYPES.get(column, _WORD)) for column in REPLIES])
-"""The table of replies, likewise."""
-_SCORE_TYPES: Final = {"prompt_index": pa.int64(), "measure": _WORD, "value": pa.float64()}
-SCORES_SCHEMA: Final = pa.schema([(column, _SCORE_TYPES[column]) for column in SCORES])
-"""The table of scores, likewise."""
-_PAIR_TYPES: Final = {
-    **{name: pa.int64() for name in ("pair", "first_prompt_index", "second_prompt_index")},
-    **{name: pa.bool_() for name in ("in_group", "same_text", "consistent")},
-    "n_shared": pa.int8(),
-    **{name: pa.float64() for name in ("preference", "first_place")},
-    **{f"{order}_{name}": pa.float64() for order in ("given", "swapped") for name in ("chose_first", "mass")},
+_ANSWERED: Final[dict[Answers, Table]] = {
+    "elicitation_sample": ELICITATION_SAMPLE,
+    "asked_again": ASKED_AGAIN,
+    **{ASKED_IN[name]: table for name, table in ASKED_IN_FORMATS.items()},
 }
-JUDGED_PAIRS_SCHEMA: Final = pa.schema([(column, _PAIR_TYPES.get(column, pa.string())) for column in JUDGED_PAIRS])
-"""The table of judged pairs, likewise."""
-_ANSWER_TYPES: Final = {**_TYPES, "answer": pa.float64(), "order": pa.int32(), "place": pa.int32()}
-ANSWERS_SCHEMA: Final = pa.schema([(column, _ANSWER_TYPES.get(column, _WORD)) for column in ANSWERS])
-"""The table of a questionnaire's answers, likewise."""
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]
 """What a run collects, and the folder that it lies in."""
-_SCHEMAS: Final[dict[Kind, pa.Schema]] = {
-    "ratings": RATINGS_SCHEMA,
-    "replies": REPLIES_SCHEMA,
-    "answers": ANSWERS_SCHEMA,
-}
+_COLLECTED: Final[dict[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
 """Tasks in which the model writes to or about an experiencer."""
 Given: TypeAlias = Literal["replies", "intensity", "raters", "norming"]
 """What people give a run: scores of replies, intensities, their own groups, or what they make of narratives."""
-_PEOPLE: Final[dict[Given, tuple[str, dict[str, type]]]] = {
-    "replies": (
-        "people/ratings.csv",
-        {"rater": str, "prompt_index": np.int64, "question": str, "score": np.float64},
-    ),
-    "intensity": (
-        "people/ratings.csv",
-        {
-            **dict.fromkeys(("rater", "list", "dimension", "narrative_id", "emotion"), str),
-            **dict.fromkeys(("experiencer", "experiencer_group"), str),
-            "intensity": np.float64,
-        },
-    ),
-    "raters": ("people/raters.csv", dict.fromkeys(("rater", "dimension", "group"), str)),
-    "norming": (
-        "norming/ratings.csv",
-        {
-            **dict.fromkeys(("rater", "narrative_id", "emotion", "felt"), str),
-            **dict.fromkeys(("intensity", "plausibility"), np.float64),
-        },
-    ),
+_PEOPLE: Final[dict[Given, tuple[str, Table]]] = {
+    "replies": ("people/ratings.csv", PEOPLE_SCORES),
+    "intensity": ("people/ratings.csv", PEOPLE_INTENSITIES),
+    "raters": ("people/raters.csv", RATERS),
+    "norming": ("norming/ratings.csv", READINGS),
 }
-"""Where each lies in a run's folder, and its columns."""
+"""Where each lies in a run's folder, and its table."""
+_READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}
+"""What a column of a CSV file is read as; others are text."""
 _PART: Final = re.compile(r"part-(\d{6})\.parquet")
-_ADDED: Final = ("n_prompt_tokens", "n_dropped", "pruned_points", "wording")
-"""The last columns of ratings, which those of earlier runs lack, or the last of them."""
-_BEFORE: Final = {"wording": 0}
-"""What earlier runs had that had no such column; others are missing there."""
 
 
 @contextmanager
@@ -187,37 +140,96 @@ def write_atomically(path: Path, content: bytes) -> None:
         _sync_folder(path.parent)
 
 
-def _parquet(table: pa.Table) -> bytes:
+Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
+"""Rows of a table, or its columns, or the table itself, to be written."""
+
+
+def _schema(table: Table) -> pa.Schema:
+    """Return what a table's Parquet file looks like; columns of words are dictionaries."""
+    fields = [(name, _ARROW[column.type]) for name, column in table.items()]
+    return pa.schema(fields, metadata={_VERSION: str(table.version).encode()})
+
+
+def _parquet(table: Table, rows: Rows) -> bytes:
+    """Return the Parquet file of a table.
+
+    Raises
+    ------
+    ValueError
+        If the rows have not just its columns.
+    pyarrow.ArrowException
+        If values are of another type.
+    """
+    given: Iterable[Iterable[Any]]
+    if isinstance(rows, pd.DataFrame):
+        given, made = [rows.columns], pa.Table.from_pandas
+    elif isinstance(rows, Mapping):
+        given, made = [rows], pa.Table.from_pydict
+    else:
+        given, made = rows, pa.Table.from_pylist
+    for each in given:
+        if different := set(each) ^ set(table):
+            raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
+    schema = _schema(table)
+    kept = {"preserve_index": False} if isinstance(rows, pd.DataFrame) else {}
+    written = made(rows, schema=schema, **kept).replace_schema_metadata(schema.metadata)
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    pq.write_table(written, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _read_parquet(path: Path, schema: pa.Schema, what: str) -> pa.Table:
-    """Read a part of a run; StoreError if it is damaged or not ours."""
+def _read_parquet(path: Path, table: Table) -> pa.Table:
+    """Read a part of a run as today's version has it; StoreError if it is damaged, not ours or of a newer version."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as part:
-            table = part.read()
-        table.validate(full=True)
-        if schema is RATINGS_SCHEMA and table.column_names == schema.names[: len(table.column_names)]:
-            for name in (name for name in _ADDED if name not in table.column_names):
-                own = schema.field(name).type
-                known = pa.scalar(_BEFORE.get(name), type=own)
-                table = table.append_column(schema.field(name), pa.repeat(known, len(table)))
-        if not table.schema.equals(schema):
-            raise pa.ArrowInvalid(f"its columns are not those of {what}")
-    except (OSError, pa.ArrowException) as error:
+            rows = part.read()
+        rows.validate(full=True)
+        version = int((rows.schema.metadata or {}).get(_VERSION, b"1"))
+        if version > table.version:
+            raise StoreError(
+                f"{path} was written by a newer version of empathy-audit: its {table.name} are of format {version}, "
+                f"this version reads up to {table.version}; upgrade empathy-audit"
+            )
+        return _completed(rows.replace_schema_metadata(), table, version)
+    except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise StoreError(
-            f"{path} can not be read ({reason}); delete it and run the same command again: it redoes that part"
+            f"{path} cannot be read ({reason}); put a copy of it back, or set it aside under another name and run the "
+            "same command again: it collects that part anew"
         ) from error
-    return table
 
 
-def _read_all(paths: Sequence[Path], schema: pa.Schema, what: str) -> pa.Table:
+def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
+    """Fill the columns that a part's version had not yet; what its version had must be there.
+
+    Parts that say no version are of the first one, or of one of those before versions were told: of what came later
+    they have what they have.
+    """
+    unknown = [name for name in rows.column_names if name not in table]
+    missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
+    if unknown or missing:
+        lacking = f"without {', '.join(missing)}" if missing else f"with {', '.join(unknown)}"
+        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {lacking}")
+    schema = _schema(table).remove_metadata()
+    for name, column in table.items():
+        if name not in rows.column_names:
+            rows = rows.append_column(name, _repeated(column, len(rows)))
+        elif rows.schema.field(name).type != schema.field(name).type:
+            raise pa.ArrowInvalid(f"its column {name} is of another type than that of {table.name}")
+    return rows.select(schema.names).cast(schema)
+
+
+def _repeated(column: Column, n_rows: int) -> pa.Array:
+    """Return what stands in a column that was not there yet."""
+    if column.type == Type.WORD:
+        return pa.repeat(pa.scalar(column.before, type=pa.string()), n_rows).dictionary_encode()
+    return pa.repeat(pa.scalar(column.before, type=_ARROW[column.type]), n_rows)
+
+
+def _read_all(paths: Sequence[Path], table: Table) -> pa.Table:
     """Read the parts of a table one after another; StoreError as of each part."""
-    tables = [_read_parquet(path, schema, what) for path in paths]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    tables = [_read_parquet(path, table) for path in paths]
+    return pa.concat_tables(tables) if tables else _schema(table).remove_metadata().empty_table()
 
 
 def _in_pandas(table: pa.Table) -> pd.DataFrame:
@@ -400,9 +412,8 @@ class JudgementFolder(ComparisonFolder):
         return _numbers(self.path / "parts")
 
     def write_part(self, number: int, pairs: pd.DataFrame) -> None:
-        """Write judged pairs; columns of :data:`audit.reply_schema.JUDGED_PAIRS`."""
-        table = pa.Table.from_pandas(pairs, schema=JUDGED_PAIRS_SCHEMA, preserve_index=False).replace_schema_metadata()
-        self.write_file(f"parts/part-{number:06d}.parquet", _parquet(table))
+        """Write judged pairs; columns of :data:`audit.tables.preference.JUDGED_PAIRS`."""
+        self.write_file(f"parts/part-{number:06d}.parquet", _parquet(JUDGED_PAIRS, pairs))
 
     def read_parts(self) -> pd.DataFrame:
         """Return all judged pairs, in the order of parts; no rows where there are none.
@@ -412,7 +423,7 @@ class JudgementFolder(ComparisonFolder):
         StoreError
             If a part can not be read.
         """
-        return _in_pandas(_read_all(sorted(self.path.glob("parts/part-*.parquet")), JUDGED_PAIRS_SCHEMA, "pairs"))
+        return _in_pandas(_read_all(sorted(self.path.glob("parts/part-*.parquet")), JUDGED_PAIRS))
 
 
 class ChoicesFolder(ComparisonFolder):
@@ -451,7 +462,7 @@ class RunFolder(_Folder):
 
     def _prepare(self) -> None:
         super()._prepare()
-        for place in (*_SCHEMAS, "stages", "scores/*", "judged", "people", "norming"):
+        for place in (*_COLLECTED, "stages", "scores/*", "judged", "people", "norming"):
             for unfinished in self.path.glob(f"{place}/.*.unfinished"):
                 unfinished.unlink()
 
@@ -466,10 +477,10 @@ class RunFolder(_Folder):
     def write_shard(
         self,
         number: int,
-        rows: Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame,
+        rows: Rows,
         kind: Kind = "ratings",
     ) -> None:
-        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``schema.RATINGS``.
+        """Write one shard's rows, or columns, or a table; the keys are those of its kind, such as ``tables.RATINGS``.
 
         What was scored of replies that are written again was of other texts, and goes.
         """
@@ -477,23 +488,15 @@ class RunFolder(_Folder):
             for path in self.path.glob(f"scores/*/part-{number:06d}.*"):
                 path.unlink()
             self.clear("judged")
-        schema = _SCHEMAS[kind]
-        if isinstance(rows, pd.DataFrame):
-            table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata()
-        elif isinstance(rows, Mapping):
-            table = pa.Table.from_pydict(dict(rows), schema=schema)
-        else:
-            table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-        self.write_file(f"{kind}/part-{number:06d}.parquet", _parquet(table))
+        self.write_file(f"{kind}/part-{number:06d}.parquet", _parquet(_COLLECTED[kind], rows))
 
     def judged(self) -> set[int]:
         """Return the numbers of the dimensions whose judge's own gap has been asked about."""
         return _numbers(self.path / "judged")
 
     def write_judged(self, number: int, ratings: pd.DataFrame) -> None:
-        """Write what a judge gave the same replies as ones to every experiencer; columns of ``schema.RATINGS``."""
-        table = pa.Table.from_pandas(ratings, schema=RATINGS_SCHEMA, preserve_index=False).replace_schema_metadata()
-        self.write_file(f"judged/part-{number:06d}.parquet", _parquet(table))
+        """Write what a judge gave the same replies as ones to every experiencer; columns of ``tables.RATINGS``."""
+        self.write_file(f"judged/part-{number:06d}.parquet", _parquet(RATINGS, ratings))
 
     def read_judged(self) -> pd.DataFrame:
         """Return the same of all dimensions, as :meth:`read` returns ratings; no rows where there are none.
@@ -503,8 +506,7 @@ class RunFolder(_Folder):
         StoreError
             If a file can not be read.
         """
-        table = _read_all(sorted(self.path.glob("judged/part-*.parquet")), RATINGS_SCHEMA, "judged")
-        return _in_pandas(table)
+        return _in_pandas(_read_all(sorted(self.path.glob("judged/part-*.parquet")), RATINGS))
 
     def has_people(self, kind: Given = "replies") -> bool:
         """Tell whether people have given something."""
@@ -512,8 +514,8 @@ class RunFolder(_Folder):
 
     def write_people(self, given: pd.DataFrame, kind: Given = "replies") -> None:
         """Write what people gave: of replies the columns rater, prompt_index, question and score; NaN is left out."""
-        place, types = _PEOPLE[kind]
-        self.write_file(place, given[list(types)].to_csv(index=False).encode("utf-8", "replace"))
+        place, table = _PEOPLE[kind]
+        self.write_file(place, table.csv(given[list(table)]))
 
     def read_people(self, kind: Given = "replies") -> pd.DataFrame:
         """Return what :meth:`write_people` wrote; no rows where there is nothing.
@@ -523,7 +525,8 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        place, types = _PEOPLE[kind]
+        place, table = _PEOPLE[kind]
+        types = {name: _READ_AS.get(column.type, str) for name, column in table.items()}
         path = self.path / place
         if not path.exists():
             return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
@@ -561,7 +564,7 @@ class RunFolder(_Folder):
         number
             The shard's.
         scores
-            Columns of :data:`audit.reply_schema.SCORES`.
+            Columns of :data:`audit.tables.replies.SCORES`.
         counts
             As of :class:`audit.measures.base.Counting`, of this shard alone.
         """
@@ -569,8 +572,7 @@ class RunFolder(_Folder):
         # The scores are what says that a shard is done, so they come last.
         if counts:
             self.write_file(f"{place}.json", f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode())
-        table = pa.Table.from_pandas(scores, schema=SCORES_SCHEMA, preserve_index=False).replace_schema_metadata()
-        self.write_file(f"{place}.parquet", _parquet(table))
+        self.write_file(f"{place}.parquet", _parquet(SCORES, scores))
 
     def read_scores(self) -> pd.DataFrame:
         """Return all scores, in the order of scorers' names and shards; no rows where there are none.
@@ -580,9 +582,7 @@ class RunFolder(_Folder):
         StoreError
             If a file can not be read.
         """
-        scores: pd.DataFrame = _read_all(
-            sorted(self.path.glob("scores/*/part-*.parquet")), SCORES_SCHEMA, "scores"
-        ).to_pandas()
+        scores: pd.DataFrame = _read_all(sorted(self.path.glob("scores/*/part-*.parquet")), SCORES).to_pandas()
         return scores
 
     def read_score_counts(self, name: str) -> dict[str, dict[str, float]]:
@@ -604,15 +604,14 @@ class RunFolder(_Folder):
                         of_measure[what] = of_measure.get(what, 0) + n
             except (OSError, ValueError, AttributeError, TypeError) as error:
                 raise StoreError(
-                    f"{path} can not be read ({error}); delete the folder {path.parent} and run the same command "
-                    "again: it scores anew"
+                    f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
+                    "the same command again: it scores anew"
                 ) from error
         return total
 
     def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write a strategy's examples and knowledge; see :data:`audit.schema.GIVEN` for the keys."""
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=GIVEN_SCHEMA)
-        self.write_file("given.parquet", _parquet(table))
+        """Write a strategy's examples and knowledge; see :data:`audit.tables.stages.GIVEN` for the keys."""
+        self.write_file("given.parquet", _parquet(GIVEN, rows))
 
     def read_given(self) -> list[dict[str, Any]]:
         """Return a strategy's examples and knowledge; no rows where it brought none.
@@ -623,12 +622,12 @@ class RunFolder(_Folder):
             If the file can not be read.
         """
         path = self.path / "given.parquet"
-        rows: list[dict[str, Any]] = _read_parquet(path, GIVEN_SCHEMA, "given").to_pylist() if path.exists() else []
+        rows: list[dict[str, Any]] = _read_parquet(path, GIVEN).to_pylist() if path.exists() else []
         return rows
 
     def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts that were asked once more gave; the keys are those of ``schema.ANSWERED``."""
-        self._write_rows(name, rows, ANSWERED_SCHEMA)
+        """Write what prompts that were asked once more gave; the keys are those of ``tables.ELICITATION_SAMPLE``."""
+        self._write_rows(name, rows, _ANSWERED[name])
 
     def read_answers(self, name: Answers) -> pd.DataFrame:
         """Return the same, in the order of prompts; no rows where none was asked.
@@ -638,11 +637,11 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        return self._read_rows(name, ANSWERED_SCHEMA)
+        return self._read_rows(name, _ANSWERED[name])
 
     def write_manipulated(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what prompts without identities gave; the keys are those of ``schema.MANIPULATED``."""
-        self._write_rows("manipulation", rows, MANIPULATED_SCHEMA)
+        """Write what prompts without identities gave; the keys are those of ``tables.MANIPULATED``."""
+        self._write_rows("manipulation", rows, MANIPULATED)
 
     def read_manipulated(self) -> pd.DataFrame:
         """Return the same; no rows where nothing was asked.
@@ -652,21 +651,20 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        return self._read_rows("manipulation", MANIPULATED_SCHEMA)
+        return self._read_rows("manipulation", MANIPULATED)
 
-    def _write_rows(self, name: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
+    def _write_rows(self, name: str, rows: Sequence[Mapping[str, object]], table: Table) -> None:
         # NaN is how Python says missing; the table has nulls.
         plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-        self.write_file(f"{name}.parquet", _parquet(pa.Table.from_pylist(plain, schema=schema)))
+        self.write_file(f"{name}.parquet", _parquet(table, plain))
 
-    def _read_rows(self, name: str, schema: pa.Schema) -> pd.DataFrame:
+    def _read_rows(self, name: str, table: Table) -> pd.DataFrame:
         path = self.path / f"{name}.parquet"
-        return _in_pandas(_read_all([path] if path.exists() else [], schema, name))
+        return _in_pandas(_read_all([path] if path.exists() else [], table))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
-        """Write what one stage of a strategy wrote for one shard; see :data:`audit.schema.STAGES` for the keys."""
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=STAGES_SCHEMA)
-        self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(table))
+        """Write what one stage of a strategy wrote for one shard; the keys are those of ``tables.STAGES``."""
+        self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(STAGES, rows))
 
     def has_stages(self, number: int | None = None) -> bool:
         """Say whether a stage of one shard is there; None asks for any shard."""
@@ -685,7 +683,7 @@ class RunFolder(_Folder):
         path = self.path / "stages" / f"part-{number:06d}-{stage:02d}.parquet"
         if not path.exists():
             return None
-        rows: list[dict[str, Any]] = _read_parquet(path, STAGES_SCHEMA, "stages").to_pylist()
+        rows: list[dict[str, Any]] = _read_parquet(path, STAGES).to_pylist()
         return rows
 
     def read_stages(self) -> pd.DataFrame:
@@ -697,7 +695,7 @@ class RunFolder(_Folder):
             If a file can not be read.
         """
         paths = sorted(self.path.glob("stages/part-*.parquet"))
-        stages: pd.DataFrame = _read_all(paths, STAGES_SCHEMA, "stages").to_pandas()
+        stages: pd.DataFrame = _read_all(paths, STAGES).to_pandas()
         return stages
 
     @contextmanager
@@ -745,10 +743,10 @@ class RunFolder(_Folder):
             If a shard can not be read, a prompt of the grid has two rows or, in a finished run, none, or the run has
             collected something else.
         """
-        collected = [other for other in _SCHEMAS if self.shards(other)]
+        collected = [other for other in _COLLECTED if self.shards(other)]
         if collected and kind not in collected:
             raise StoreError(f"{self.path} is a run of {collected[0]} and has no {kind}; name a run of {kind}")
-        table = _read_all(sorted(self.path.glob(f"{kind}/part-*.parquet")), _SCHEMAS[kind], kind)
+        table = _read_all(sorted(self.path.glob(f"{kind}/part-*.parquet")), _COLLECTED[kind])
         key = table.select([name for name in ("prompt_index", "item_id") if name in table.column_names]).to_pandas()
         index = key["prompt_index"]
         enough = unfinished or index.nunique() == n_prompts

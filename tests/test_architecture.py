@@ -23,13 +23,11 @@ from audit.config import AuditConfig, load_config
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
-FOUNDATIONS = {"errors", "inventory_schema", "reply_schema", "schema", "wording"}
+FOUNDATIONS = {"errors", "tables", "wording"}
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
-    "schema": set(),
-    "reply_schema": {"schema"},
-    "inventory_schema": {"schema"},
+    "tables": set(),
     "wording": set(),
     "progress": set(),
     "grid": FOUNDATIONS,
@@ -37,17 +35,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "composition": {"config", "errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
-    "engines": {"config", "errors", "progress", "schema", "stimuli"},
-    "elicitation": {"engines", "errors", "schema", "stimuli"},
+    "engines": {"config", "errors", "progress", "stimuli", "tables"},
+    "elicitation": {"engines", "errors", "stimuli", "tables"},
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
-    "texts": {"elicitation", "reply_schema", "schema", "stimuli"},
-    "measures": {"config", "elicitation", "engines", "errors", "reply_schema", "schema", "stimuli", "texts"},
-    "measured": {"elicitation", "measures", "reply_schema", "statistics", "stimuli"},
+    "texts": {"elicitation", "stimuli", "tables"},
+    "measures": {"config", "elicitation", "engines", "errors", "stimuli", "tables", "texts"},
+    "measured": {"elicitation", "measures", "statistics", "stimuli", "tables"},
     "recognised": {
-        "config", "elicitation", "errors", "measures", "plan", "reply_schema", "statistics", "store",
+        "config", "elicitation", "errors", "measures", "plan", "statistics", "store", "tables",
     },
-    "judge": {"elicitation", "engines", "errors", "measures", "reply_schema", "schema", "stimuli"},
-    "people": {"errors", "reply_schema", "schema", "stimuli", "wording"},
+    "judge": {"elicitation", "engines", "errors", "measures", "stimuli", "tables"},
+    "people": {"errors", "stimuli", "tables", "wording"},
     "score": {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "recognised",
         "stimuli", "store",
@@ -56,10 +54,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "store": {"errors", "inventory_schema", "reply_schema", "schema"},
+    "store": {"errors", "tables"},
     "plan": {"config", "errors", "stimuli"},
     "inventory": set(),
-    "inventory.plan": {"config", "errors", "inventory_schema", "stimuli"},
+    "inventory.plan": {"config", "errors", "stimuli", "tables"},
     "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "stimuli"},
     "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
@@ -75,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "statistics", "stimuli", "store", "texts",
     },
     "inventory.collect": {
-        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "schema", "stimuli", "store",
+        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "stimuli", "store", "tables",
     },
     "inventory.publish": {*FOUNDATIONS, "figures", "publish", "report", "statistics", "stimuli", "store"},
     "pipeline": {

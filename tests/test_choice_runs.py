@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from audit.__main__ import main
-from audit.reply_schema import CHOICES, PEOPLE_PREFERENCE
 from audit.store import RunFolder
+from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
 
 N_PROMPTS = 2 * 25  # five religions of one term each, two narratives
 

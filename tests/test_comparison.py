@@ -11,8 +11,9 @@ import pytest
 
 from audit.errors import ModelError
 from audit.publish import Outcome
-from audit.schema import COMPARISON_TABLES, RATINGS
 from audit.store import RunFolder
+from audit.tables.ratings import RATINGS
+from audit.tables.registry import COMPARISON_TABLES
 
 GROUPS = ("Hindu", "Muslim")
 STATISTICS = {"confidence": 0.95, "margin": None, "n_permutations": 200}

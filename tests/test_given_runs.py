@@ -10,8 +10,8 @@ import pytest
 from test_strategy_runs import N_PROMPTS, files_of, manifest_of, overrides
 
 from audit.__main__ import main
-from audit.schema import GIVEN
 from audit.store import RunFolder
+from audit.tables.stages import GIVEN
 
 USE = Path(__file__).parents[1] / "docs" / "use.md"
 RANDOM = ("strategy=few-shot-1-random",)

@@ -15,8 +15,8 @@ import pytest
 from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
-from audit.schema import TABLES
 from audit.store import RunFolder
+from audit.tables.registry import TABLES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]
 N_PROMPTS = 250  # 5 perceivers x 5 experiencers x 10 narratives

@@ -8,8 +8,9 @@ import pytest
 from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs
-from audit.schema import RATINGS, STRATEGIES
 from audit.store import RunFolder
+from audit.tables.comparison import STRATEGIES
+from audit.tables.ratings import RATINGS
 from audit.wording import points, unsigned
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "example-strategies" / "comparison"

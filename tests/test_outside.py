@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from audit.errors import ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
 from audit.report.manifest import read_manifest
-from audit.schema import RATINGS
 from audit.statistics.cells import NarrativeCube
 from audit.store import RunFolder
+from audit.tables.ratings import RATINGS
 
 RATED = """\
 perceiver,experiencer,narrative_id,rating

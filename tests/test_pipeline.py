@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.schema import CALIBRATION, RATINGS, TABLES
 from audit.store import RunFolder
+from audit.tables.gap import CALIBRATION
+from audit.tables.ratings import RATINGS
+from audit.tables.registry import TABLES
 
 N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
 
@@ -321,7 +323,7 @@ def test_a_damaged_shard_is_named_and_redone_once_deleted(tiny_model, audit, fin
     damaged = finished / "ratings" / "part-000001.parquet"
     damaged.write_bytes(damaged.read_bytes()[:300])
     assert audit("run", *overrides(tiny_model, "run")) == 2
-    assert "part-000001.parquet can not be read" in capsys.readouterr().err.splitlines()[-1]
+    assert "part-000001.parquet cannot be read" in capsys.readouterr().err.splitlines()[-1]
     damaged.unlink()
     assert audit("run", *overrides(tiny_model, "run")) == 0
     assert shards_of(finished) == shards_of(uninterrupted)

@@ -14,8 +14,8 @@ from runs import FOUR_RELIGIONS
 
 from audit import conversations
 from audit.__main__ import main
-from audit.reply_schema import JUDGED_PAIRS, PREFERENCE
 from audit.store import JudgementFolder, RunFolder
+from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
 sys.path.insert(0, str(Path(__file__).parent / "judge"))
 from judging import draw, opened, shown

@@ -14,7 +14,7 @@ import pytest
 
 from audit.errors import ConfigError
 from audit.released import parse_name
-from audit.schema import COMPARISON_TABLES
+from audit.tables.registry import COMPARISON_TABLES
 from stimuli.identities import load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 

@@ -17,8 +17,8 @@ from test_planted_strategy import INFERRED, Scripted, draw, uniform
 from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 from audit.reply_comparison import _references
-from audit.reply_schema import REPLY_COMPARISON_TABLES
 from audit.store import RunFolder
+from audit.tables.registry import REPLY_COMPARISON_TABLES
 
 GAP, SHRINKS, RAISES = 10, 7, 8
 """Words: the gap, what two-stage takes off it, and what basic-empathy adds to every reply."""

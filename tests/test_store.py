@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.errors import StoreError
-from audit.schema import RATINGS
 from audit.store import SCHEMA_VERSION, RunFolder, read_manifest, write_atomically
+from audit.tables.ratings import RATINGS
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -432,8 +432,8 @@ def test_a_shard_that_can_not_be_read_is_named_with_the_remedy(damage, tmp_path)
         with pytest.raises(StoreError) as raised:
             folder.read_ratings(n_prompts=120)
     [line] = str(raised.value).splitlines()
-    assert "part-000001.parquet can not be read (" in line
-    assert "delete it and run the same command again: it redoes that part" in line
+    assert "part-000001.parquet cannot be read (" in line
+    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
 
 
 def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
@@ -455,12 +455,114 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
     assert unnoticed == 0
 
 
-def test_a_shard_of_an_earlier_version_was_in_the_original_wording(tmp_path):
+LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording"]
+"""Columns that ratings did not have at first, in the order in which they came."""
+
+
+def rewrite(path, version, change):
+    """Write a part as another version would have: with the number of its format, or before there were numbers."""
+    metadata = None if version is None else {"audit.table_version": str(version)}
+    pq.write_table(change(pq.read_table(path)).replace_schema_metadata(metadata), path)
+
+
+@pytest.mark.parametrize("kept", range(len(LATER)))
+def test_a_shard_without_a_version_may_lack_the_columns_that_came_later(kept, tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0, wording=3)])
+        rewrite(folder.path / "ratings" / "part-000000.parquet", None, lambda table: table.drop_columns(LATER[kept:]))
+        ratings = folder.read_ratings(n_prompts=1)
+        folder.write_shard(1, [row(1, wording=3)])
+        both = folder.read_ratings(n_prompts=2)
+    assert list(ratings) == list(RATINGS)
+    known = dict.fromkeys(LATER) | {"wording": 0}
+    for name in LATER[kept:]:
+        assert ratings[name].isna().all() if known[name] is None else ratings[name].tolist() == [known[name]]
+    for name in LATER[:kept]:
+        assert ratings[name].tolist() == [row(0)[name]]
+    assert both["wording"].tolist() == [0, 3]
+    assert both.dtypes["wording"] == pd.Int8Dtype()
+
+
+@pytest.mark.parametrize(
+    ("version", "lost", "named"),
+    [
+        (None, ["spread"], "without spread"),
+        (1, ["dimension", "mode"], "without dimension, mode"),
+        (4, ["wording"], "without wording"),
+    ],
+)
+def test_a_column_that_its_version_had_is_damage_where_it_is_missing(version, lost, named, tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        path = folder.path / "ratings" / "part-000000.parquet"
+        rewrite(path, version, lambda table: table.drop_columns(lost))
+        with pytest.raises(StoreError) as raised:
+            folder.read_ratings(n_prompts=1)
+    assert str(raised.value).startswith(f"{path} cannot be read (its columns are not those of ratings: {named}); put ")
+
+
+def test_a_shard_of_a_newer_version_is_said_to_be_one(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        path = folder.path / "ratings" / "part-000000.parquet"
+        rewrite(path, 5, lambda table: table.append_column("mood", pa.array(["calm"])))
+        with pytest.raises(StoreError) as raised:
+            folder.read_ratings(n_prompts=1)
+    assert str(raised.value) == (
+        f"{path} was written by a newer version of empathy-audit: its ratings are of format 5, this version reads up "
+        "to 4; upgrade empathy-audit"
+    )
+
+
+def test_a_column_that_no_version_had_is_named(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        path = folder.path / "ratings" / "part-000000.parquet"
+        rewrite(path, 4, lambda table: table.append_column("mood", pa.array(["calm"])))
+        with pytest.raises(StoreError, match=r"not those of ratings: with mood\)"):
+            folder.read_ratings(n_prompts=1)
+        folder.write_shard(0, [row(0)])
+        rewrite(path, 4, lambda table: table.set_column(0, "prompt_index", pa.array([0.0])))
+        with pytest.raises(StoreError, match="its column prompt_index is of another type than that of ratings"):
+            folder.read_ratings(n_prompts=1)
+
+
+def test_columns_may_stand_in_any_order(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        before = folder.read_ratings(n_prompts=1)
+        rewrite(
+            folder.path / "ratings" / "part-000000.parquet", 4, lambda table: table.select(table.column_names[::-1])
+        )
+        pd.testing.assert_frame_equal(folder.read_ratings(n_prompts=1), before)
+
+
+@pytest.mark.parametrize("typed", ["rows", "columns", "table"])
+@pytest.mark.parametrize(("change", "named"), [({"mood": "calm"}, "mood"), ({"spread": None}, "spread")])
+def test_rows_with_other_columns_are_not_written(change, named, typed, tmp_path):
+    made = row(0) | change
+    if change == {"spread": None}:
+        del made["spread"]
+    rows = {"rows": [made], "columns": {name: [value] for name, value in made.items()}, "table": pd.DataFrame([made])}
+    with RunFolder(tmp_path / "run") as folder:
+        with pytest.raises(ValueError, match=f"rows of ratings have not just its columns: {named}"):
+            folder.write_shard(0, rows[typed])
+        assert folder.shards() == set()
+
+
+def test_a_shard_says_the_version_of_its_table(tmp_path):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        [path] = folder.path.glob("ratings/*")
+    assert pq.read_schema(path).metadata == {b"audit.table_version": b"4"}
+
+
+def test_shards_of_several_versions_are_one_table(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0, wording=3), row(1, wording=3)])
         folder.write_shard(1, [row(2, wording=5)])
         path = folder.path / "ratings" / "part-000000.parquet"
-        pq.write_table(pq.read_table(path).drop_columns(["wording"]), path)
+        rewrite(path, 3, lambda table: table.drop_columns(["wording"]))
         ratings = folder.read_ratings(n_prompts=3)
     assert ratings["wording"].tolist() == [0, 0, 5]
     assert ratings["n_dropped"].tolist() == [0, 0, 0]
@@ -471,7 +573,8 @@ def test_a_shard_of_other_columns_is_refused(tmp_path):
         (folder.path / "ratings").mkdir()
         pq.write_table(pa.table({"prompt_index": [0]}), folder.path / "ratings" / "part-000000.parquet")
         with pytest.raises(
-            StoreError, match=r"part-000000.parquet can not be read \(its columns are not those of ratings\)"
+            StoreError,
+            match=r"part-000000.parquet cannot be read \(its columns are not those of ratings: without dimension, ",
         ):
             folder.read_ratings(n_prompts=1)
 

@@ -12,8 +12,8 @@ import pytest
 from runs import FOUR_RELIGIONS
 
 from audit.__main__ import main
-from audit.schema import STAGES
 from audit.store import RunFolder
+from audit.tables.stages import STAGES
 
 N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of ten: 10, 10 and 5
 SHARDS = [0, 1, 2]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from audit.engines.base import Done, Engine, unwatched
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt
 
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from audit.elicitation.base import Elicited, encode_prompts
 from audit.elicitation.numbers import NumberTree, number_tree
 from audit.engines.base import Done, Engine, Reading, unwatched
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]

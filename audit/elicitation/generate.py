@@ -19,7 +19,7 @@ from audit.elicitation.base import Elicited, encode_prompts
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
 from audit.engines.base import Done, Engine, unwatched
 from audit.errors import ConfigError
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Question, Scale
 
 

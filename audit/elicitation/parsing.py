@@ -16,7 +16,7 @@ from typing import Final
 
 from audit.elicitation.plain_text import answer_of, plain, words_of
 from audit.elicitation.statements import Statement, Strength, find_statements
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Question
 
 _ACTS: Final = (

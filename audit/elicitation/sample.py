@@ -43,7 +43,7 @@ def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Coll
     ----------
     prompts
         Columns ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``perceiver``, ``experiencer``, their
-        groups and ``in_group`` of ``schema.RATINGS``. Baselines, where ``in_group`` is missing, are never drawn.
+        groups and ``in_group`` of ``tables.RATINGS``. Baselines, where ``in_group`` is missing, are never drawn.
     size
         Most prompts of the sample.
     seed

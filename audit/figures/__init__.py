@@ -1,6 +1,6 @@
 """Tables to figures, by seaborn and matplotlib: what the report shows, and what a paper can print.
 
-Nothing here opens a file or a window: every ``plot_…`` takes tables of :mod:`audit.schema` and returns a
+Nothing here opens a file or a window: every ``plot_…`` takes tables of :mod:`audit.tables` and returns a
 `matplotlib.figure.Figure` that pyplot does not know; :func:`audit.figures.style.figure_bytes` turns one into bytes, the
 same bytes for the same table. All text that comes from a table is drawn as plain text, never as mathematics, and what
 is missing is never drawn as 0. A figure that can not be drawn is an error with a sentence, not an empty picture.

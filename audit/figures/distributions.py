@@ -53,12 +53,12 @@ def plot_contrasts(
     Parameters
     ----------
     narratives
-        Rows of the `schema.NARRATIVES` table, of one dimension and one variant; those without a contrast are left out,
+        Rows of the `tables.NARRATIVES` table, of one dimension and one variant; those without a contrast are left out,
         and the figure says how many.
     confidence
         Coverage of the headline's interval, for the figure to name.
     headline
-        The row of the `schema.GAP` table whose δ and interval are drawn; without, the mean of the contrasts alone.
+        The row of the `tables.GAP` table whose δ and interval are drawn; without, the mean of the contrasts alone.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
     Parameters
     ----------
     distributions
-        Rows of the `schema.DISTRIBUTIONS` table, of one dimension and one variant. Baselines are left out; a kind of
+        Rows of the `tables.DISTRIBUTIONS` table, of one dimension and one variant. Baselines are left out; a kind of
         pair without a rating is named as such.
     low, high
         Ends of the scale, in points.
@@ -198,7 +198,7 @@ def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high:
     Parameters
     ----------
     null
-        Rows of the `schema.NULL` table, of one dimension and one variant.
+        Rows of the `tables.NULL` table, of one dimension and one variant.
     delta_z
         The published gap, in standard deviations of the matrix's own cells.
     null_low, null_high

@@ -48,7 +48,7 @@ def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | No
     Parameters
     ----------
     gap
-        The `schema.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
+        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be
         estimated keeps its row, which says so.
     confidence
         Coverage of the table's intervals, for the axis to name.
@@ -86,7 +86,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Fi
     Parameters
     ----------
     families
-        Rows of the `schema.FAMILIES` table, of one dimension and one variant.
+        Rows of the `tables.FAMILIES` table, of one dimension and one variant.
     family
         Which of its families: ``emotion``, ``group``, ``cluster`` ... Of more than 60 members the 60 furthest from 0
         are drawn, and the figure says so.
@@ -135,7 +135,7 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     Parameters
     ----------
     comparisons
-        Rows of the `schema.COMPARISONS` table in one unit. Filled marks are those whose p, corrected for the
+        Rows of the `tables.COMPARISONS` table in one unit. Filled marks are those whose p, corrected for the
         comparisons within the dimension, is below 1 − `confidence`.
     confidence
         Coverage of the table's intervals.
@@ -179,7 +179,7 @@ def plot_measures(gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: 
     Parameters
     ----------
     gaps
-        Rows of the `reply_schema.MEASURE_GAPS` table, headlines about narratives, of one dimension and one variant,
+        Rows of the `tables.MEASURE_GAPS` table, headlines about narratives, of one dimension and one variant,
         drawn in their order. A measure of whole corpora has no standard deviation among replies: it is not drawn.
         Filled marks are those whose p, corrected for the measures, is below 1 − `confidence`.
     titles

@@ -42,7 +42,7 @@ def draw_figures(
     Parameters
     ----------
     tables
-        The tables of `schema.TABLES` by name.
+        The tables of `tables.TABLES` by name.
     low, high
         Ends of the scale, in points.
     confidence

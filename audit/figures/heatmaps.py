@@ -37,7 +37,7 @@ def plot_cells(
     Parameters
     ----------
     cells
-        Rows of the `schema.CELLS` table, of one dimension and one variant.
+        Rows of the `tables.CELLS` table, of one dimension and one variant.
     low, high
         Ends of the scale, in points.
     clusters
@@ -85,7 +85,7 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     Parameters
     ----------
     cells
-        Rows of the `schema.CELLS` table, of any dimensions and variants.
+        Rows of the `tables.CELLS` table, of any dimensions and variants.
     low, high
         Ends of the scale, in points.
 
@@ -150,7 +150,7 @@ def interaction_reach(cells: pd.DataFrame) -> float | None:
     Parameters
     ----------
     cells
-        Rows of the `schema.CELLS` table, of any dimensions and variants.
+        Rows of the `tables.CELLS` table, of any dimensions and variants.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def plot_published(
     cells
         As in `plot_cells`: it says which pairs there are.
     published_cells
-        Rows of the `schema.PUBLISHED_CELLS` table, of the same dimension and variant.
+        Rows of the `tables.PUBLISHED_CELLS` table, of the same dimension and variant.
     masked
         Whether to leave those cells blank that the published significance mask hides. A pair that has no value is
         hatched either way.
@@ -228,7 +228,7 @@ def published_reach(published_cells: pd.DataFrame) -> float | None:
     Parameters
     ----------
     published_cells
-        Rows of the `schema.PUBLISHED_CELLS` table, of any dimensions and variants.
+        Rows of the `tables.PUBLISHED_CELLS` table, of any dimensions and variants.
     """
     largest = float(published_cells["z"].abs().max())
     return largest if math.isfinite(largest) else None

@@ -85,7 +85,7 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
     Parameters
     ----------
     groups
-        Rows of `inventory_schema.INVENTORY_GROUPS`, of one dimension and one variant. Of more than 40 groups the first
+        Rows of `tables.INVENTORY_GROUPS`, of one dimension and one variant. Of more than 40 groups the first
         are drawn, and the figure says so.
     low, high
         Ends of the scale, in points, and of the axis.

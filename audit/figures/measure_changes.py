@@ -38,7 +38,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     Parameters
     ----------
     rows
-        Rows of the `reply_schema.MEASURE_CHANGES` table of one dimension and one run, drawn in their order. A measure
+        Rows of the `tables.MEASURE_CHANGES` table of one dimension and one run, drawn in their order. A measure
         without a standard deviation among the reference's replies, such as one of whole corpora, is not drawn. Filled
         marks of the left panel are changes whose corrected p is below 1 − `confidence`; the right one has no test, and
         its marks are hollow.

@@ -19,7 +19,7 @@ def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> d
     Parameters
     ----------
     tables
-        The tables of `reply_schema.REPLY_TABLES` by name.
+        The tables of `tables.REPLY_TABLES` by name.
     confidence
         Coverage of the tables' intervals.
 

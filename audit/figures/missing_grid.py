@@ -21,7 +21,7 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
     Parameters
     ----------
     grid
-        Rows of the `schema.MISSING_GRID` table, of one dimension and one variant.
+        Rows of the `tables.MISSING_GRID` table, of one dimension and one variant.
     confidence
         Coverage of its intervals. A number whose interval holds 0 stands in brackets.
 

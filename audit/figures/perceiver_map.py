@@ -41,7 +41,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
     Parameters
     ----------
     places
-        Rows of `schema.PERCEIVER_MAP` of one dimension, of 1 to 60 runs; a panel each, in their order. The axes have
+        Rows of `tables.PERCEIVER_MAP` of one dimension, of 1 to 60 runs; a panel each, in their order. The axes have
         no unit and no ticks. Seed and perplexity stand below, and that nothing follows from the picture.
     n_columns
         Panels side by side; without, up to four.

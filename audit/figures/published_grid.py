@@ -53,7 +53,7 @@ def plot_published_grid(
     Parameters
     ----------
     cells
-        Rows of `schema.COMPARED_CELLS` of one dimension, of 1 to 60 runs; a panel each, in their order. A cell that the
+        Rows of `tables.COMPARED_CELLS` of one dimension, of 1 to 60 runs; a panel each, in their order. A cell that the
         mask hides is white, one that was asked and has no value is hatched, and one that the run did not ask is grey.
         In-group cells are framed. A run in which no cell has a value has a panel that says so.
     clusters

@@ -42,7 +42,7 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     Parameters
     ----------
     rows
-        Rows of the `schema.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the δ
+        Rows of the `tables.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the δ
         of its own reference. Filled marks of the middle panel are those whose p, corrected for the strategies, is
         below 1 − `confidence`. The cost is in seconds where all rows have them, else in model calls.
     unit

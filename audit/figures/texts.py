@@ -51,7 +51,7 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     Parameters
     ----------
     stage_texts
-        Rows of the `schema.STAGE_TEXTS` table, of one dimension and one variant; themes are not drawn, nor a score that
+        Rows of the `tables.STAGE_TEXTS` table, of one dimension and one variant; themes are not drawn, nor a score that
         no group differs in at all. Filled marks are differences whose p, corrected for the family, is below
         1 − `confidence`. Of more than 24 groups those with the smallest p of any score are drawn, and the figure says
         so.

@@ -42,9 +42,9 @@ def plot_wordings(
     Parameters
     ----------
     wordings, shares
-        Rows of the `schema.WORDINGS` and `schema.WORDING_SHARES` tables, of one dimension and one variant.
+        Rows of the `tables.WORDINGS` and `tables.WORDING_SHARES` tables, of one dimension and one variant.
     crossed
-        The row `wording` of the `schema.CONTROLS` table; None without one.
+        The row `wording` of the `tables.CONTROLS` table; None without one.
     confidence
         Coverage of the tables' intervals.
 

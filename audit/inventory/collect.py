@@ -17,8 +17,8 @@ from audit.collect import (
 )
 from audit.inventory.plan import InventoryCell, InventoryPlan, labels
 from audit.provenance import check_same_run, describe_inventory, describe_run, first_difference, model_identity
-from audit.schema import Status
 from audit.store import RunFolder
+from audit.tables.ratings import Status
 from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:

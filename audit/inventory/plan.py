@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, overload
 
 from audit.config import AuditConfig, InventoryTask
 from audit.errors import ConfigError
-from audit.inventory_schema import DEFAULT
+from audit.tables.inventory import DEFAULT
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.inventories import Inventory, Presentation, Sheet, load_affect, read_inventory, sheets
 from stimuli.narratives import Narrative, Narratives, load_narratives

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from audit.inventory_schema import ANSWERS, INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from audit.publish import Outcome, write_all
-from audit.schema import Status
 from audit.store import SCHEMA_VERSION, RunFolder
+from audit.tables.ratings import Status
+from audit.tables.registry import AFFECT_TABLES, OF_ANSWERS
 from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Scale
@@ -63,7 +63,15 @@ def publish_inventory(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     drawn = draw_inventory(tables, low=scale["low"], high=scale["high"], confidence=confidence)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_inventory(manifest=manifest, tables=tables, figures=figures, remarks=remarks)
-    report = write_all(folder, manifest, tables, drawn, figures, html, dictionary=_dictionary(affect=affect))
+    report = write_all(
+        folder,
+        manifest,
+        tables,
+        drawn,
+        figures,
+        html,
+        known=(*OF_ANSWERS, *AFFECT_TABLES.values()) if affect else OF_ANSWERS,
+    )
     return Outcome(folder.path, report, tables["affect_groups" if affect else "inventory_groups"], confidence, remarks)
 
 
@@ -85,27 +93,3 @@ def _kinds(answers: pd.DataFrame) -> dict[str, str]:
     shown = answers[["narrative_id", "emotion"]].astype(str).drop_duplicates()
     emotion_of = dict(zip(shown["narrative_id"], shown["emotion"], strict=True))
     return {narrative: valence.get(emotion, _OTHER) for narrative, emotion in emotion_of.items()}
-
-
-def _dictionary(*, affect: bool) -> Iterator[dict[str, str]]:
-    """Yield table, column and description of all that the run's folders hold."""
-    from audit.statistics import affect as affects
-    from audit.statistics import inventories, inventory_runs
-
-    described = {
-        "answers": ANSWERS,
-        "inventory_scores": inventories.INVENTORY_SCORES,
-        "inventory_differences": inventories.INVENTORY_DIFFERENCES,
-        "inventory_groups": INVENTORY_GROUPS,
-        "inventory_outcomes": INVENTORY_OUTCOMES,
-    }
-    if affect:
-        described |= {
-            "affect_narratives": affects.AFFECT_NARRATIVES,
-            "affect_changes": affects.AFFECT_CHANGES,
-            "affect_differences": affects.AFFECT_DIFFERENCES,
-            "affect_groups": inventory_runs.AFFECT_GROUPS,
-        }
-    for table, columns in described.items():
-        for column, description in columns.items():
-            yield {"table": table, "column": column, "description": description}

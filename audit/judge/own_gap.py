@@ -30,7 +30,7 @@ from audit.elicitation.base import Elicited
 from audit.errors import ConfigError
 from audit.judge.rubric import RubricJudge
 from audit.measures.base import Reply
-from audit.schema import RATINGS
+from audit.tables.ratings import RATINGS
 from stimuli.errors import suggest
 from stimuli.identities import UNSPECIFIED, Dimension, Identity
 
@@ -100,7 +100,7 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
+        Columns of ``tables.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
         ``perceiver`` who wrote the reply, ``experiencer`` who it is shown as one to, ``intensity`` the score in points,
         ``status`` what became of the question to the judge. A reply is named by ``narrative_id`` and ``perceiver``.
 

@@ -24,8 +24,8 @@ from audit.engines.open import OpenModel
 from audit.errors import ModelError
 from audit.judge.rubric import Method
 from audit.measures.base import Reply
-from audit.reply_schema import PAIRS
-from audit.schema import Status
+from audit.tables.preference import PAIRS
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt
 from stimuli.rubrics import Rubric
 
@@ -39,7 +39,7 @@ _CHOSE_FIRST: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer to one order of two replies; the fields are columns of :data:`audit.reply_schema.PAIRS`."""
+    """A judge's answer to one order of two replies; the fields are columns of :data:`audit.tables.preference.PAIRS`."""
 
     status: Status
     chose_first: float = np.nan
@@ -78,8 +78,8 @@ def judge_pairs(
     Returns
     -------
     pandas.DataFrame
-        Columns of :data:`audit.reply_schema.PAIRS`, one row a pair, in their order. An order that gave no choice is
-        missing, never 0.5.
+        Columns of :data:`audit.tables.preference.PAIRS`, one row a pair, in their order. An order that gave no choice
+        is missing, never 0.5.
 
     Raises
     ------

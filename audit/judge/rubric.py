@@ -21,7 +21,7 @@ from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.open import OpenModel
 from audit.measures.base import Measure, Reply
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Scale
 from stimuli.rubrics import Rubric
 

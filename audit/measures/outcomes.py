@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from audit.measures.base import Measure
-from audit.reply_schema import ReplyStatus
+from audit.tables.replies import ReplyStatus
 
 _OURS: Final = "ours; see audit.texts.replies"
 

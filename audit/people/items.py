@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.errors import ConfigError
-from audit.reply_schema import SCORED
+from audit.tables.replies import SCORED
 from audit.wording import count, either, plural
 
 KEY: Final[dict[str, str]] = {

@@ -15,19 +15,13 @@ from audit.errors import ConfigError, StoreError
 from audit.people.items import ItemSample, sample_items
 from audit.people.questions import Question, Questions, load_questions
 from audit.people.ratings import HumanRatings, export_files
-from audit.reply_schema import CHOICES, SCORED
+from audit.tables.preference import CHOICES, PAIR_SIDES
+from audit.tables.replies import SCORED
 from audit.wording import count, plural
 
 PAIRS_FILE: Final = Path(__file__).parent / "pairs.yaml"
 SIDES_FILE: Final = "sides.csv"
 """Which run's reply stood first: stays with the researcher, as the key does."""
-SIDES: Final[dict[str, str]] = {
-    "item_id": "what raters know the pair by",
-    "first": "1 where the first run's reply stands first, 2 where the second's does",
-    "perceiver_group": CHOICES["perceiver_group"],
-    "experiencer_group": CHOICES["experiencer_group"],
-    "n_shared": CHOICES["n_shared"],
-}
 _SIDE_TYPES: Final = {"item_id": str, "first": np.int64, "n_shared": np.int64}
 _BETWEEN: Final = "\n\n" + "\u2500" * 12 + "\n\n"
 
@@ -41,7 +35,7 @@ class PairSample:
     items
         As single replies are: each reply that raters see holds both, under one another.
     sides
-        Columns of :data:`SIDES`, one row an item.
+        Columns of :data:`PAIR_SIDES`, one row an item.
     n_same
         Pairs whose two replies have the same words, which nobody is asked about.
     """
@@ -111,7 +105,7 @@ def sample_pairs(pairs: pd.DataFrame, *, n: int | None, seed: int, mask_experien
         validate="1:1",
     )
     between = pairs["in_group"].notna()
-    return PairSample(items, sides[list(SIDES)], int((compared & same & between).sum()))
+    return PairSample(items, sides[list(PAIR_SIDES)], int((compared & same & between).sum()))
 
 
 def _sides(pairs: pd.DataFrame, *, seed: int) -> np.ndarray:
@@ -160,8 +154,8 @@ def read_sides(path: Path) -> pd.DataFrame:
         If the file can not be read, or is not as it was written.
     """
     try:
-        table = pd.read_csv(io.StringIO(path.read_text("utf-8")), dtype={**dict.fromkeys(SIDES, str), **_SIDE_TYPES},
-                            keep_default_na=False)[list(SIDES)]  # fmt: skip
+        types = {**dict.fromkeys(PAIR_SIDES, str), **_SIDE_TYPES}
+        table = pd.read_csv(io.StringIO(path.read_text("utf-8")), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path} can not be read ({error}); export the pairs again") from error
     if not table["first"].isin([1, 2]).all() or table["item_id"].duplicated().any():
@@ -170,7 +164,7 @@ def read_sides(path: Path) -> pd.DataFrame:
 
 
 def choices_made(human: HumanRatings, key: pd.DataFrame, sides: pd.DataFrame, questions: Questions) -> pd.DataFrame:
-    """Return what raters chose: columns of ``reply_schema.CHOICES``, one row a rater, pair and question.
+    """Return what raters chose: columns of ``tables.CHOICES``, one row a rater, pair and question.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def elicitation_parts(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, confi
     Parameters
     ----------
     elicitations, ranges
-        As ``schema.ELICITATIONS`` and ``schema.ELICITATION_RANGES``.
+        As ``tables.ELICITATIONS`` and ``tables.ELICITATION_RANGES``.
     confidence
         Coverage of the intervals.
     """

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.tables import Table
-from audit.schema import OVERALL
+from audit.tables.shared import OVERALL
 from audit.wording import MISSING, bare_p, brief, count, coverage, dimension_title, points, rate, unsigned
 
 _PARTS = {
@@ -60,7 +60,7 @@ def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, con
     Parameters
     ----------
     tables
-        The tables of ``reply_schema.REPLY_TABLES`` by name, as they are written; an absent one counts as empty.
+        The tables of ``tables.REPLY_TABLES`` by name, as they are written; an absent one counts as empty.
     titles
         Measure → what it is called.
     confidence

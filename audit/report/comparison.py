@@ -20,7 +20,7 @@ from audit.report.page import Picture, asset, encodable, environment, picture, p
 from audit.report.paper_table import PaperTable
 from audit.report.sentences import describe_gaps
 from audit.report.tables import Table, comparisons_table, controls_table
-from audit.schema import RUNS
+from audit.tables.comparison import RUNS
 from audit.wording import (
     MEANING,
     bare_p,
@@ -119,7 +119,7 @@ def render_comparison(
     Parameters
     ----------
     tables
-        The tables of ``schema.COMPARISON_TABLES`` by name.
+        The tables of ``tables.COMPARISON_TABLES`` by name.
     figures
         SVG by name: ``gaps``, ``comparisons``, ``comparisons-percent``, ``specification-<dimension>``,
         ``strategies-<dimension>``, ``published-<dimension>`` and ``perceiver-map-<dimension>``. An absent figure is

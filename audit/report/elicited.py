@@ -71,7 +71,7 @@ def elicited(
     Parameters
     ----------
     rows, controls
-        Rows of ``schema.ELICITATION`` and ``schema.CONTROLS`` of one dimension and variant.
+        Rows of ``tables.ELICITATION`` and ``tables.CONTROLS`` of one dimension and variant.
     noise
         What the manifest says of prompts that were asked again.
     formats

@@ -178,9 +178,9 @@ def explore(
     Parameters
     ----------
     ratings
-        Columns of `schema.RATINGS`, all rows of the run.
+        Columns of `tables.RATINGS`, all rows of the run.
     tables
-        The tables of `schema.TABLES` by name, of which ``cells`` must be there, as the statistics made it: its rows
+        The tables of `tables.TABLES` by name, of which ``cells`` must be there, as the statistics made it: its rows
         are named by their place.
     low, high
         Ends of the scale, in points.

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.inventory_schema import DEFAULT
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
 from audit.report.manifest import read_manifest
@@ -18,6 +17,7 @@ from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.tables import Table
+from audit.tables.inventory import DEFAULT
 from audit.wording import (
     MISSING,
     bare_p,

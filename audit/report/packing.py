@@ -26,7 +26,7 @@ from audit.report.columns import (
     write_numbers,
 )
 from audit.report.prompts import SHORTEST_CUT, Asked, Prompts, packed_calls, shown_frame
-from audit.schema import Status
+from audit.tables.ratings import Status
 from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
 
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]

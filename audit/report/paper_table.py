@@ -83,7 +83,7 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
     Parameters
     ----------
     gap
-        Rows of ``schema.COMPARED_GAP``, of which those about any such narratives are shown.
+        Rows of ``tables.COMPARED_GAP``, of which those about any such narratives are shown.
     told
         Runs in rows, by label; what sets them apart in columns, each headed by its name.
     confidence
@@ -116,7 +116,7 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
     Parameters
     ----------
     strategies
-        Rows of ``schema.STRATEGIES``.
+        Rows of ``tables.STRATEGIES``.
     names
         By run, what its rows are called.
     confidence
@@ -176,9 +176,9 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
     Parameters
     ----------
     published
-        Rows of ``schema.COMPARED_PUBLISHED``.
+        Rows of ``tables.COMPARED_PUBLISHED``.
     gap
-        Rows of ``schema.COMPARED_GAP`` of the same runs.
+        Rows of ``tables.COMPARED_GAP`` of the same runs.
     confidence
         Coverage of the intervals of δ in points.
     """

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from audit.report.numbers import rows_of, show, show_interval
 from audit.report.tables import Table
-from audit.schema import OVERALL
+from audit.tables.shared import OVERALL
 from audit.wording import bare_p, brief, count, dimension_title, plural, points, rate, unsigned
 
 SHOWN_FLAGGED = 20

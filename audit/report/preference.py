@@ -97,9 +97,9 @@ def render_judgement(
     Parameters
     ----------
     preference
-        Columns of ``reply_schema.PREFERENCE``.
+        Columns of ``tables.PREFERENCE``.
     pairs
-        Columns of ``reply_schema.JUDGED_PAIRS``, and ``text_1`` and ``text_2``, the replies.
+        Columns of ``tables.JUDGED_PAIRS``, and ``text_1`` and ``text_2``, the replies.
     labels
         What the first and the second run are called.
     narratives

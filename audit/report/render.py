@@ -45,7 +45,8 @@ from audit.report.tables import (
 )
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.report.wordings import Wordings, wordings_section
-from audit.schema import OVERALL, TABLES
+from audit.tables.registry import TABLES
+from audit.tables.shared import OVERALL
 from audit.wording import MEANING, brief, coverage, dimension_title
 
 MAX_FIGURES: Final = 900_000
@@ -163,7 +164,7 @@ def render_report(
     manifest
         The run's manifest; see `read_manifest` for what must be there.
     tables
-        The tables of `schema.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
+        The tables of `tables.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
         absent one leaves its part out.
     figures
         SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. An absent figure is left

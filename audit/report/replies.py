@@ -13,7 +13,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.grid import BASELINES
-from audit.reply_schema import REPLY_TABLES, SCORED, ReplyStatus
 from audit.report.beside import beside
 from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
 from audit.report.downloads import pack
@@ -24,7 +23,9 @@ from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.sentences import LIMITS
 from audit.report.tables import Table, calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
-from audit.schema import OVERALL
+from audit.tables.registry import REPLY_TABLES
+from audit.tables.replies import SCORED, ReplyStatus
+from audit.tables.shared import OVERALL
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
 
 _MAX_DOWNLOADS: Final = 500_000
@@ -149,13 +150,13 @@ def render_replies(
     manifest
         The run's manifest; see :func:`~audit.report.manifest.read_manifest` for what must be there.
     tables
-        The tables of ``reply_schema.REPLY_TABLES`` by name, as they are written (indexed from 0).
+        The tables of ``tables.REPLY_TABLES`` by name, as they are written (indexed from 0).
     figures
         SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. An absent one is left out.
     remarks
         What limits the numbers, in words.
     replies, values
-        Columns of ``reply_schema.REPLIES``; and a column a measure, indexed by ``prompt_index``: of them the replies to
+        Columns of ``tables.REPLIES``; and a column a measure, indexed by ``prompt_index``: of them the replies to
         read are taken.
     narratives
         The narratives' texts by identifier; one that is not known is shown by its identifier alone.

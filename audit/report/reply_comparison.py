@@ -14,12 +14,13 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.reply_schema import REPLY_RUNS, ReplyStatus
 from audit.report.comparison import facts_of
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable, with_interval
 from audit.report.tables import Table, measure_controls_table
+from audit.tables.replies import ReplyStatus
+from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
     MISSING,
     bare_p,
@@ -122,7 +123,7 @@ def render_reply_comparison(
     Parameters
     ----------
     tables
-        The tables of ``reply_schema.REPLY_COMPARISON_TABLES`` by name, as they are written (indexed from 0).
+        The tables of ``tables.REPLY_COMPARISON_TABLES`` by name, as they are written (indexed from 0).
     figures
         SVG by name: ``changes-<dimension>-<place of the run, from 1>``. An absent figure is left out.
     paper
@@ -193,7 +194,7 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
     Parameters
     ----------
     tables
-        The tables of ``reply_schema.REPLY_COMPARISON_TABLES`` by name.
+        The tables of ``tables.REPLY_COMPARISON_TABLES`` by name.
     told
         Runs in rows, by label; what sets them apart in columns, each headed by its name.
     confidence

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from audit.report.numbers import Row, rounded, rows_of, show, show_interval, show_rounded_interval
 from audit.report.sentences import direction
-from audit.schema import FORMATS, OVERALL
+from audit.tables.ratings import FORMATS
+from audit.tables.shared import OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
 
 _PAIRS: Final = {

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture
 from audit.report.tables import Table
-from audit.schema import THEME
+from audit.tables.stages import THEME
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 
 FIGURE_CAPTION: Final = (

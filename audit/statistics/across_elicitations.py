@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from audit.schema import ELICITATION_RANGES, ELICITATIONS, OVERALL
 from audit.statistics.across_runs import Measured, same_dimensions
 from audit.statistics.comparisons import compare
 from audit.statistics.families import adjust_p
+from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
+from audit.tables.shared import OVERALL
 
 _ZERO: Final = 1e-9
 """Share of the scale under which a gap is the rest of a floating-point sum, and has no sign."""
@@ -42,7 +43,7 @@ def elicitation_rows(
     Yields
     ------
     dict
-        A row of ``schema.ELICITATIONS``. There is none for the mean over dimensions where it is not of the same ones.
+        A row of ``tables.ELICITATIONS``. There is none for the mean over dimensions where it is not of the same ones.
 
     Notes
     -----
@@ -89,7 +90,7 @@ def elicitation_range(
     Returns
     -------
     dict
-        A row of ``schema.ELICITATION_RANGES``.
+        A row of ``tables.ELICITATION_RANGES``.
 
     Notes
     -----

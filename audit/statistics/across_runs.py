@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 
-from audit.schema import COMPARED_GAP, OVERALL, SPECIFICATIONS, STRATEGIES, Status
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, overall_row
@@ -28,6 +27,9 @@ from audit.statistics.published_rows import compared_cell_rows, published_row
 from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
+from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
+from audit.tables.ratings import Status
+from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
 NO_REFERENCE: Final = (
@@ -82,7 +84,7 @@ class Tally:
         return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
 
     def levels(self) -> dict[str, float]:
-        """Return mean rating, shares and mean number mass by the names of ``schema.STRATEGIES``; NaN of nothing."""
+        """Return mean rating, shares and mean number mass by the names of ``tables.STRATEGIES``; NaN of nothing."""
         parts = {
             "mean_rating": (self.intensity, self.n_rated),
             "refusal_rate": (self.n_refused, self.n_asked),
@@ -103,7 +105,7 @@ class Measured:
     scale
         The two ends of its scale, in points.
     gap
-        Rows of ``schema.COMPARED_GAP`` without ``run``: the headline's, in either scope.
+        Rows of ``tables.COMPARED_GAP`` without ``run``: the headline's, in either scope.
     estimates
         By dimension, and ``OVERALL`` where there are several, the headline narrative by narrative. A dimension whose δ
         can not be estimated is not in it.
@@ -116,9 +118,9 @@ class Measured:
     tallies
         By dimension, and ``OVERALL`` where there are several, what became of the prompts between identities.
     controls
-        Rows of ``schema.CONTROLS``.
+        Rows of ``tables.CONTROLS``.
     published, published_cells
-        Rows of ``schema.COMPARED_PUBLISHED`` and of ``schema.COMPARED_CELLS``, without what names the run.
+        Rows of ``tables.COMPARED_PUBLISHED`` and of ``tables.COMPARED_CELLS``, without what names the run.
     """
 
     variant: str
@@ -152,7 +154,7 @@ def measure_run(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+        Columns of ``tables.RATINGS``, one row a prompt. Not modified.
     scale
         The two ends of the scale, in points.
     seed
@@ -243,7 +245,7 @@ def _measured(
 
 
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
-    """Make a row of ``schema.COMPARED_GAP`` from one of the gap's."""
+    """Make a row of ``tables.COMPARED_GAP`` from one of the gap's."""
     copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
     held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
     known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
@@ -257,7 +259,7 @@ def same_dimensions(runs: Mapping[str, Measured]) -> bool:
 
 
 def gap_table(runs: Mapping[str, Measured]) -> pd.DataFrame:
-    """Put the gaps of all runs under each other, dimension by dimension, as ``schema.COMPARED_GAP``.
+    """Put the gaps of all runs under each other, dimension by dimension, as ``tables.COMPARED_GAP``.
 
     p is corrected for all headlines of all these runs.
 
@@ -295,7 +297,7 @@ def compare_runs(
     Yields
     ------
     dict
-        A row of ``schema.COMPARISONS``; see :func:`audit.statistics.comparisons.compare`. Runs of different texts have
+        A row of ``tables.COMPARISONS``; see :func:`audit.statistics.comparisons.compare`. Runs of different texts have
         a row of NaN and a note. There is none for the mean over dimensions where it is not of the same ones.
     """
     for dimension in _dimensions(runs):
@@ -323,7 +325,7 @@ def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]
     Yields
     ------
     dict
-        A row of ``schema.SPECIFICATIONS``, in points, or in % of the scale where the runs of the dimension have
+        A row of ``tables.SPECIFICATIONS``, in points, or in % of the scale where the runs of the dimension have
         different scales. There is none for the mean over dimensions where it is not of the same ones.
 
     Notes
@@ -410,7 +412,7 @@ def strategy_rows(
         By the label of a run with a strategy, the label of the run that it is compared with, of the same texts and
         scale; empty if there is none. Runs that are in neither place have no row.
     costs
-        By label, what a prompt took, by the names of ``schema.STRATEGIES``: calls, tokens, ``shortened_share`` and
+        By label, what a prompt took, by the names of ``tables.STRATEGIES``: calls, tokens, ``shortened_share`` and
         ``seconds``.
     confidence
         Coverage of the t intervals, between 0 and 1.
@@ -418,7 +420,7 @@ def strategy_rows(
     Yields
     ------
     dict
-        A row of ``schema.STRATEGIES``. There is none for the mean over dimensions where it is not of the same ones.
+        A row of ``tables.STRATEGIES``. There is none for the mean over dimensions where it is not of the same ones.
 
     Notes
     -----

@@ -12,17 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.inventory_schema import DEFAULT
-from audit.schema import RATINGS
 from audit.statistics.inventory_answers import KeyedInventory, mean_over_items, parts_of, settled, subscales_of
 from audit.statistics.inventory_comparisons import (
-    COMPARED,
-    LABELS,
-    N_PERCEIVERS,
-    NOTE,
-    PERCEIVER,
-    SE_ORDERS,
-    TEST,
     Comparison,
     comparisons_of,
     corrected,
@@ -30,54 +21,10 @@ from audit.statistics.inventory_comparisons import (
     unmirrored,
 )
 from audit.statistics.ratings import FloatArray
+from audit.tables.inventory import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
 
 ALL: Final = "all"
 """The kind of all narratives where kinds are not told apart."""
-
-AFFECT_NARRATIVES: Final[dict[str, str]] = {
-    **LABELS,
-    **PERCEIVER,
-    "narrative_id": RATINGS["narrative_id"],
-    "default": "score without a narrative, in points, from the items and orders that were answered both times",
-    "evoked": "score while the narrative is imagined, from the same",
-    "change": "evoked minus default, in points; missing where too few items were answered both times",
-}
-
-AFFECT_CHANGES: Final[dict[str, str]] = {
-    **LABELS,
-    **PERCEIVER,
-    "narratives": "the kind of the narratives, such as their valence or emotion; all where none were told apart",
-    "default": "mean of default over the narratives used, in points",
-    "evoked": "mean of evoked over the same",
-    "change": "evoked minus default, in points",
-    "se": "standard error of change in points, over narratives and what they share with the default: the orders, or "
-    "the items where each was shown alone; root of the sum of the next three's squares",
-    "se_narratives": "standard error of the same over narratives, which share the default",
-    "se_items": "the same over items, where each was shown alone; else missing, and no part of se",
-    "se_orders": SE_ORDERS,
-    **TEST,
-    "n_narratives": "narratives that it uses",
-    "n_narratives_asked": "narratives of the kind",
-    "note": NOTE,
-}
-
-AFFECT_DIFFERENCES: Final[dict[str, str]] = {
-    **LABELS,
-    "narratives": AFFECT_CHANGES["narratives"],
-    **{
-        name: text.replace("mean of the group", "mean change (evoked minus default) of the group")
-        for name, text in COMPARED.items()
-    },
-    "se": AFFECT_CHANGES["se"].replace("change", "difference"),
-    "se_narratives": AFFECT_CHANGES["se_narratives"].replace("default", "defaults"),
-    "se_items": AFFECT_CHANGES["se_items"],
-    "se_orders": SE_ORDERS,
-    **TEST,
-    "n_narratives": "narratives in which all that are compared have a change",
-    "n_narratives_asked": AFFECT_CHANGES["n_narratives_asked"],
-    "n_perceivers": N_PERCEIVERS.replace("score", "change"),
-    "note": NOTE,
-}
 
 
 def affect_tables(

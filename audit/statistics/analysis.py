@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.schema import TABLES
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled, compare
@@ -42,6 +41,7 @@ from audit.statistics.rows import (
 )
 from audit.statistics.sensitivity import sensitivity_rows
 from audit.statistics.wordings import Worded, cube_of_prompts
+from audit.tables.registry import TABLES
 
 _CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
 
@@ -53,7 +53,7 @@ class Analysis:
     Attributes
     ----------
     tables
-        By name, with the columns of ``schema.TABLES``; unrounded, NaN where something does not apply or can not be
+        By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or can not be
         estimated. ``own_model`` and ``comparisons`` may have no rows.
     remarks
         In the order of the tables.
@@ -78,7 +78,7 @@ def analyse(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
+        Columns of ``tables.RATINGS``, one row a prompt. Not modified. Of a prompt in several wordings the estimates
         are of the mean over its rated wordings; what counts prompts (``cells``, ``outcomes``, ``missing``, ``modes``,
         ``distributions``) counts each, and ``controls`` has the interval for any such wordings.
     scales

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.schema import OVERALL
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
+from audit.tables.shared import OVERALL
 
 _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 
@@ -23,7 +23,7 @@ def anchored_rows(
     Parameters
     ----------
     gap
-        Rows of ``schema.GAP``. Not modified.
+        Rows of ``tables.GAP``. Not modified.
     cube
         Their ratings; baselines are left out.
     scale
@@ -61,7 +61,7 @@ def anchored_overall(
     Parameters
     ----------
     overall
-        Rows of ``schema.GAP`` of the mean. Not modified.
+        Rows of ``tables.GAP`` of the mean. Not modified.
     gap
         Rows of the dimensions, as :func:`anchored_rows` yields them.
     scales
@@ -93,7 +93,7 @@ def with_adjusted_p(gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]
     Parameters
     ----------
     gap
-        Rows of ``schema.GAP``, or of ``schema.COMPARED_GAP``, which are headlines all. Not modified.
+        Rows of ``tables.GAP``, or of ``tables.COMPARED_GAP``, which are headlines all. Not modified.
 
     Yields
     ------

@@ -16,7 +16,6 @@ import pandas as pd
 from scipy import optimize, special
 
 from audit.errors import NotEstimableError
-from audit.schema import CALIBRATION
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns, listwise_gap
 from audit.statistics.controls import Repetition
@@ -30,6 +29,7 @@ from audit.statistics.planning import detectable_gap
 from audit.statistics.published import published_gap
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
 from audit.statistics.scopes import adjusted_gap, group_scope
+from audit.tables.gap import CALIBRATION
 
 ESTIMATORS: Final = (
     ("contrast", "narratives"),
@@ -441,7 +441,7 @@ def calibrate_ratings(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt.
+        Columns of ``tables.RATINGS``, one row a prompt.
     n_datasets
         How many for each dimension and variant.
     delta
@@ -458,7 +458,7 @@ def calibrate_ratings(
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
+        Columns of ``tables.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
         reason in ``note``. An interrupt ends it early, with the rows of what was done.
     """
     told = repetition or Repetition()

@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.schema import CALLS, Status
+from audit.tables.ratings import Status
+from audit.tables.stages import CALLS
 
 QUESTION: Final = "question"
 """The name of the call that asks for the rating."""
@@ -19,15 +20,15 @@ def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt; of a run that is not finished, what there is. Not modified.
+        Columns of ``tables.RATINGS``, one row a prompt; of a run that is not finished, what there is. Not modified.
     stages
-        Columns of ``schema.STAGES``, one row a prompt and stage; stages of prompts that are not in ``ratings`` yet do
+        Columns of ``tables.STAGES``, one row a prompt and stage; stages of prompts that are not in ``ratings`` yet do
         not count. Not modified.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.CALLS``: for each dimension and variant its stages in order, then the question. No rows
+        Columns of ``tables.CALLS``: for each dimension and variant its stages in order, then the question. No rows
         where there are neither stages nor lengths of prompts, as of ratings that another tool collected.
     """
     keys = ["dimension", "variant"]

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.schema import CELLS
 from audit.statistics.ratings import (
     STATUSES,
     BoolArray,
@@ -27,6 +26,7 @@ from audit.statistics.ratings import (
     label_of_code,
     split_ratings,
 )
+from audit.tables.cells import CELLS
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _BY_PROMPT: Final = ("y", "status", "number_mass", "mode")
@@ -38,12 +38,12 @@ def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt.
+        Columns of ``tables.RATINGS``, one row a prompt.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.CELLS``, one row for each dimension, variant, perceiver and experiencer, baselines included;
+        Columns of ``tables.CELLS``, one row for each dimension, variant, perceiver and experiencer, baselines included;
         each in order of first appearance, experiencers fastest. Means are over the rated prompts of the cell, so
         cells with refusals average different narratives.
 
@@ -101,7 +101,7 @@ class NarrativeCube:
         Shape (N, P, E), place of the prompt's status in ``STATUSES``; −1 where there was no prompt. Of several wordings
         the first one in that order: rated if one of them is.
     number_mass, mode
-        Shape (N, P, E), as in ``schema.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
+        Shape (N, P, E), as in ``tables.RATINGS``; NaN where missing. Of several wordings the mean of those there are.
     n_shared
         Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, and not to be read, where
         either is a baseline or the pair was never asked.
@@ -168,7 +168,7 @@ class NarrativeCube:
         Parameters
         ----------
         ratings
-            Columns of ``schema.RATINGS``, one row a prompt; may hold other dimensions and variants too.
+            Columns of ``tables.RATINGS``, one row a prompt; may hold other dimensions and variants too.
         dimension, variant
             Which ratings to take.
         baselines

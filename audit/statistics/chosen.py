@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.reply_schema import PEOPLE_PREFERENCE
 from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.preference import share_cube
 from audit.statistics.ratings import FloatArray, IntArray
+from audit.tables.preference import PEOPLE_PREFERENCE
 from audit.wording import count
 
 GAP: Final = "gap"
@@ -120,14 +120,14 @@ def preference_of_people(choices: pd.DataFrame, *, confidence: float) -> pd.Data
     Parameters
     ----------
     choices
-        Columns of ``reply_schema.CHOICES``, one row a rater, pair and question. Not modified.
+        Columns of ``tables.CHOICES``, one row a rater, pair and question. Not modified.
     confidence
         Coverage of the intervals, between 0 and 1.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``reply_schema.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and
+        Columns of ``tables.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and
         ``gap``. What can not be estimated is a row of NaN with a note.
 
     Notes

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.schema import COMPARISONS
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
+from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9
 """Contrasts that differ by up to this share of the largest differ by floating-point arithmetic alone."""

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError, attempt
-from audit.schema import CONTROLS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.echo import echo_free, echo_of_words, same_words, without_echo
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, split_ratings
+from audit.tables.controls import CONTROLS
 
 RANDOM_SETS: Final = 4
 """From so many sets of invented groups on they are taken for a sample of such sets."""
@@ -76,7 +76,7 @@ class Repetition:
         Parameters
         ----------
         ratings
-            Columns of ``schema.RATINGS``.
+            Columns of ``tables.RATINGS``.
         confidence
             Coverage of the controls' intervals, between 0 and 1.
         gap_of, dependent
@@ -86,7 +86,7 @@ class Repetition:
         ------
         tuple
             The ratings with baselines, as a cube whose δ is echo-free where its terms allow that; the same as a table;
-            and their rows of ``schema.CONTROLS``.
+            and their rows of ``tables.CONTROLS``.
         """
         parts = list(split_ratings(ratings))
         placebos: dict[str, dict[str, NarrativeCube]] = {}
@@ -123,7 +123,7 @@ def control_rows(
     gap_of: GapOf | None = None,
     dependent: Dependent | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.CONTROLS`` for the repetition of words.
+    """Yield rows of ``tables.CONTROLS`` for the repetition of words.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def control_row(
     n_missing: int,
     decides: bool = False,
 ) -> dict[str, Any]:
-    """Lay out one control as a row of ``schema.CONTROLS``; an error is a row without numbers that says why."""
+    """Lay out one control as a row of ``tables.CONTROLS``; an error is a row without numbers that says why."""
     row = dict.fromkeys(CONTROLS, float("nan")) | {
         "dimension": cube.dimension,
         "variant": cube.variant,

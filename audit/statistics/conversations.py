@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.schema import OVERALL
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row
 from audit.statistics.contrasts import sign_flip_p
@@ -20,6 +19,7 @@ from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import FloatArray
 from audit.statistics.rows import Estimates, Settings, child_rng
+from audit.tables.shared import OVERALL
 from audit.wording import plural
 
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
@@ -152,7 +152,7 @@ def gaps_over_conversations(
     Parameters
     ----------
     gap
-        Rows of ``schema.GAP`` by the contrast and the mixed model, in both scopes, and of the mean over dimensions, all
+        Rows of ``tables.GAP`` by the contrast and the mixed model, in both scopes, and of the mean over dimensions, all
         of which take utterances for independent. Not modified.
     found
         What the rows of dimensions are of.

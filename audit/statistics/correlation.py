@@ -12,11 +12,12 @@ import pandas as pd
 from scipy import sparse, stats
 
 from audit.errors import NotEstimableError
-from audit.schema import CORRELATIONS, OVERALL
 from audit.statistics.agreement import percentile_interval, resamples
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray, IntArray, divide
 from audit.statistics.rows import child_rng
+from audit.tables.people import CORRELATIONS
+from audit.tables.shared import OVERALL
 from audit.wording import either, plural
 
 _NUMBERS: Final = ("rho", "rho_low", "rho_high", "p", "tau", "tau_low", "tau_high")

@@ -7,15 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from audit.reply_schema import REPLY_COSTS, SCORED, ReplyStatus
-from audit.schema import OVERALL
 from audit.statistics.measures_across import RepliesOfRun
+from audit.tables.replies import SCORED, ReplyStatus
+from audit.tables.reply_comparison import REPLY_COSTS
+from audit.tables.shared import OVERALL
 
 
 def cost_of(
     prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, timings: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Return the mean cost of a run's prompts, by the names of ``schema.STRATEGIES``.
+    """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``.
 
     Parameters
     ----------
@@ -23,7 +24,7 @@ def cost_of(
         ``prompt_index``, ``status``, ``n_prompt_tokens`` and ``n_dropped`` of ratings or replies, one row a prompt; the
         last two missing where they are not known, or the prompt was not asked. Not modified.
     stages
-        Columns of ``schema.STAGES``; no rows without a strategy.
+        Columns of ``tables.STAGES``; no rows without a strategy.
     n_prompts
         Of the run.
     timings
@@ -70,7 +71,7 @@ def cost_rows(
     Yields
     ------
     dict
-        A row of ``reply_schema.REPLY_COSTS`` but ``strategy``, run by run, in each dimension, and over all that are no
+        A row of ``tables.REPLY_COSTS`` but ``strategy``, run by run, in each dimension, and over all that are no
         intersection where there are several.
     """
     shares = {label: _shares(run) for label, run in runs.items()}

@@ -16,7 +16,7 @@ _BINS: Final = 40
 
 
 def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.CELL_EMOTIONS``, one for each pair and emotion that was asked; none without emotions."""
+    """Yield rows of ``tables.CELL_EMOTIONS``, one for each pair and emotion that was asked; none without emotions."""
     emotions = [emotion for emotion in dict.fromkeys(cube.emotions) if emotion]
     of_narrative = np.array(cube.emotions, dtype=object)
     tables = []
@@ -44,7 +44,7 @@ def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
 
 
 def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.NARRATIVES``.
+    """Yield rows of ``tables.NARRATIVES``.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[
 
 
 def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.DISTRIBUTIONS``: bins of each kind of pair that has a rating.
+    """Yield rows of ``tables.DISTRIBUTIONS``: bins of each kind of pair that has a rating.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
 
 
 def null_rows(cube: NarrativeCube, shuffled: FloatArray) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.NULL``: shape (B,) published gaps of shuffled matrices, in bins of equal width."""
+    """Yield rows of ``tables.NULL``: shape (B,) published gaps of shuffled matrices, in bins of equal width."""
     counts, edges = np.histogram(shuffled, bins=_BINS)
     for start, end, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
         yield {**_names(cube), "low": start, "high": end, "n_shuffles": count}

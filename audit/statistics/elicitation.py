@@ -11,7 +11,6 @@ import pandas as pd
 from scipy import stats
 
 from audit.errors import NotEstimableError, attempt
-from audit.schema import CONTROLS, ELICITATION
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import control_row
 from audit.statistics.echo import without_echo
@@ -19,6 +18,7 @@ from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, split_ratings, without_dimensions
+from audit.tables.controls import CONTROLS, ELICITATION
 
 _ESTIMATED: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
 _FEWEST: Final = 3
@@ -52,9 +52,9 @@ class Elicited:
     Attributes
     ----------
     elicitation
-        Columns of ``schema.ELICITATION``; no rows where nothing was answered in words.
+        Columns of ``tables.ELICITATION``; no rows where nothing was answered in words.
     controls
-        Rows of ``schema.CONTROLS``: ``elicitation``, ``noise``, and ``noise_`` with each number format.
+        Rows of ``tables.CONTROLS``: ``elicitation``, ``noise``, and ``noise_`` with each number format.
     noise
         None where nothing was asked again.
     noise_formats
@@ -83,9 +83,9 @@ def elicitation_tables(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Not modified.
+        Columns of ``tables.RATINGS``, one row a prompt. Not modified.
     sample, again
-        Columns of ``schema.ANSWERED``; no rows where nothing was asked.
+        Columns of ``tables.ELICITATION_SAMPLE``; no rows where nothing was asked.
     confidence
         Coverage of the intervals, between 0 and 1.
     stems, placebo
@@ -151,9 +151,9 @@ def noise_floor(ratings: pd.DataFrame, again: pd.DataFrame) -> NoiseFloor:
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``.
+        Columns of ``tables.RATINGS``.
     again
-        Columns of ``schema.ANSWERED``, of some of the same prompts.
+        Columns of ``tables.ELICITATION_SAMPLE``, of some of the same prompts.
     """
     before = ratings.set_index("prompt_index").loc[again["prompt_index"], "intensity"].to_numpy(dtype=np.float64)
     differences = again["intensity"].to_numpy(dtype=np.float64) - before
@@ -181,7 +181,7 @@ def of_both(
 def elicitation_rows(
     expected: NarrativeCube, words: NarrativeCube, *, confidence: float, note: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``schema.ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
+    """Yield the rows of ``tables.ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def elicitation_rows(
 def noise_row(
     cube: NarrativeCube, floor: NoiseFloor, *, confidence: float, n_wordings: int = 1, dtype: str = ""
 ) -> dict[str, Any]:
-    """Return the row ``noise`` of ``schema.CONTROLS``: what δ would vary by if prompts were asked again.
+    """Return the row ``noise`` of ``tables.CONTROLS``: what δ would vary by if prompts were asked again.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def noise_row(
 def _control(
     pair: tuple[NarrativeCube, NarrativeCube], row: Mapping[str, Any], *, n_missing: int, confidence: float
 ) -> dict[str, Any]:
-    """Return the row ``elicitation`` of ``schema.CONTROLS``: δ of all that the sample rates in words."""
+    """Return the row ``elicitation`` of ``tables.CONTROLS``: δ of all that the sample rates in words."""
     gap = _gap(pair[1], confidence)
     made = control_row(pair[1], "elicitation", gap, levels=1, n_missing=n_missing)
     of = f"of {row['n_prompts']} prompts answered in words; the table elicitation has δ of the same prompts as expected"

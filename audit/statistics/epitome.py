@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.reply_schema import EPITOME
 from audit.statistics.classification import score_labels
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.tables.replies import EPITOME
 
 _SHOWN: Final = ("not shown", "shown")
 _ROUNDING: Final = 1e-12
@@ -31,7 +31,7 @@ def epitome_table(
     Parameters
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``. Not modified.
+        Columns of ``tables.REPLIES``. Not modified.
     levels
         By what gave the levels, ``classifier`` or ``judge``: a column a mechanism, indexed by ``prompt_index``, its
         level from 0 to 2 or a score between two of them; NaN where the reply was not scored. Not modified.
@@ -43,7 +43,7 @@ def epitome_table(
     Returns
     -------
     pandas.DataFrame
-        Columns of ``reply_schema.EPITOME``, one row a dimension, variant, mechanism and what gave its level.
+        Columns of ``tables.EPITOME``, one row a dimension, variant, mechanism and what gave its level.
 
     Notes
     -----

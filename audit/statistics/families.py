@@ -16,7 +16,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.schema import FAMILIES
 from audit.statistics.cells import NarrativeCube, degree_columns
 from audit.statistics.contrasts import column_weights, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, t_interval
@@ -25,6 +24,7 @@ from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
 from audit.statistics.ratings import FloatArray
 from audit.statistics.rest import changes_of_others, weights_against_rest
+from audit.tables.gap import FAMILIES
 
 Method: TypeAlias = Literal["Holm", "Benjamini–Hochberg"]
 Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]

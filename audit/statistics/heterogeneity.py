@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from scipy import special
 
-from audit.schema import HETEROGENEITY
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import own_group_gaps
 from audit.statistics.ratings import FloatArray
 from audit.statistics.rest import weights_against_rest
+from audit.tables.gap import HETEROGENEITY
 
 _ROUNDING: Final = 1e-9
 """Share of the largest number up to which two are the same: of gaps, and of statistics of draws."""
@@ -49,7 +49,7 @@ def heterogeneity_rows(
     Yields
     ------
     dict
-        Two rows of ``schema.HETEROGENEITY``, without ``p_adjusted``; NaN and a note where there is nothing to test.
+        Two rows of ``tables.HETEROGENEITY``, without ``p_adjusted``; NaN and a note where there is nothing to test.
     """
     labels = [name if np.isfinite(gap) else "" for name, gap in zip(cube.emotions, by_narrative, strict=True)]
     of_emotions = {name: by_narrative[[label == name for label in labels]] for name in dict.fromkeys(labels) if name}

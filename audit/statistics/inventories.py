@@ -24,13 +24,6 @@ from audit.statistics.inventory_answers import (
     too_few_answers,
 )
 from audit.statistics.inventory_comparisons import (
-    COMPARED,
-    LABELS,
-    N_PERCEIVERS,
-    NOTE,
-    PERCEIVER,
-    SE_ORDERS,
-    TEST,
     Comparison,
     comparisons_of,
     corrected,
@@ -39,44 +32,9 @@ from audit.statistics.inventory_comparisons import (
     unmirrored,
 )
 from audit.statistics.ratings import FloatArray
+from audit.tables.inventory import INVENTORY_DIFFERENCES, INVENTORY_SCORES
 
 _NAN: Final = float("nan")
-_ORDERS: Final = {
-    "n_items": "items of the subscale",
-    "n_orders": "orders in which they were shown to any perceiver",
-}
-
-INVENTORY_SCORES: Final[dict[str, str]] = {
-    **LABELS,
-    **PERCEIVER,
-    "score": "mean over items of the items' means over orders, in points of an item's scale, reverse items turned "
-    "round; times n_items it is the sum that manuals use",
-    "se_items": "standard error over items: were they others of the kind, shown in these orders",
-    "se_orders": "standard error over orders: were these items shown in others; missing with one order, and where "
-    "items were shown alone, whose two orders (directions of the scale) are all that there are",
-    "sd_within_items": "standard deviation of one item's answers over orders, pooled over items, in points; 0 where an "
-    "answer depends on the item alone",
-    **_ORDERS,
-    "n_items_used": "items with an answer in at least one order",
-    "n_orders_used": "orders with answers enough to count in se_orders; 0 where items were shown alone",
-    "n_asked": "answers asked for: items times orders",
-    "n_answered": "answers that there are",
-    "note": NOTE,
-}
-
-INVENTORY_DIFFERENCES: Final[dict[str, str]] = {
-    **LABELS,
-    **COMPARED,
-    "se": "standard error of difference in points: over items and orders, the root of the sum of the next two's "
-    "squares; over items alone where each was shown alone",
-    "se_items": "standard error of the same over items; of an item shown alone the mean over the scale's directions",
-    "se_orders": SE_ORDERS,
-    **TEST,
-    **_ORDERS,
-    "n_items_used": "items with an answer of all that are compared in one order at least",
-    "n_perceivers": N_PERCEIVERS,
-    "note": NOTE,
-}
 
 
 def inventory_tables(

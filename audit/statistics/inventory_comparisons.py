@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from audit.schema import RATINGS
 from audit.statistics.estimates import t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.inventory_answers import Spread, settled, spread_over
@@ -30,37 +29,6 @@ _UNSPECIFIED: Final = "unspecified"
 _BASELINES: Final = (NO_PERSONA, _UNSPECIFIED)
 _NAN: Final = float("nan")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p", "se_items", "se_orders")
-
-LABELS: Final = {
-    "dimension": "what the perceivers differ in, e.g. religion",
-    "variant": RATINGS["variant"],
-    "inventory": "name of the inventory",
-    "subscale": "the subscale; total for all items, where the inventory has a total score",
-}
-PERCEIVER: Final = {"perceiver": RATINGS["perceiver"], "perceiver_group": RATINGS["perceiver_group"]}
-TEST: Final = {
-    "df": "degrees of freedom of the t distribution, after Welch and Satterthwaite; the replications less 1 where se "
-    "is over one kind of them",
-    "ci_low": "lower end of the t interval; not corrected for multiplicity",
-    "ci_high": "upper end of the same",
-    "p": "two-sided p of the t-test against 0; missing for the second of two groups, whose test is the first one's",
-    "p_adjusted": "p corrected for its family",
-    "method": "the correction: Holm (family-wise error)",
-    "family_size": "tests that were corrected for: those with a p",
-}
-COMPARED: Final = {
-    "perceiver_group": "group of the perceivers",
-    "compared_with": "no persona, unspecified, or other groups (the mean of the dimension's other groups, each counted "
-    "alike, baselines left out)",
-    "mean": "mean of the group: over its perceivers, then over what the difference uses; in points of an item's scale",
-    "mean_compared": "the same of what it is compared with",
-    "difference": "mean minus mean_compared, in points",
-}
-SE_ORDERS: Final = (
-    "the same over orders; missing with one order, and where items were shown alone, and then no part of se"
-)
-N_PERCEIVERS: Final = "perceivers of the group that it uses: those with a score"
-NOTE: Final = "why there is no number or no interval, or what limits it, in words; else empty"
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,16 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.inventory_schema import DEFAULT, INVENTORY_GROUPS, INVENTORY_OUTCOMES
-from audit.schema import Status
-from audit.statistics.affect import AFFECT_CHANGES, affect_tables
+from audit.statistics.affect import affect_tables
 from audit.statistics.estimates import t_interval
 from audit.statistics.inventories import inventory_tables
 from audit.statistics.inventory_answers import KeyedInventory
 from audit.statistics.inventory_comparisons import MIN_ITEMS, ONE_ORDER, too_few_items
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
+from audit.tables.inventory import AFFECT_GROUPS, DEFAULT, INVENTORY_GROUPS, INVENTORY_OUTCOMES
+from audit.tables.ratings import Status
 from audit.wording import either, plural, rate
 
-AFFECT_GROUPS: Final[dict[str, str]] = {name: text for name, text in AFFECT_CHANGES.items() if name != "perceiver"}
-"""Changes of the groups' mean answers."""
 _PARTS: Final = ["dimension", "variant"]
 _NAN: Final = float("nan")
 
@@ -37,7 +35,7 @@ def scored_tables(
     Parameters
     ----------
     answers
-        Columns of ``inventory_schema.ANSWERS``; of a run that is not finished, what there is. Not modified.
+        Columns of ``tables.ANSWERS``; of a run that is not finished, what there is. Not modified.
     inventory
         With the key.
     confidence
@@ -149,12 +147,12 @@ def answer_outcomes(answers: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     answers
-        Columns of ``inventory_schema.ANSWERS``. Not modified.
+        Columns of ``tables.ANSWERS``. Not modified.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``inventory_schema.INVENTORY_OUTCOMES``.
+        Columns of ``tables.INVENTORY_OUTCOMES``.
     """
     imagined = (answers["narrative_id"] != DEFAULT).map({False: DEFAULT, True: "evoked"}).rename("imagined")
     rows = []
@@ -177,7 +175,7 @@ def remarks_on_answers(
     Parameters
     ----------
     answers
-        Columns of ``inventory_schema.ANSWERS``.
+        Columns of ``tables.ANSWERS``.
     tables
         What :func:`scored_tables` returns.
     n_prompts

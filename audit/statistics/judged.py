@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from audit.reply_schema import JUDGE_EFFECTS, JUDGE_GAP
 from audit.statistics.analysis import analyse
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.rows import Settings
+from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
 
 _ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
 

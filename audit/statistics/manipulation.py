@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.schema import MANIPULATION
 from audit.statistics.estimates import EPSILON, summarise_contrasts
+from audit.tables.ratings import MANIPULATION
 
 CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
 """Of each check, the kind of prompt that is to be rated higher, and the other one."""
@@ -17,12 +17,12 @@ _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 def manipulation_rows(answers: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.MANIPULATION``: of each check that was asked, a paired t-test over narratives.
+    """Yield rows of ``tables.MANIPULATION``: of each check that was asked, a paired t-test over narratives.
 
     Parameters
     ----------
     answers
-        Columns of ``schema.MANIPULATED``.
+        Columns of ``tables.MANIPULATED``.
     confidence
         Coverage of the intervals, between 0 and 1.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -12,16 +12,6 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError, attempt
-from audit.reply_schema import (
-    MEASURE_CELLS,
-    MEASURE_CONTROLS,
-    MEASURE_FAMILIES,
-    MEASURE_GAPS,
-    REPLY_OUTCOMES,
-    SCORED,
-    ReplyStatus,
-)
-from audit.schema import Status
 from audit.statistics.cells import NarrativeCube, cell_table
 from audit.statistics.comparisons import Labelled
 from audit.statistics.contrasts import complete_narratives, in_group_weights
@@ -37,6 +27,16 @@ from audit.statistics.families import Over, adjust_p, family_rows
 from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
+from audit.tables.ratings import Status
+from audit.tables.replies import (
+    MEASURE_CELLS,
+    MEASURE_CONTROLS,
+    MEASURE_FAMILIES,
+    MEASURE_GAPS,
+    REPLY_OUTCOMES,
+    SCORED,
+    ReplyStatus,
+)
 from audit.wording import count, either, plural, rate
 
 Corpus: TypeAlias = Callable[[Sequence[str]], tuple[float, FloatArray]]
@@ -80,7 +80,7 @@ def measure_tables(
     Parameters
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``, one row a prompt. Not modified.
+        Columns of ``tables.REPLIES``, one row a prompt. Not modified.
     measured
         The measures, in the order of the tables.
     seed
@@ -201,7 +201,7 @@ def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> It
     Parameters
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``.
+        Columns of ``tables.REPLIES``.
     manifest
         The run's, with the files of its model and of its scorers, and where its narratives are from.
     """
@@ -520,5 +520,5 @@ def _outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
             }
 
 
-def _ordered(rows: pd.DataFrame | list[dict[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+def _ordered(rows: pd.DataFrame | list[dict[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(columns))

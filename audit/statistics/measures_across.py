@@ -17,8 +17,6 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.reply_schema import MEASURE_CHANGES, SCORED
-from audit.schema import OVERALL, Status
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, difference, overall_row
@@ -32,6 +30,10 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.measures import Corpus, Measured, measure_tables
 from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings, without_dimensions
 from audit.statistics.rows import Settings
+from audit.tables.ratings import Status
+from audit.tables.replies import SCORED
+from audit.tables.reply_comparison import MEASURE_CHANGES
+from audit.tables.shared import OVERALL
 from audit.wording import either, plural
 
 _ROUNDING: Final = 1e-12
@@ -51,11 +53,11 @@ class RepliesOfRun:
     Attributes
     ----------
     replies
-        Columns of ``reply_schema.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
+        Columns of ``tables.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
     measured
         By name, the measures' values.
     gaps, controls
-        Columns of ``reply_schema.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
+        Columns of ``tables.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
     """
@@ -187,7 +189,7 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``reply_schema.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
         can not be estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked
         about the same ones.
 

@@ -21,7 +21,7 @@ def mode_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
     Yields
     ------
     dict
-        The row of ``schema.MODES``; none where no prompt between identities has a rating.
+        The row of ``tables.MODES``; none where no prompt between identities has a rating.
     """
     compared = cube.without_baselines()
     rated = ~np.isnan(compared.y)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.schema import NORMING
+from audit.tables.people import NORMING
 
 MIN_READERS: Final = 5
 """Readers below whom a narrative counts as not normed yet."""
@@ -33,7 +33,7 @@ def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.NORMING``, unrounded; no rows without readers. The thresholds are ours, and conventions.
+        Columns of ``tables.NORMING``, unrounded; no rows without readers. The thresholds are ours, and conventions.
     """
     rows = []
     for name, own in given.groupby("narrative_id", sort=True):

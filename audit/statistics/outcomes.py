@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.schema import OUTCOMES
 from audit.statistics.ratings import STATUSES, BoolArray, count_statuses, divide, split_ratings
+from audit.tables.ratings import OUTCOMES
 
 PAIRS: Final = ("in_group", "out_group", "baseline", "all")
 """The kinds of pair, in the order of the rows."""
@@ -23,7 +23,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt, all on one scale.
+        Columns of ``tables.RATINGS``, one row a prompt, all on one scale.
     low, high
         The scale's two ends, in points.
     min_number_mass
@@ -32,7 +32,7 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.OUTCOMES``, one row for each dimension, variant and kind of pair that has prompts, in the
+        Columns of ``tables.OUTCOMES``, one row for each dimension, variant and kind of pair that has prompts, in the
         order of ``PAIRS``. Shares are between 0 and 1: of prompts, and for the two ends of ratings; NaN of nothing.
 
     Raises

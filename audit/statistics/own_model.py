@@ -22,8 +22,8 @@ from scipy import stats
 from scipy.linalg import solve_triangular
 
 from audit.errors import ConfigError, NotEstimableError
-from audit.schema import OWN_MODEL
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, split_ratings
+from audit.tables.gap import OWN_MODEL
 from audit.wording import either, plural
 
 Fit: TypeAlias = Literal["mixed", "ols"]
@@ -69,7 +69,7 @@ def own_model_table(
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt. Used are rated prompts between identities (``in_group`` is not
+        Columns of ``tables.RATINGS``, one row a prompt. Used are rated prompts between identities (``in_group`` is not
         missing) in which no column of the formula is missing. Not modified.
     formula
         In patsy's language, e.g. ``"intensity ~ in_group * C(emotion)"``: on the left one of ``NUMBERS``, on the right

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.reply_schema import AGREEMENT, HUMAN_CORRELATIONS
-from audit.schema import HUMAN
 from audit.statistics.agreement import krippendorff_alpha
 from audit.statistics.correlation import correlations
 from audit.statistics.rows import child_rng
+from audit.tables.people import AGREEMENT, HUMAN, HUMAN_CORRELATIONS
 
 
 def people_tables(
@@ -28,7 +27,7 @@ def people_tables(
     values
         A column a measure, indexed by ``prompt_index``.
     replies
-        Columns of ``reply_schema.REPLIES``.
+        Columns of ``tables.REPLIES``.
     seed
         Of the resamples, with the names of question and measure.
     confidence
@@ -76,7 +75,7 @@ def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: i
     Parameters
     ----------
     narratives
-        Columns of ``schema.NARRATIVES``: ``mean`` is the model's, over all pairs of identities. Not modified.
+        Columns of ``tables.NARRATIVES``: ``mean`` is the model's, over all pairs of identities. Not modified.
     human
         The mean of people's intensities by narrative, in whatever unit: correlations are of ranks.
     seed
@@ -87,7 +86,7 @@ def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: i
     Returns
     -------
     pandas.DataFrame
-        Columns of ``schema.HUMAN``; no rows without people.
+        Columns of ``tables.HUMAN``; no rows without people.
     """
     frames = []
     for (dimension, variant), own in narratives.groupby(["dimension", "variant"], sort=False) if human else ():

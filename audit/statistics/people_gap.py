@@ -11,13 +11,14 @@ import pandas as pd
 from scipy import special
 
 from audit.errors import NotEstimableError, attempt
-from audit.schema import OVERALL, PEOPLE_AGREEMENT, PEOPLE_GAP
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.clustered import clustered
 from audit.statistics.echo import echo_free
 from audit.statistics.estimates import t_interval
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, IntArray, split_ratings
+from audit.tables.people import PEOPLE_AGREEMENT, PEOPLE_GAP
+from audit.tables.shared import OVERALL
 from audit.wording import count
 
 MIN_RATERS: Final = 4
@@ -68,7 +69,7 @@ def people_gap_tables(
     members
         One row for each rater and single dimension: ``rater``, ``dimension`` and ``group``, what the rater answered.
     ratings
-        The run's: columns of ``schema.RATINGS``.
+        The run's: columns of ``tables.RATINGS``.
     confidence
         Coverage of the intervals.
     stems

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.reply_schema import PREFERENCE
-from audit.schema import Status
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
+from audit.tables.preference import PREFERENCE
+from audit.tables.ratings import Status
 from audit.wording import count, fixed, plural, rate
 
 GAP: Final = "gap"
@@ -36,14 +36,14 @@ def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     Parameters
     ----------
     pairs
-        Columns of ``reply_schema.JUDGED_PAIRS``, of one criterion, one row a pair. Not modified.
+        Columns of ``tables.JUDGED_PAIRS``, of one criterion, one row a pair. Not modified.
     confidence
         Coverage of the intervals, between 0 and 1.
 
     Returns
     -------
     pandas.DataFrame
-        Columns of ``reply_schema.PREFERENCE``, unrounded: in each dimension, in order of first appearance, the rows
+        Columns of ``tables.PREFERENCE``, unrounded: in each dimension, in order of first appearance, the rows
         ``all``, ``in_group``, ``out_group``, ``baseline`` where there are such pairs, and ``gap``. What can not be
         estimated is a row of NaN with a note.
 
@@ -201,7 +201,7 @@ def share_cube(between: pd.DataFrame, shares: pd.Series) -> NarrativeCube:
     Parameters
     ----------
     between
-        Rows of one dimension, with the columns that tell a prompt in ``schema.RATINGS``.
+        Rows of one dimension, with the columns that tell a prompt in ``tables.RATINGS``.
     shares
         One a row, between 0 and 1; NaN where there is none.
     """

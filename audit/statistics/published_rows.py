@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from audit.errors import NotEstimableError
-from audit.schema import COMPARED_CELLS, COMPARED_PUBLISHED
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives
 from audit.statistics.published import PublishedGap, released_matrix
 from audit.statistics.rows import published_cell_rows
+from audit.tables.comparison import COMPARED_CELLS, COMPARED_PUBLISHED
 
 
 def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableError) -> dict[str, Any]:
-    """Return the row of ``schema.COMPARED_PUBLISHED`` of one dimension, without what names the run.
+    """Return the row of ``tables.COMPARED_PUBLISHED`` of one dimension, without what names the run.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def published_row(cube: NarrativeCube, published: PublishedGap | NotEstimableErr
 
 
 def compared_cell_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Yield rows of ``schema.COMPARED_CELLS``, one a pair that was asked, without ``run``.
+    """Yield rows of ``tables.COMPARED_CELLS``, one a pair that was asked, without ``run``.
 
     Parameters
     ----------

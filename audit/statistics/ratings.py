@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.schema import Status
+from audit.tables.ratings import Status
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 NO_PERSONA: Final = "no persona"
-"""Group of the perceiver that is given no identity (``schema.RATINGS``)."""
+"""Group of the perceiver that is given no identity (``tables.RATINGS``)."""
 
 STATUSES: Final = tuple(status.value for status in Status)
 """The statuses in the order of the columns ``n_rated``, ``n_refused``, ``n_unparseable``, ``n_failed``."""
@@ -43,7 +43,7 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     ratings
-        Columns of ``schema.RATINGS``, one row a prompt; labels may be strings or categoricals. Not modified.
+        Columns of ``tables.RATINGS``, one row a prompt; labels may be strings or categoricals. Not modified.
 
     Returns
     -------

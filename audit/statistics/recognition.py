@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from audit.reply_schema import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
-from audit.schema import OVERALL
 from audit.statistics.agreement import resamples
 from audit.statistics.classification import ClassificationScore, score_labels
 from audit.statistics.conversations import conversation_of
 from audit.statistics.estimates import t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.statistics.rows import child_rng
+from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
+from audit.tables.shared import OVERALL
 from audit.wording import plural
 
 _WHOSE: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "identity")

@@ -70,7 +70,7 @@ def remarks_of(
     cube, found
         The ratings with baselines, and the estimates.
     outcomes, missing, sensitivity
-        Its rows of ``schema.OUTCOMES``, of ``schema.MISSING`` and of ``schema.SENSITIVITY``; the last may be none.
+        Its rows of ``tables.OUTCOMES``, of ``tables.MISSING`` and of ``tables.SENSITIVITY``; the last may be none.
     low, high
         The scale's two ends, in points.
     min_number_mass

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from audit.errors import NotEstimableError, attempt
-from audit.schema import GAP, OVERALL, VARIANCES
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row, overall_scope
 from audit.statistics.contrasts import in_group_weights, listwise_gap
@@ -22,6 +21,8 @@ from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
 from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.scopes import GroupScope, group_scope
+from audit.tables.gap import GAP, VARIANCES
+from audit.tables.shared import OVERALL
 
 Rows = Iterator[dict[str, Any]]
 
@@ -152,7 +153,7 @@ _COUNTS: Final = ("n_narratives", "n_ratings")
 
 
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
-    """Yield rows of ``schema.GAP``: each estimator in each scope."""
+    """Yield rows of ``tables.GAP``: each estimator in each scope."""
     for estimator, scope, made in (
         ("contrast", "narratives", found.contrast),
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
@@ -267,7 +268,7 @@ def _wider_row(
 
 
 def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield rows of ``schema.VARIANCES``: what narratives' own fits tell, and the fits of the two mixed models."""
+    """Yield rows of ``tables.VARIANCES``: what narratives' own fits tell, and the fits of the two mixed models."""
     nothing = dict.fromkeys(VARIANCES, float("nan")) | {"n_narratives": 0, "n_informative": 0, "n_ratings": 0}
     known = {"dimension": cube.dimension, "variant": cube.variant, "note": ""}
     own, contrast = found.interactions, found.contrast
@@ -296,7 +297,7 @@ def variance_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 
 def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
-    """Yield rows of ``schema.LEAVE_ONE_OUT`` for the headline's estimator."""
+    """Yield rows of ``tables.LEAVE_ONE_OUT`` for the headline's estimator."""
     scope = found.scopes[found.estimator]
     if isinstance(scope, NotEstimableError):
         return
@@ -306,7 +307,7 @@ def leave_one_out_rows(cube: NarrativeCube, found: Estimates) -> Rows:
 
 
 def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
-    """Yield rows of ``schema.EQUIVALENCE``: one for each row of the gap that is in points."""
+    """Yield rows of ``tables.EQUIVALENCE``: one for each row of the gap that is in points."""
     for row in gap:
         if row["estimator"] != "published":
             copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
@@ -314,7 +315,7 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
 
 
 def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:
-    """Yield the row of ``schema.POWER``, if there is a headline."""
+    """Yield the row of ``tables.POWER``, if there is a headline."""
     if isinstance(found.headline, NotEstimableError):
         return
     estimate, own = found.headline, found.interactions
@@ -337,7 +338,7 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
 
 
 def published_cell_rows(cube: NarrativeCube) -> Rows:
-    """Yield rows of ``schema.PUBLISHED_CELLS``, one a pair that was asked."""
+    """Yield rows of ``tables.PUBLISHED_CELLS``, one a pair that was asked."""
     of_perceiver, of_experiencer, shown = published_mask(cube)
     z = published_cells(cube)
     n_narratives = int(np.count_nonzero(released_matrix(cube)[0]))

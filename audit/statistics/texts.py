@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from audit.schema import MARKED_WORDS, STAGE_TEXTS, THEME
 from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, IntArray, divide
 from audit.statistics.remarks import Remark
+from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS, THEME
 from audit.texts.words import words
 from audit.wording import brief, p_value, plural, points
 
@@ -56,7 +56,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     stages
         One row a prompt and stage: ``dimension``, ``variant``, ``stage``, ``narrative_id``, ``perceiver``,
         ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``text``, ``status`` (of the text, see
-        ``schema.STAGES``) and the columns of :func:`audit.texts.scores.score_texts`; those of emotions, as
+        ``tables.STAGES``) and the columns of :func:`audit.texts.scores.score_texts`; those of emotions, as
         :func:`audit.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
     confidence
         Coverage of the t intervals, between 0 and 1. They are not corrected for multiplicity.
@@ -64,7 +64,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     Returns
     -------
     dict
-        ``stage_texts`` and ``marked_words``, with the columns of ``schema``; dimensions, variants and stages in their
+        ``stage_texts`` and ``marked_words``, with the columns of ``tables``; dimensions, variants and stages in their
         order of appearance, groups and all else whatever the order of the rows. Without rows they are empty.
 
     Raises

@@ -35,7 +35,7 @@ def map_perceivers(cells: pd.DataFrame, *, clusters: Mapping[str, str], seed: in
     Parameters
     ----------
     cells
-        Rows of ``schema.COMPARED_CELLS`` of one run and dimension. A perceiver's row is its ``z`` by experiencer, of
+        Rows of ``tables.COMPARED_CELLS`` of one run and dimension. A perceiver's row is its ``z`` by experiencer, of
         the identities and not of the baselines.
     clusters
         Group → its cultural cluster.
@@ -45,7 +45,7 @@ def map_perceivers(cells: pd.DataFrame, *, clusters: Mapping[str, str], seed: in
     Yields
     ------
     dict
-        A row of ``schema.PERCEIVER_MAP`` a perceiver; ``x`` and ``y`` have no unit.
+        A row of ``tables.PERCEIVER_MAP`` a perceiver; ``x`` and ``y`` have no unit.
 
     Raises
     ------

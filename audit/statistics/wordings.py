@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.schema import WORDINGS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import control_row
 from audit.statistics.crossed import Crossed, crossed_gap
@@ -18,6 +17,7 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope
+from audit.tables.controls import WORDINGS
 
 MOST_WORDINGS: Final = 64
 """Wordings up to which a budget is split."""
@@ -137,7 +137,7 @@ class Worded:
         return cls(cube, estimates, gaps, crossed)
 
     def control(self, *, n_missing: int) -> dict[str, Any]:
-        """Return the row ``wording`` of ``schema.CONTROLS``.
+        """Return the row ``wording`` of ``tables.CONTROLS``.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Worded:
         return control_row(self.cube, "wording", estimate, levels=len(self.estimates), n_missing=n_missing)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``schema.WORDINGS``, one a wording."""
+        """Yield rows of ``tables.WORDINGS``, one a wording."""
         for wording, estimate in self.estimates.items():
             row: dict[str, Any] = dict.fromkeys(WORDINGS, float("nan"))
             row |= {"dimension": self.cube.dimension, "variant": self.cube.variant, "wording": wording}
@@ -161,7 +161,7 @@ class Worded:
     def shares(
         self, scope: GroupScope | NotEstimableError, headline: GapEstimate | NotEstimableError
     ) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``schema.WORDING_SHARES``; none where wordings say nothing.
+        """Yield rows of ``tables.WORDING_SHARES``; none where wordings say nothing.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Worded:
             yield known | row | {"note": note}
 
     def splits(self) -> Iterator[dict[str, Any]]:
-        """Yield rows of ``schema.WORDING_SPLITS``; none where wordings say nothing."""
+        """Yield rows of ``tables.WORDING_SPLITS``; none where wordings say nothing."""
         crossed = self.crossed
         if isinstance(crossed, NotEstimableError):
             return
@@ -215,7 +215,7 @@ def variance_shares(
     Yields
     ------
     dict
-        Columns of ``schema.WORDING_SHARES`` but for the names and ``note``.
+        Columns of ``tables.WORDING_SHARES`` but for the names and ``note``.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from stimuli.examples import Pool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
 Row = dict[str, Any]
-"""Columns of ``schema.GIVEN``."""
+"""Columns of ``tables.GIVEN``."""
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
@@ -31,7 +31,7 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
     Returns
     -------
     tuple
-        Rows of ``schema.GIVEN``, and what the manifest records: where they come from, the SHA-256 of what is shown, and
+        Rows of ``tables.GIVEN``, and what the manifest records: where they come from, the SHA-256 of what is shown, and
         the seconds that it took. Both empty for a strategy that brings nothing.
 
     Raises
@@ -55,7 +55,7 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
 
 
 def given_sha256(rows: Sequence[Row]) -> str:
-    """Return the SHA-256 of what rows of ``schema.GIVEN`` show a model."""
+    """Return the SHA-256 of what rows of ``tables.GIVEN`` show a model."""
     return fingerprint({"rows": [[value for name, value in row.items() if name != "similarity"] for row in rows]})
 
 
@@ -79,7 +79,7 @@ def preview(plan: Plan) -> list[Row]:
 
 
 def values_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return by narrative what stands for the placeholders that rows of ``schema.GIVEN`` fill."""
+    """Return by narrative what stands for the placeholders that rows of ``tables.GIVEN`` fill."""
     values: dict[str, dict[str, str]] = {}
     for row in rows:
         own = values.setdefault(row["narrative_id"], {})

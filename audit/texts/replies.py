@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from audit.elicitation.plain_text import answer_of, plain
-from audit.reply_schema import ReplyStatus
+from audit.tables.replies import ReplyStatus
 from audit.texts.script import in_other_script
 from audit.texts.words import sentences, words
 

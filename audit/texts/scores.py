@@ -17,7 +17,7 @@ import pandas as pd
 
 from audit.elicitation.parsing import holds_refusal
 from audit.elicitation.plain_text import answer_of
-from audit.schema import THEME
+from audit.tables.stages import THEME
 from audit.texts.words import sentences, words
 from stimuli.stereotypes import Lexicon
 
@@ -82,9 +82,9 @@ def score_stages(
     Parameters
     ----------
     stages
-        Columns of ``schema.STAGES``. Not modified.
+        Columns of ``tables.STAGES``. Not modified.
     ratings
-        Columns of ``schema.RATINGS``, or ``reply_schema.REPLIES``; stages of prompts that are not in it are left out.
+        Columns of ``tables.RATINGS``, or ``tables.REPLIES``; stages of prompts that are not in it are left out.
         Not modified.
     lexicon
         As in :func:`score_texts`.

@@ -12,7 +12,7 @@ from audit.elicitation.numbers import number_tree
 from audit.engines.base import EngineFacts
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
 TEN = Scale(0, 10)

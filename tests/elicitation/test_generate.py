@@ -8,7 +8,7 @@ import pytest
 
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import Generated
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Question, Scale
 
 SAYS = "I would rate it 70."

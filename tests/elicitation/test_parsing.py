@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Question
 
 REFUSED, UNPARSEABLE = Status.REFUSED, Status.UNPARSEABLE

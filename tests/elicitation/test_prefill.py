@@ -13,7 +13,7 @@ from audit.elicitation.generate import GenerateElicitation, check_begun
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ConfigError
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
 TEN = Scale(0, 10)

@@ -1,4 +1,4 @@
-"""Tables for the figures, by the words of audit/schema.py, and what can be read back from a drawn figure."""
+"""Tables for the figures, by the words of audit/tables, and what can be read back from a drawn figure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from drawn import marked, offsets, texts
 from audit.figures.forests import plot_measures
 from audit.figures.measures import draw_measures
 from audit.figures.style import figure_bytes
-from audit.reply_schema import MEASURE_GAPS, STAGE_TEXTS
+from audit.tables.replies import MEASURE_GAPS
+from audit.tables.stages import STAGE_TEXTS
 
 
 def gaps_of(deltas, *, dimension="religion", scope="narratives", **change):

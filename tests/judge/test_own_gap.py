@@ -11,10 +11,10 @@ from audit.errors import ConfigError
 from audit.judge.own_gap import experiencer_effects, own_gap_ratings, sample_replies
 from audit.judge.rubric import RubricJudge
 from audit.measures.base import Reply
-from audit.schema import RATINGS
 from audit.statistics.analysis import analyse
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.rows import Settings
+from audit.tables.ratings import RATINGS
 from stimuli.identities import load_dimensions
 from stimuli.rubrics import load_rubric
 

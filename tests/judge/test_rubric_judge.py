@@ -8,7 +8,7 @@ from audit.elicitation.numbers import number_tree
 from audit.engines.base import EngineFacts, next_token_probabilities
 from audit.judge.rubric import RubricJudge
 from audit.measures.base import Reply, Scorer
-from audit.schema import Status
+from audit.tables.ratings import Status
 from stimuli.rubrics import load_rubric
 
 EPITOME = [f"judge_epitome_{name}" for name in ("emotional_reactions", "interpretations", "explorations")]

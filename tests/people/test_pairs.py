@@ -8,7 +8,6 @@ import pytest
 
 from audit.errors import ConfigError, StoreError
 from audit.people.pairs import (
-    SIDES,
     SIDES_FILE,
     choices_made,
     load_pair_questions,
@@ -17,7 +16,7 @@ from audit.people.pairs import (
     sample_pairs,
 )
 from audit.people.ratings import read_human_ratings, read_key
-from audit.reply_schema import CHOICES
+from audit.tables.preference import CHOICES, PAIR_SIDES
 
 TERMS = ("a Muslim", "a Hindu", "a Jew")
 
@@ -151,7 +150,7 @@ def test_sides_of_other_pairs_are_refused(tmp_path):
 def test_sides_that_were_changed_are_refused(tmp_path, change, message):
     chosen(tmp_path, lambda _: 2, n=8)
     path = tmp_path / SIDES_FILE
-    assert list(read_sides(path)) == list(SIDES)
+    assert list(read_sides(path)) == list(PAIR_SIDES)
     path.write_text(change(path.read_text()))
     with pytest.raises(StoreError, match=message):
         read_sides(path)

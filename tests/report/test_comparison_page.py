@@ -7,7 +7,7 @@ import pytest
 
 from audit.report.comparison import render_comparison
 from audit.report.paper_table import paper_table
-from audit.schema import COMPARISON_TABLES
+from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
 
 NAN = math.nan

@@ -12,7 +12,9 @@ import pytest
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from audit.report.explore import INK, Asked, CallShown, explore
-from audit.schema import CELL_EMOTIONS, CELLS, FAMILIES, NARRATIVES, PUBLISHED_CELLS, RATINGS
+from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
+from audit.tables.gap import FAMILIES
+from audit.tables.ratings import RATINGS
 from audit.wording import fixed, rate
 
 FOLDER = resources.files("audit.report")

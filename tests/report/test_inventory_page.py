@@ -13,9 +13,9 @@ from test_numbers import Numbers
 
 from audit.figures.inventories import draw_inventory
 from audit.figures.style import figure_bytes
-from audit.inventory_schema import INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from audit.report.inventory import render_inventory
 from audit.statistics.inventory_runs import AFFECT_GROUPS, answer_outcomes, remarks_on_answers, scored_tables
+from audit.tables.inventory import INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from stimuli.inventories import Inventory, Item
 from stimuli.prompts import Scale
 

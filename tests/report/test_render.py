@@ -13,7 +13,9 @@ import pytest
 from audit.report.controlled import NOT_CONTROLLED
 from audit.report.manifest import ManifestError, read_manifest
 from audit.report.render import render_report
-from audit.schema import CELLS, OUTCOMES, TABLES
+from audit.tables.cells import CELLS
+from audit.tables.ratings import OUTCOMES
+from audit.tables.registry import TABLES
 from audit.wording import points
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'

@@ -16,9 +16,10 @@ from audit.figures.measures import draw_measures
 from audit.figures.style import figure_bytes
 from audit.measures.base import Measure
 from audit.pipeline import report_run
-from audit.reply_schema import REPLIES, REPLY_TABLES
 from audit.report.replies import render_replies
 from audit.store import RunFolder
+from audit.tables.registry import REPLY_TABLES
+from audit.tables.replies import REPLIES
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
 TERMS = {"Jew": ["a Jew"], "Sikh": ["a Sikh", "a Khalsa Sikh"], "Jain": ["a Jain"], "Copt": ["a Copt"]}

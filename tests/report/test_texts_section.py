@@ -10,7 +10,7 @@ from test_numbers import Numbers
 
 from audit.report.page import environment
 from audit.report.texts import text_section
-from audit.schema import MARKED_WORDS, STAGE_TEXTS
+from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS
 
 ATTACK = "<script>alert(1)</script>"
 UNITS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.schema import RATINGS
+from audit.tables.ratings import RATINGS
 
 BASELINES = ("unspecified", "no persona")
 

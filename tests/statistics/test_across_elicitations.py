@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from audit.schema import ELICITATION_RANGES, ELICITATIONS, OVERALL
 from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
 from audit.statistics.across_runs import measure_run
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
+from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
+from audit.tables.shared import OVERALL
 
 SETTINGS = Settings(n_permutations=100)
 GROUPS = ("Hindu", "Muslim")

@@ -3,7 +3,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from audit.schema import COMPARED_GAP, COMPARISONS, OVERALL, SPECIFICATIONS
 from audit.statistics.across_runs import (
     OTHER_TEXTS,
     Measured,
@@ -16,6 +15,9 @@ from audit.statistics.across_runs import (
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings
+from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS
+from audit.tables.gap import COMPARISONS
+from audit.tables.shared import OVERALL
 
 NAN = float("nan")
 GROUPS = ("a", "b")

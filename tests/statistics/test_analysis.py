@@ -2,6 +2,7 @@
 the estimators themselves, which have tests of their own."""
 
 import dataclasses
+import io
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ from pandas.testing import assert_frame_equal, assert_series_equal
 from scipy import stats
 
 from audit.errors import ConfigError
-from audit.schema import ANSWERED, CALIBRATION, GIVEN, MANIPULATED, RATINGS, STAGES, TABLES, data_dictionary
 from audit.statistics import rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
@@ -24,6 +24,11 @@ from audit.statistics.mixed import fit_mixed
 from audit.statistics.published import published_gap
 from audit.statistics.rows import Settings, child_rng
 from audit.statistics.scopes import group_scope
+from audit.tables.base import dictionary
+from audit.tables.gap import CALIBRATION
+from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
+from audit.tables.registry import OF_RATINGS, TABLES
+from audit.tables.stages import GIVEN, STAGES
 from audit.wording import points
 
 NAN = np.nan
@@ -110,15 +115,19 @@ def test_tables_have_the_columns_of_the_schema_in_order():
 
 
 def test_the_dictionary_describes_each_column_of_each_table_once():
-    described = pd.DataFrame(data_dictionary())
+    described = pd.read_csv(io.BytesIO(dictionary(OF_RATINGS)), keep_default_na=False)
     assert not described.duplicated(["table", "column"]).any()
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
-    collected |= {"elicitation_sample": ANSWERED, "asked_again": ANSWERED}
-    collected |= {f"asked_in_{name}": ANSWERED for name in ("bfloat16", "float16", "float32")}
+    collected |= {"elicitation_sample": ELICITATION_SAMPLE, "asked_again": ELICITATION_SAMPLE}
+    collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
     expected = {**collected, **TABLES, "calibration": CALIBRATION}
     found = {table: part["column"].tolist() for table, part in described.groupby("table")}
     assert found == {table: list(columns) for table, columns in expected.items()}
     assert described["description"].str.len().min() > 5
+    assert set(described["type"]) == {"text", "number", "whole number", "true or false"}
+    known = described.set_index(["table", "column"])["unit"]
+    assert known["gap", "delta_points"] == known["ratings", "intensity"] == "points"
+    assert known["ratings", "response"] == ""
 
 
 def test_gap_rows_are_the_estimates_unrounded():

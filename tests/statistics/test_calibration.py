@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from audit.errors import NotEstimableError
-from audit.schema import CALIBRATION
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import ESTIMATORS, Truth, calibrate, calibrate_ratings, simulate, truth_of
 from audit.statistics.controls import Repetition
@@ -20,6 +19,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.scopes import group_scope
+from audit.tables.gap import CALIBRATION
 
 NAN = np.nan
 INVENTED = Repetition(placebo=["invented_1"])

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.schema import CALLS
 from audit.statistics.calls import call_table
+from audit.tables.stages import CALLS
 
 
 def ratings(*rows):

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.schema import CELLS
 from audit.statistics.cells import NarrativeCube, cell_table
+from audit.tables.cells import CELLS
 
 NAN = np.nan
 

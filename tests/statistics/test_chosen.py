@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.reply_schema import PEOPLE_PREFERENCE
 from audit.statistics.chosen import crossed_mean, preference_of_people
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.estimates import t_interval
+from audit.tables.preference import PEOPLE_PREFERENCE
 
 TERMS = {"a Muslim": "Muslim", "a Hindu": "Hindu", "a Jew": "Jew"}
 

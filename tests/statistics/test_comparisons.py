@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
-from audit.schema import COMPARISONS
 from audit.statistics.comparisons import Labelled, compare, overall_row, overall_scope
 from audit.statistics.estimates import summarise_contrasts
+from audit.tables.gap import COMPARISONS
 
 NAN = float("nan")
 

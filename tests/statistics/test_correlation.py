@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.schema import OVERALL
 from audit.statistics.agreement import resamples
 from audit.statistics.correlation import CORRELATIONS, MIN_UNITS, correlate, correlations
+from audit.tables.shared import OVERALL
 
 NAN = np.nan
 

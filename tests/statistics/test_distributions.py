@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from cubes import cube_of
 
-from audit.schema import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.published import published_cells, published_gap, rounded_means, standardise_cells
+from audit.tables.cells import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
 
 NAN = np.nan
 # Three narratives (joy, joy, fear), perceivers A and B and the unspecified one; NaN is a refusal.

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from audit.elicitation.sample import choose_again, choose_sample
-from audit.schema import ELICITATION
 from audit.statistics.elicitation import elicitation_tables, noise_floor
+from audit.tables.controls import ELICITATION
 
 GROUPS = ("Hindu", "Jew", "Muslim")
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from sandwiches import bell_mccaffrey
 from scipy import stats
 
-from audit.schema import FAMILIES
 from audit.statistics.contrasts import contrast_weights
 from audit.statistics.families import TWO_GROUPS, adjust_p, family_rows
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
+from audit.tables.gap import FAMILIES
 
 NAN = np.nan
 CLUSTERS = {"A": "north", "B": "north", "C": "south", "D": "south", "E": "west"}

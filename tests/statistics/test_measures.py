@@ -10,11 +10,11 @@ import pytest
 
 from audit.measured import measures_of
 from audit.measures.diversity import distinct, leave_one_out_distinct
-from audit.reply_schema import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
 from audit.statistics.analysis import analyse
 from audit.statistics.conversations import conversation_of
 from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
 from audit.statistics.rows import Settings
+from audit.tables.replies import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
 
 GROUPS = ("Jew", "Sikh", "Jain", "Hindu", "Copt", "unspecified")
 SETTINGS = Settings(n_permutations=500)

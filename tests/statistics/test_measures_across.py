@@ -12,12 +12,12 @@ from scipy import stats
 from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 
 from audit.measures.diversity import leave_one_out_distinct
-from audit.reply_schema import REPLY_COSTS
 from audit.statistics.across_runs import OTHER_TEXTS, measure_run, strategy_rows
 from audit.statistics.costs import cost_rows
 from audit.statistics.measures import Measured
 from audit.statistics.measures_across import RepliesOfRun, change_rows
 from audit.statistics.rows import Settings
+from audit.tables.reply_comparison import REPLY_COSTS
 
 SETTINGS = Settings(n_permutations=100)
 IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high": "change_high", "p": "p",

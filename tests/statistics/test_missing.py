@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.schema import MISSING
 from audit.statistics.contrasts import contrast_weights
 from audit.statistics.missing import missing_rows
+from audit.tables.controls import MISSING
 
 NAN = np.nan
 RATED, REFUSED, UNPARSEABLE, FAILED, NEVER = 0, 1, 2, 3, -1

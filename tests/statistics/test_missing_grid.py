@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from cubes import cube_of, mask_of
 
-from audit.schema import MISSING_GRID
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing_grid import SHIFTS, MissingShifts, missing_grid_rows
+from audit.tables.controls import MISSING_GRID
 
 NAN = np.nan
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from cubes import cube_of
 
-from audit.schema import MODES
 from audit.statistics.modes import mode_rows
+from audit.tables.ratings import MODES
 
 
 def row_of(cube):

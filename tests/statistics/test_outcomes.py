@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.schema import OUTCOMES
 from audit.statistics.outcomes import outcome_table
+from audit.tables.ratings import OUTCOMES
 
 NAN = np.nan
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import ConfigError
-from audit.schema import OWN_MODEL, RATINGS
 from audit.statistics.own_model import LABELS, NUMBERS, check_own_model, own_model_table
+from audit.tables.gap import OWN_MODEL
+from audit.tables.ratings import RATINGS
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 GROUPS = ("Reds", "Blues", "Greens")

@@ -11,8 +11,8 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.report.people import people_section
-from audit.schema import NORMING
 from audit.statistics.people_gap import fisher_interval, people_gap, people_gap_tables
+from audit.tables.people import NORMING
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 

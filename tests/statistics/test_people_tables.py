@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from audit.reply_schema import AGREEMENT, HUMAN_CORRELATIONS, REPLIES
-from audit.schema import HUMAN, NARRATIVES, OVERALL
 from audit.statistics.agreement import MIN_UNITS, krippendorff_alpha
 from audit.statistics.people import human_table, people_tables
 from audit.statistics.rows import child_rng
+from audit.tables.cells import NARRATIVES
+from audit.tables.people import AGREEMENT, HUMAN, HUMAN_CORRELATIONS
+from audit.tables.replies import REPLIES
+from audit.tables.shared import OVERALL
 
 
 def normal_pairs(n, r, rng):
@@ -108,7 +110,7 @@ def test_many_replies_to_few_narratives_have_an_alpha_and_no_interval():
     assert not math.isnan(row["alpha"])
     assert math.isnan(row["ci_low"])
     assert row["note"] == f"{MIN_UNITS - 1} narratives are too few for an interval, which takes {MIN_UNITS}"
-    assert f"of fewer than {MIN_UNITS} there is no interval" in AGREEMENT["n_narratives"]
+    assert f"of fewer than {MIN_UNITS} there is no interval" in AGREEMENT["n_narratives"].meaning
 
 
 def test_one_rater_has_no_agreement_and_says_so():

@@ -7,7 +7,6 @@ from scipy import special, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
-from audit.schema import EQUIVALENCE, POWER
 from audit.statistics.contrasts import contrast_weights
 from audit.statistics.planning import (
     detectable_gap,
@@ -18,6 +17,7 @@ from audit.statistics.planning import (
     power_row,
     spread_interval,
 )
+from audit.tables.gap import EQUIVALENCE, POWER
 
 NAN = float("nan")
 FIVE = contrast_weights(mask_of("ABCDE"))[-1]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.reply_schema import JUDGED_PAIRS, PREFERENCE
 from audit.statistics.preference import preference_table, remarks_on_preference
+from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
 GROUPS = ("Hindu", "Muslim", "unspecified")
 

@@ -9,11 +9,11 @@ from sandwiches import bell_mccaffrey
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.schema import SENSITIVITY
 from audit.statistics.contrasts import contrast_weights, gap_by_narrative
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.sensitivity import sensitivity_rows, weighted_gap
+from audit.tables.controls import SENSITIVITY
 
 NAN = np.nan
 NO_SHIFT = "no shift on the scale explains δ away"

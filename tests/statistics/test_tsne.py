@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from audit.errors import NotEstimableError
-from audit.schema import PERCEIVER_MAP
 from audit.statistics.tsne import map_perceivers, perplexity_of
+from audit.tables.comparison import PERCEIVER_MAP
 
 CLUSTERS = {f"g{n}": f"cluster {n // 6}" for n in range(12)}
 

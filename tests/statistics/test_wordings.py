@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from conftest import build_ratings
 
-from audit.schema import WORDING_SHARES, WORDING_SPLITS, WORDINGS
 from audit.statistics.analysis import analyse
 from audit.statistics.calibration import calibrate_ratings
 from audit.statistics.cells import NarrativeCube
@@ -17,6 +16,7 @@ from audit.statistics.missing import missing_rows
 from audit.statistics.ratings import compact_ratings
 from audit.statistics.rows import Settings
 from audit.statistics.wordings import Worded, cube_of_prompts, wording_cubes
+from audit.tables.controls import WORDING_SHARES, WORDING_SPLITS, WORDINGS
 
 NAN = np.nan
 NAMES = {"dimension": "religion", "variant": "origin"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.reply_schema import ReplyStatus
+from audit.tables.replies import ReplyStatus
 from audit.texts.replies import reply_status
 
 NARRATIVE = "My brother moved away, and I miss him."

@@ -1,0 +1,317 @@
+"""Runs of ratings side by side."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from audit.tables.base import (
+    Table,
+    count,
+    in_row_unit,
+    number,
+    points,
+    probability,
+    seconds,
+    share,
+    text,
+    tokens,
+    whole,
+    word,
+)
+from audit.tables.cells import CELLS, PUBLISHED_CELLS
+from audit.tables.controls import CONTROLS
+from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
+from audit.tables.shared import KEYS, SIDES, TALLY
+
+RUNS: Final = Table(
+    "runs",
+    "a run that is compared",
+    {
+        "run": word(
+            "the run's label in the comparison: what sets it apart from the others; a run with several prompt variants "
+            "has a row for each"
+        ),
+        "folder": text("the run's folder, as it was given"),
+        "model": word("name of the model, or of the table of ratings"),
+        "prompt": word("the prompt variant"),
+        "strategy": word("how the model was led to empathise before it was asked; none if it was not"),
+        "narratives": word("where the narratives come from"),
+        "elicitation": word("how a rating is got: expected, generate, or outside (by another tool)"),
+        "scale": word("the ends of the rating scale, in points"),
+        "seed": word("the run's seed"),
+        "engine": word("the library that ran the model, and its version"),
+        "device": word("what it ran on"),
+        "dtype": word("number format of the model's weights"),
+        "quantization": word("how the weights were quantised; empty if not"),
+        "parser": word("how a rating was read from an answer (`generate`)"),
+        "path": word("where the model comes from"),
+        "revision": word("the model's revision"),
+        "dimensions": word("the dimensions that were asked"),
+        "n_narratives": word("narratives that were asked"),
+        "wording": word("SHA-256 of the prompt variant's wording"),
+        "texts": word("SHA-256 of the narratives"),
+        "identities": word("SHA-256 of the identities and of who is in-group to whom"),
+        "leading": word(
+            "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one"
+        ),
+        "n_prompts": count("prompts of the run and variant, baselines included"),
+        **TALLY,
+        "started": word("when the run was started"),
+        "version": word("version of empathy-audit that collected the ratings"),
+        "command": text("the command that collected them"),
+        "identity": word("SHA-256 of all that the run's ratings depend on"),
+        "ratings": word("SHA-256 of the files of ratings, one after another"),
+    },
+)
+
+COMPARED_GAP: Final = Table(
+    "gap",
+    "a run's estimate of δ",
+    {
+        "run": RUNS["run"],
+        **GAP.without("headline", "p_sign_flip", "delta_z", "null_low", "null_high", "note"),
+        "p_adjusted": probability(
+            "p corrected for all headlines of the comparison within narratives: of every run, dimension and "
+            "intersection, but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows"
+        ),
+        "n_asked": count("prompts between the dimension's identities, baselines left out"),
+        "missing_share": share("n_missing / n_asked"),
+        "largest_gap": EQUIVALENCE["largest_gap"].adding(": that of the equivalence test"),
+        "margin": EQUIVALENCE["margin"],
+        "p_equivalence": EQUIVALENCE["p_equivalence"],
+        "verdict": EQUIVALENCE["verdict"],
+        "note": GAP["note"],
+    },
+)
+
+COMPARED_CONTROLS: Final = Table("controls", "a control of a run's δ", {"run": RUNS["run"], **CONTROLS})
+
+SPECIFICATIONS: Final = Table(
+    "specifications",
+    "a dimension, over runs",
+    {
+        "dimension": COMPARED_GAP["dimension"],
+        "unit": COMPARISONS["unit"],
+        "n_runs": count("runs that asked about the dimension, each prompt variant counted by itself"),
+        "n_estimated": count("of these with a δ; all that follows is about them"),
+        "n_no_interval": count("of those without an interval"),
+        "median": in_row_unit("median of δ over the runs, in that unit; of an even number the mean of the middle two"),
+        "lowest": in_row_unit("lowest δ, in that unit"),
+        "highest": in_row_unit("highest δ, in that unit"),
+        "lowest_run": word("the run that it is of"),
+        "highest_run": word("the run that the highest δ is of"),
+        "n_same_sign": count("runs whose δ has the median's sign"),
+        "share_same_sign": share(
+            "n_same_sign / n_estimated; no p value: runs are not independent, nor drawn from anything"
+        ),
+        "n_above": count("runs whose interval lies above 0"),
+        "share_above": share("n_above / n_estimated"),
+        "n_below": count("runs whose interval lies below 0"),
+        "share_below": share("n_below / n_estimated"),
+        "n_compatible": count("runs whose interval holds 0"),
+    },
+)
+
+STRATEGIES: Final = Table(
+    "strategies",
+    "a run of a strategy, against one without",
+    {
+        "run": RUNS["run"],
+        "strategy": RUNS["strategy"],
+        "dimension": COMPARED_GAP["dimension"],
+        "reference": word(
+            "the run of strategy none that it is compared with: of the same model, files of it, prompt, narratives, "
+            "elicitation with its settings, seed, scale and identities; empty of such a run itself, and where there is "
+            "none"
+        ),
+        "unit": word(
+            "unit of the gaps and their changes: points, or % of the scale (points over the scale's length) where the "
+            "dimension's rows have different scales"
+        ),
+        "delta": in_row_unit("the run's headline gap, in that unit"),
+        "ci_low": in_row_unit(
+            "lower end of its confidence interval about narratives, in that unit; not corrected for multiplicity"
+        ),
+        "ci_high": in_row_unit("upper end of the same"),
+        "delta_change": in_row_unit(
+            "the run's gap minus the reference's, narrative by narrative on those that both use, in that unit"
+        ),
+        "change_low": in_row_unit(
+            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
+        ),
+        "change_high": in_row_unit("upper end of the same"),
+        "p": COMPARISONS["p"],
+        "p_adjusted": probability(
+            "p corrected for the dimension's strategies, each against its reference: a family of its own, apart from "
+            "that of all pairs in comparisons"
+        ),
+        "method": word("the correction: Holm (family-wise error); empty without a reference"),
+        "family_size": count(
+            "tests that were corrected for: the dimension's strategies with a p; 0 without a reference"
+        ),
+        "n_narratives": count("narratives that both use; 0 without a reference"),
+        "mean_rating": points(
+            "mean over the rated prompts between the dimension's identities, baselines left out, in points"
+        ),
+        "mean_change": points("mean_rating minus the reference's, each over what it rated, in points"),
+        "refusal_rate": share(
+            "of the prompts between the dimension's identities refused; missing under `expected`, which sees no "
+            "refusals"
+        ),
+        "missing_share": share("of the same without a rating, for any reason"),
+        "mean_number_mass": probability(
+            "mean of number_mass over the same prompts; missing where there is none (`generate`)"
+        ),
+        "n_calls": number(
+            "model calls for each prompt of the run, whatever its dimension: the stages' and the one that asks for the "
+            "rating; a stage's text that several prompts share counts in each"
+        ),
+        "n_prompt_tokens": tokens(
+            "tokens that the stages read for each prompt of the run, counted likewise; 0 without stages"
+        ),
+        "n_question_tokens": tokens(
+            "tokens of the prompt that asks for the rating, mean over those asked; else missing"
+        ),
+        "shortened_share": share(
+            "of the run's prompts in which examples or earlier calls were left out for want of room"
+        ),
+        "n_tokens": tokens(
+            "tokens that the stages wrote for each prompt of the run, counted likewise; 0 without stages"
+        ),
+        "n_text_tests": count(
+            "tests whether stereotype words or sentiment of what the stages wrote about a group differ from what they "
+            "wrote about the others, in the dimension; 0 without stages"
+        ),
+        "n_text_differences": count(
+            "of these, those with a corrected p below the level, or with the same difference in all units; see "
+            "stage_texts in the run's own tables"
+        ),
+        "seconds": seconds(
+            "time of the run's last session, without loading the model, over the prompts that it asked from their "
+            "first call on; missing if not recorded, or there were none"
+        ),
+        "note": text("why a number is missing, in words; empty if none is"),
+    },
+)
+
+ELICITATIONS: Final = Table(
+    "elicitations",
+    "a run of a set that differs in its elicitation alone",
+    {
+        "run": RUNS["run"],
+        "elicitation": word(
+            "how the run's ratings are got: the method, what its answers were begun with, and its parser or the hash "
+            "of its settings where they tell two of a set apart"
+        ),
+        "dimension": COMPARED_GAP["dimension"],
+        "reference": word("the first run of the set: of runs that differ in nothing but their elicitation"),
+        "pairs": word(
+            "in-group pairs that the gap is of: echo_free (without a word in common), all_terms (whatever their words) "
+            "or mixed (the mean over dimensions of either kind); empty without a gap"
+        ),
+        "delta_points": COMPARED_GAP["delta_points"],
+        "ci_low": points(
+            "lower end of its confidence interval about narratives, in points; not corrected for multiplicity"
+        ),
+        "ci_high": points("upper end of the same"),
+        "verdict": EQUIVALENCE["verdict"],
+        "delta_change": points(
+            "the run's gap minus the reference's, narrative by narrative on those that both use, in points; missing "
+            "for the reference itself"
+        ),
+        "change_low": points(
+            "lower end of the confidence interval of delta_change, in points; not corrected for multiplicity"
+        ),
+        "change_high": points("upper end of the same"),
+        "p": COMPARISONS["p"],
+        "p_adjusted": probability(
+            "p corrected for the dimension's elicitations in the set, each against the reference"
+        ),
+        "method": word("the correction: Holm (family-wise error); empty for the reference"),
+        "family_size": count("tests that were corrected for; 0 for the reference"),
+        "n_narratives": count("narratives that both use; 0 for the reference"),
+        "note": text("why a number is missing, in words; empty if none is"),
+    },
+)
+
+ELICITATION_RANGES: Final = Table(
+    "elicitation_ranges",
+    "a dimension, over the elicitations of a set",
+    {
+        "reference": ELICITATIONS["reference"],
+        "dimension": COMPARED_GAP["dimension"],
+        "n_elicitations": count("elicitations of the set that asked about the dimension"),
+        "n_estimated": count("of these with a gap; all that follows is about them"),
+        "n_intervals": count("of those with an interval, and so with a verdict"),
+        "lowest": points("lowest gap, in points"),
+        "highest": points("highest gap, in points"),
+        "range": points("highest minus lowest, in points; each gap is of the narratives that its own run uses"),
+        "lowest_elicitation": word("the elicitation that the lowest is of"),
+        "highest_elicitation": word("the elicitation that the highest is of"),
+        "sign": word(
+            "same (all gaps have one sign), differs (they have not), or reverses (one interval lies above 0 and "
+            "another below); empty below two gaps"
+        ),
+        "verdict": word(
+            "same (all verdicts, and the directions of gaps that are found), or differs; empty below two of them"
+        ),
+        "n_changes": count("paired differences from the reference that have a corrected p"),
+        "n_found": count("of these with a corrected p below the level"),
+    },
+)
+
+COMPARED_PUBLISHED: Final = Table(
+    "published",
+    "a run's published gap",
+    {
+        "run": RUNS["run"],
+        "model": RUNS["model"],
+        "prompt": RUNS["prompt"],
+        "dimension": KEYS["dimension"],
+        "delta_z": GAP["delta_z"],
+        "null_low": GAP["null_low"],
+        "null_high": GAP["null_high"],
+        "n_narratives_asked": GAP["n_narratives_asked"],
+        "n_narratives": count("narratives that delta_z uses: those with a rating in every cell between identities"),
+        "excluded_share": share(
+            "share of the narratives asked that delta_z does not use: 1 - n_narratives / n_narratives_asked"
+        ),
+        "n_narratives_heatmap": count(
+            "narratives that the published heatmap uses: those with a rating in every cell, the unspecified perceiver "
+            "and experiencer included"
+        ),
+        "excluded_share_heatmap": share("share of the narratives asked that the heatmap does not use"),
+        "n_ratings": GAP["n_ratings"],
+        "note": text("why there is no delta_z, or which permutations were taken, in words"),
+    },
+)
+
+COMPARED_CELLS: Final = Table(
+    "published_cells",
+    "a cell of a run's published heatmap",
+    {
+        "run": RUNS["run"],
+        "dimension": KEYS["dimension"],
+        **CELLS.pick("perceiver", "experiencer", "perceiver_group", "experiencer_group", "in_group"),
+        **PUBLISHED_CELLS.pick("z", "p_perceiver", "p_experiencer", "shown"),
+    },
+)
+
+PERCEIVER_MAP: Final = Table(
+    "perceiver_map",
+    "a perceiver's place in the plane",
+    {
+        "run": RUNS["run"],
+        "dimension": KEYS["dimension"],
+        "perceiver": SIDES["perceiver"],
+        "perceiver_group": SIDES["perceiver_group"],
+        "cluster": word("cultural cluster of the perceiver's group; empty where it has none"),
+        "x": number(
+            "place in the plane by t-SNE of the perceivers' rows of published_cells; no unit, and only nearness is "
+            "shown"
+        ),
+        "y": number("the same, the other way"),
+        "perplexity": number("of the t-SNE: about how many neighbours each perceiver is placed by"),
+        "seed": whole("of the t-SNE's draws: the run's own"),
+    },
+)

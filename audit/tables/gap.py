@@ -1,0 +1,383 @@
+"""Estimates of the gap δ, what they rest on, and what a run of that size can find."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from audit.tables.base import (
+    Table,
+    cell_sds,
+    count,
+    flag,
+    in_row_unit,
+    number,
+    percent,
+    points,
+    probability,
+    squared_points,
+    text,
+    word,
+)
+from audit.tables.shared import DF, HOLM, KEYS, P_OF_ZERO
+
+GAP: Final = Table(
+    "gap",
+    "an estimate of δ: by one estimator, in one scope",
+    {
+        "dimension": KEYS["dimension"].adding("; 'all' is the mean over the single dimensions"),
+        "variant": KEYS["variant"],
+        "estimator": word(
+            "contrast (each narrative's own gap by its own valid ratings, pooled over narratives), mixed (a model of "
+            "narratives' levels and gaps alone, by REML), mixed_crossed (the same with random perceivers and "
+            "experiencers) or published (hou2025 arithmetic)"
+        ),
+        "scope": word(
+            "what the interval speaks about: narratives = these identities, any such narratives; narratives_and_terms "
+            "= any such identities too; empty for published"
+        ),
+        "headline": flag("whether the row is of the headline's estimator, contrast"),
+        "delta_points": points("gap in scale points: in-group minus out-group"),
+        "se": points("standard error of delta_points, in points"),
+        "df": DF,
+        "ci_low": points("lower end of the confidence interval, in points"),
+        "ci_high": points("upper end of the confidence interval, in points"),
+        "p": probability(
+            "two-sided p against a gap of 0, of the same t distribution as the interval: interval, p and verdict "
+            "follow one rule, and p is below 1 less the confidence just when the interval leaves out 0"
+        ),
+        "p_sign_flip": probability(
+            "two-sided p of flipping the signs of the narratives' gaps, which supposes no normal distribution; it "
+            "decides nothing; missing for all but contrast within narratives"
+        ),
+        "d_z": number(
+            "delta_points over the root of n_narratives times se: over the standard deviation of the narratives' gaps "
+            "where these count alike; no unit"
+        ),
+        "delta_z": cell_sds(
+            "the published gap, in standard deviations of the matrix's own cells; comparable with nothing else"
+        ),
+        "null_low": cell_sds(
+            "2.5 percentile of delta_z over permuted matrices: a null interval, not a confidence interval"
+        ),
+        "null_high": cell_sds("97.5 percentile of the same"),
+        "n_narratives": count("narratives that the estimate uses"),
+        "n_narratives_asked": count("narratives that were asked"),
+        "n_ratings": count(
+            "ratings that the estimate uses; of a prompt in several wordings their mean, which counts once"
+        ),
+        "n_missing": count(
+            "prompts between the dimension's identities (baselines left out) without a rating, in any wording"
+        ),
+        "note": text(
+            "why there is no estimate or no interval, how many groups count for the wider scope where not all do, or "
+            "which permutations were taken, in words; else empty"
+        ),
+        "p_adjusted": probability(
+            "p corrected for all headlines of the run within narratives: of every dimension, intersection and variant, "
+            "but not of 'all', which is a mean of them (Holm, family-wise error); missing in other rows"
+        ),
+        "p_family_size": count("tests that were corrected for: those headlines with a p; missing in other rows"),
+        "percent_of_scale": percent("delta_points in % of the scale's length; missing for published"),
+        "sd_within": points(
+            "standard deviation of the headline's ratings about their narrative's mean, pooled over narratives, in "
+            "points; of 'all', the root of the dimensions' mean square; missing in rows that are no headline"
+        ),
+        "delta_sd": number("delta_points over sd_within; no unit"),
+        "raw_in": points(
+            "plain mean of the headline's in-group ratings, baselines left out, in points; of 'all', the mean of the "
+            "dimensions' means; missing in rows that are no headline"
+        ),
+        "raw_out": points(
+            "the same of out-group ratings, in an intersection of pairs that share nothing; raw_in - raw_out is not "
+            "delta_points where groups differ in size, or ratings are missing, since it holds effects of perceivers "
+            "and of experiencers too"
+        ),
+    },
+)
+
+VARIANCES: Final = Table(
+    "variances",
+    "an estimator's variances",
+    {
+        **KEYS,
+        "estimator": word("contrast (what narratives' own fits tell), mixed or mixed_crossed, as in gap"),
+        "intercept_variance": squared_points("between narratives' levels, in squared points"),
+        "slope_variance": squared_points("between narratives' gaps, in squared points"),
+        "covariance": squared_points("of a narrative's level and its gap, in squared points"),
+        "residual_variance": squared_points("of a rating about its narrative's fit, in squared points"),
+        "perceiver_variance": squared_points("between perceivers, in squared points (mixed_crossed)"),
+        "experiencer_variance": squared_points("between experiencers, in squared points (mixed_crossed)"),
+        "narrative_perceiver_variance": squared_points(
+            "of what a narrative adds to one perceiver, in squared points (contrast); missing in the mixed models, "
+            "which have no such term"
+        ),
+        "narrative_experiencer_variance": squared_points(
+            "of what a narrative adds to one experiencer, in squared points (contrast)"
+        ),
+        "criterion": number("-2 log REML likelihood at the optimum, with its constants"),
+        "converged": flag("whether the optimum was confirmed, at the boundary too"),
+        "boundary": flag(
+            "whether a variance, or the correlation of level and gap, is at the boundary of what is possible"
+        ),
+        "n_narratives": count("narratives with a rating; of contrast, whose ratings tell of narrative × identity"),
+        "n_informative": count(
+            "narratives with an in-group and an out-group rating; of contrast, that have a gap of their own"
+        ),
+        "n_ratings": count("ratings used"),
+        "note": text("why there is no fit, in words; empty if there is one"),
+    },
+)
+
+LEAVE_ONE_OUT: Final = Table(
+    "leave_one_out",
+    "δ without one group",
+    {
+        **KEYS,
+        "estimator": word("the headline's, as in gap"),
+        "group": word("the group whose perceivers and experiencers are left out; groups that do not count have no row"),
+        "delta_points": points("gap of the cell means of the others, in points"),
+    },
+)
+
+FAMILIES: Final = Table(
+    "families",
+    "a contrast of a family",
+    {
+        **KEYS,
+        "family": word(
+            "pair, group (the group's own cell: how much higher its ratings of its own are than its ratings of others "
+            "and others' ratings of it lead one to expect), emotion, valence, cluster, degree, cue or uplift"
+        ),
+        "member": word(
+            "what the contrast is about: a group, emotion, valence, cluster or cue, or a number of shared dimensions"
+        ),
+        "partner": word("of a pair, the other group; else empty"),
+        "estimator": word(
+            "contrast (no rating that it needs is missing); else pairs (least squares on effects of narratives and of "
+            "all pairs, from all valid ratings); of emotion and valence always contrast, as the headline"
+        ),
+        "delta_points": points(
+            "the contrast in scale points; positive where pairs that belong together are rated higher"
+        ),
+        "se": points("standard error of delta_points, in points"),
+        "df": DF,
+        "ci_low": points("lower end of the confidence interval, in points; not corrected for multiplicity"),
+        "ci_high": points("upper end of the same"),
+        "p": P_OF_ZERO,
+        "p_adjusted": probability("p corrected for the family"),
+        "method": word("the correction: Holm (family-wise error) or Benjamini–Hochberg (false discovery rate)"),
+        "family_size": count("tests that were corrected for: the members of the family with a p"),
+        "d_z": number("delta_points over the standard deviation of the narratives' contrasts; no unit"),
+        "n_pairs": count("pairs of a perceiver and an experiencer whose ratings the estimate uses"),
+        "n_narratives": count("narratives that the estimate uses"),
+        "n_ratings": count("ratings that the estimate uses"),
+        "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
+        "eq_low": points(
+            "lower end of the interval of level 1 - 2 alpha, in points: where the whole of it lies within a margin, so "
+            "does the member, by the equivalence test; not corrected for multiplicity"
+        ),
+        "eq_high": points("upper end of the same"),
+        "delta_rest": points(
+            "mean of delta_points over the other members of the family, each of them alike (of emotions, over those "
+            "with a standard error); missing but for pair, group and emotion"
+        ),
+        "change_points": points("delta_points minus delta_rest: how a member differs from the rest, in points"),
+        "change_se": points(
+            "standard error of change_points, in points: of narratives, member and rest in one, or of emotions, whose "
+            "narratives are other ones, by Welch"
+        ),
+        "change_p": probability("two-sided p of the t-test against no difference from the rest"),
+        "change_p_adjusted": probability("change_p corrected for the members of the family (Holm, family-wise error)"),
+    },
+)
+
+HETEROGENEITY: Final = Table(
+    "heterogeneity",
+    "a test that the gap is the same in all emotions or groups",
+    {
+        **KEYS,
+        "over": word("emotion or group: whose gaps are tested for being all the same, as in families"),
+        "n_members": count("emotions or groups that the test compares"),
+        "statistic": number("of the test, an F; see note"),
+        "df": number("degrees of freedom of what differs between members"),
+        "df_residual": number("degrees of freedom of what the differences are measured by"),
+        "p": probability("p of the test that the gap is the same in all of them; missing where there is no test"),
+        "p_adjusted": probability("p corrected for the rows of the table (Holm, family-wise error)"),
+        "note": text("which test was made, or why there is none, in words"),
+    },
+)
+
+EQUIVALENCE: Final = Table(
+    "equivalence",
+    "an estimate of δ held against a margin",
+    {
+        **KEYS,
+        "estimator": word("what made the estimate, as in the table of gaps"),
+        "scope": word("what the interval speaks about, as in the table of gaps"),
+        "margin": points(
+            "gap that counts as too small to matter, in points, chosen before the ratings were seen; missing without"
+        ),
+        "alpha": probability(
+            "error rate of each test: of the two one-sided ones of equivalence, and of the two-sided one of a gap"
+        ),
+        "delta_points": points("gap in scale points: in-group minus out-group"),
+        "level": probability(
+            "coverage of the interval from low to high, 1 - 2 alpha: the one that the equivalence test goes by"
+        ),
+        "low": points("lower end of that interval, in points"),
+        "high": points("upper end of the same"),
+        "largest_gap": points("the larger of |low| and |high|: no gap larger than this many points, at that level"),
+        "p_equivalence": probability(
+            "p of the two one-sided t-tests that the gap lies within the margin; missing without a margin"
+        ),
+        "verdict": word(
+            "no gap larger than the margin; gap, smaller than the margin; gap; undecided; or not estimable"
+        ),
+    },
+)
+
+POWER: Final = Table(
+    "power",
+    "what a run of this size can find",
+    {
+        **KEYS,
+        "sd_contrast": points(
+            "standard deviation of the narratives' contrasts, se times the root of n_narratives, in points"
+        ),
+        "slope_sd": points(
+            "standard deviation between narratives of the true gap (REML), in points; missing where unknown"
+        ),
+        "residual_sd": points(
+            "standard deviation of a rating about its narrative's own fit, in points; missing where unknown"
+        ),
+        "sum_of_squares": number(
+            "s, of the double-centred in-group mask: sd_contrast² estimates slope_sd² + residual_sd²/s"
+        ),
+        "n_narratives": count("narratives that the estimate uses"),
+        "power": probability(
+            "chance of a right answer that detectable_points, n_for_wanted and n_for_margin are to have"
+        ),
+        "alpha": probability("error rate of the tests"),
+        "detectable_points": points(
+            "smallest gap that a two-sided t-test finds with that power in n_narratives, in points"
+        ),
+        "detectable_low": points(
+            "lower end of its interval (confidence 1 - alpha), since sd_contrast is an estimate, in points"
+        ),
+        "detectable_high": points("upper end of the same, in points"),
+        "wanted_points": points("gap that one wants to be able to find, in points; missing without"),
+        "n_for_wanted": count("narratives that find it with that power"),
+        "margin_points": points("margin of the equivalence test, in points; missing without"),
+        "n_for_margin": count("narratives that show, with that power, that a gap of exactly 0 lies within the margin"),
+        "note": text("why there is no power to speak of, in words; empty if there is"),
+    },
+)
+
+COMPARISONS: Final = Table(
+    "comparisons",
+    "two variants, strategies or models of a dimension",
+    {
+        "dimension": KEYS["dimension"],
+        "first": word("the variant, strategy or model that is compared"),
+        "second": word("the one that it is compared with"),
+        "unit": word(
+            "unit of the gaps: points, or % of the scale (points over the scale's length) where the two scales differ"
+        ),
+        "delta_first": in_row_unit("gap of the first on the narratives that both have, in that unit"),
+        "delta_second": in_row_unit("gap of the second on the same"),
+        "delta_change": in_row_unit("delta_first minus delta_second"),
+        "se": in_row_unit("standard error of delta_change, in that unit"),
+        "df": DF,
+        "ci_low": in_row_unit(
+            "lower end of the confidence interval of delta_change, in that unit; not corrected for multiplicity"
+        ),
+        "ci_high": in_row_unit("upper end of the same"),
+        "p": probability("two-sided p of the paired t-test against no difference"),
+        "p_adjusted": probability("p corrected for the comparisons within the dimension"),
+        "method": HOLM,
+        "family_size": count("tests that were corrected for: the comparisons within the dimension with a p"),
+        "n_narratives": count("narratives that both have"),
+        "correlation": number(
+            "Pearson's, of the two contrasts of a narrative: what pairing gains; missing below 3 narratives"
+        ),
+        "note": text("why there is no estimate or no interval, in words; empty if there is one"),
+    },
+)
+
+OWN_MODEL: Final = Table(
+    "own_model",
+    "a term of the user's model",
+    {
+        **KEYS,
+        "formula": text("the user's formula for the fixed terms"),
+        "fit": word(
+            "mixed (MixedLM by REML, random terms per cluster) or ols (least squares, standard errors by cluster)"
+        ),
+        "term": word(
+            "the column of the design, a (co)variance of random terms, or residual; empty where nothing was fitted"
+        ),
+        "component": word(
+            "fixed, random (a variance or covariance of random terms per cluster) or residual (a variance)"
+        ),
+        "estimate": in_row_unit(
+            "fixed: in units of the left side for one unit of the term; else in units of the left side squared"
+        ),
+        "se": in_row_unit("standard error of a fixed term, in the unit of its estimate; missing for (co)variances"),
+        "statistic": number("estimate / se: z for mixed, t for ols"),
+        "df": number("degrees of freedom of t, n_clusters - 1; missing for z"),
+        "p": probability("two-sided p against 0, by t or z"),
+        "ci_low": in_row_unit("lower end of the confidence interval, in the unit of estimate"),
+        "ci_high": in_row_unit("upper end of the confidence interval, in the unit of estimate"),
+        "n_ratings": count("ratings that the fit uses"),
+        "n_clusters": count("clusters that the fit uses"),
+        "n_excluded": count(
+            "prompts between identities that it does not use: not rated, or a column of the formula is missing"
+        ),
+        "converged": flag("whether the fit ended at an optimum with standard errors"),
+        "singular": flag(
+            "whether the design is rank deficient, or the (co)variances of the random terms lie on their boundary"
+        ),
+        "message": text("what the fitter warned of and what was left out, one line; empty if nothing"),
+    },
+)
+
+CALIBRATION: Final = Table(
+    "calibration",
+    "an estimator on data sets drawn with a known gap",
+    {
+        **KEYS,
+        "delta": points("gap that the data sets were drawn with, of any such narratives and identities, in points"),
+        "estimator": word(
+            "contrast, mixed, mixed_crossed or published, as in gap; listwise or equal_narratives, as in sensitivity; "
+            "or headline, the contrast as speaking of any such identities"
+        ),
+        "scope": word("what the interval speaks about: narratives or narratives_and_terms; empty for published"),
+        "n_datasets": count("data sets drawn"),
+        "n_estimable": count(
+            "of these, those in which the estimator gives an interval; all that follows is about them"
+        ),
+        "n_converged": count(
+            "of those, the ones whose fit was confirmed to be the optimum; all of them where nothing is fitted"
+        ),
+        "bias": points(
+            "mean of the estimate less its target, in points; the target is the gap of the identities drawn if the "
+            "scope is narratives, and delta if it is narratives_and_terms"
+        ),
+        "sd_estimate": points("standard deviation of the estimate less its target, in points"),
+        "mean_se": points("mean standard error that the estimator gives itself, in points"),
+        "false_positives": probability(
+            "share that rejects the target, by t; for published the share outside its 95% null interval at a delta of "
+            "0, else missing"
+        ),
+        "false_positives_others": probability(
+            "share that rejects delta itself: what is got wrong where the test is read as speaking of any such "
+            "identities"
+        ),
+        "coverage": probability("share of t intervals that hold the target"),
+        "power": probability("share that rejects a gap of 0; missing at a delta of 0"),
+        "monte_carlo_se": probability(
+            "standard error of false_positives for a test that holds its level, from the number of data sets"
+        ),
+        "note": text("why a data set was not estimable, the first one's reason; empty if all were"),
+    },
+)

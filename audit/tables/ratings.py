@@ -1,0 +1,159 @@
+"""What a run asks for ratings and gets, and what became of its prompts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from audit.tables.base import INT8, INT32, Table, count, flag, points, probability, share, text, tokens, whole, word
+from audit.tables.shared import DF, KEYS, P_OF_NO_DIFFERENCE, PAIRS_COUNTED, PROMPT, RATES, TALLY
+
+
+class Status(StrEnum):
+    """What became of one prompt."""
+
+    RATED = "rated"
+    """An intensity on the scale was read from the response."""
+    REFUSED = "refused"
+    """The model declined to rate: missing data, and an outcome of its own."""
+    UNPARSEABLE = "unparseable"
+    """There was a response, but no single intensity on the scale can be read from it."""
+    FAILED = "failed"
+    """The engine gave no response (an error, or the prompt is longer than the model's context)."""
+
+
+RATINGS: Final = Table(
+    "ratings",
+    "a prompt that asks for a rating",
+    {
+        **PROMPT,
+        "status": word("rated, refused, unparseable or failed"),
+        "intensity": points("in points of the variant's scale; missing unless rated"),
+        "response": text("the model's raw text (`generate`); empty for `expected`"),
+        "number_mass": probability(
+            "probability that the response begins with a number of the scale, which ends there (`expected`); missing "
+            "for `generate`"
+        ),
+        "mode": points("the most probable number of the scale (`expected`), in points"),
+        "spread": points("standard deviation of the distribution over the scale's numbers (`expected`), in points"),
+        "n_prompt_tokens": tokens(
+            "tokens of the prompt that asked for the rating; missing where it was not asked", type=INT32, since=2
+        ),
+        "n_dropped": count(
+            "examples and earlier calls left out of that prompt, the oldest first, for want of room",
+            type=INT32,
+            since=2,
+        ),
+        "pruned_points": points(
+            "how far the intensity could be from the one reported for what was not asked: branches of the tree of "
+            "numbers, and whether numbers end (`expected`), in points",
+            since=3,
+        ),
+        "wording": whole(
+            "which wording of the prompt was asked, from 0, the original; runs of earlier versions had that alone",
+            type=INT8,
+            since=4,
+            before=0,
+        ),
+    },
+    stored=True,
+)
+
+ELICITATION_SAMPLE: Final = Table(
+    "elicitation_sample",
+    "a prompt of the sample that was asked in words too",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "status": RATINGS["status"],
+        "intensity": RATINGS["intensity"],
+        "response": text("the model's raw text; empty where it was asked for probabilities"),
+    },
+    stored=True,
+)
+
+ASKED_AGAIN: Final = Table("asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, stored=True)
+
+FORMATS: Final = ("bfloat16", "float16", "float32")
+"""Number formats that prompts may be asked again in."""
+
+ASKED_IN_FORMATS: Final = {
+    name: Table(f"asked_in_{name}", f"a prompt that was asked once more in {name}", {**ELICITATION_SAMPLE}, stored=True)
+    for name in FORMATS
+}
+"""By number format, the prompts that were asked in it."""
+
+MANIPULATED: Final = Table(
+    "manipulated",
+    "a prompt without identities, kept in ``manipulation.parquet``",
+    {
+        "narrative_id": PROMPT["narrative_id"],
+        "kind": word(
+            "own (its own emotion is asked about), wrong (another emotion), or mild or strong, in which a situation is "
+            "written too"
+        ),
+        "emotion": PROMPT["emotion"],
+        "status": RATINGS["status"],
+        "intensity": RATINGS["intensity"],
+        "response": ELICITATION_SAMPLE["response"],
+    },
+    stored=True,
+)
+
+MANIPULATION: Final = Table(
+    "manipulation",
+    "a check that ratings follow what is told",
+    {
+        "check": word(
+            "emotion (a narrative's own emotion is rated higher than a wrong one) or intensity (the strong version of "
+            "a situation higher than the mild one); no identity is told"
+        ),
+        "n_asked": count("narratives that were asked both ways"),
+        "n_pairs": count("of these rated both times"),
+        "mean_higher": points("mean rating of the own emotion, or of the strong version, in points"),
+        "mean_lower": points("mean rating of the wrong emotion, or of the mild version, in points"),
+        "difference": points("mean_higher minus mean_lower, paired by narrative, in points"),
+        "se": points("standard error of difference, in points"),
+        "df": DF,
+        "ci_low": points("lower end of its confidence interval, in points"),
+        "ci_high": points("upper end of the same"),
+        "p": P_OF_NO_DIFFERENCE,
+        "passed": flag("whether the interval lies above 0; missing where too few were rated"),
+        "note": text("why there is no interval, in words; empty if there is one"),
+    },
+)
+
+OUTCOMES: Final = Table(
+    "outcomes",
+    "what became of one kind of pairs",
+    {
+        **KEYS,
+        "pairs": PAIRS_COUNTED,
+        "n_prompts": count("prompts of these pairs"),
+        **TALLY,
+        **RATES,
+        "floor_share": share("share of ratings at the scale's lower end"),
+        "ceiling_share": share("share of ratings at the scale's upper end"),
+        "n_below_scale": count("ratings below the scale's lower end, which a parser accepted; they are at neither end"),
+        "n_above_scale": count("ratings above the scale's upper end, which a parser accepted"),
+        "mean_number_mass": probability("mean of number_mass over the prompts that have one (`expected`)"),
+        "low_mass_share": share("share of these prompts whose number_mass is below statistics.min_number_mass"),
+    },
+)
+
+MODES: Final = Table(
+    "modes",
+    "the most common rating",
+    {
+        **KEYS,
+        "of": word(
+            "what is counted: mode (the most probable number of the scale, `expected`) or intensity (the rating, where "
+            "there is no mode)"
+        ),
+        "value": points(
+            "the most common one among the rated prompts between identities, in points; of two as common the lower"
+        ),
+        "share": share("of those prompts, the share that has it"),
+        "n_values": count("different values among them"),
+        "n": count("those prompts: rated, baselines left out"),
+    },
+)

@@ -1,0 +1,96 @@
+"""Run folders of earlier versions open for ever: they are read, reported and compared with the same numbers."""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from audit.__main__ import main
+from audit.store import RunFolder, read_manifest
+
+ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"
+SWEEP = [f"example-sweep/{name}" for name in ("origin", "persona-1", "scale-10")]
+STRATEGIES = [f"example-strategies/{name}" for name in ("none", "two-stage", "perspective")]
+EARLIER = {
+    "example-17-columns": {"n_prompt_tokens": None, "n_dropped": None, "pruned_points": None, "wording": 0},
+    "example-20-columns": {"wording": 0},
+    "example": {},
+}
+"""What stands in the columns that a run's ratings lack."""
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    """A copy of the folders, which nothing changes."""
+    place = tmp_path_factory.mktemp("old")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(place, filter="data")
+    return place
+
+
+@pytest.fixture
+def again(tmp_path, monkeypatch):
+    """A copy to work in, without figures, which are no numbers."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.figures.measures.draw_measures", lambda *_, **__: {})
+    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    return tmp_path
+
+
+def assert_same_tables(made, expected):
+    """Text is the same to the letter; numbers to the last digits, in which machines differ.
+
+    Later versions may have more tables, and more columns.
+    """
+    names = sorted(path.name for path in expected.glob("*.csv"))
+    assert names
+    assert set(names) <= {path.name for path in made.glob("*.csv")}
+    for name in names:
+        if (made / name).read_bytes() == (expected / name).read_bytes():
+            continue
+        ours, theirs = (pd.read_csv(folder / name) for folder in (made, expected))
+        assert [column for column in ours if column in theirs] == list(theirs), name
+        for column in theirs:
+            if pd.api.types.is_float_dtype(theirs[column]):
+                np.testing.assert_allclose(ours[column], theirs[column], rtol=1e-9, atol=1e-12, err_msg=name)
+            else:
+                pd.testing.assert_series_equal(ours[column], theirs[column])
+
+
+@pytest.mark.parametrize("run", EARLIER)
+def test_ratings_of_an_earlier_format_read_as_they_were_written(run, old):
+    shards = sorted((old / run / "ratings").iterdir())
+    written = pd.concat([pq.read_table(path).to_pandas() for path in shards], ignore_index=True)
+    n_prompts = read_manifest(old / run)["n_prompts"]
+    ratings = RunFolder(old / run).read_ratings(n_prompts=n_prompts)
+    assert len(ratings) == len(written) == n_prompts
+    for name, values in ratings.items():
+        if name in EARLIER[run]:
+            known = EARLIER[run][name]
+            assert (values.isna() if known is None else values == known).all(), name
+        else:
+            assert values.astype(object).where(values.notna(), None).tolist() == (
+                written[name].astype(object).where(written[name].notna(), None).tolist()
+            ), name
+    assert set(EARLIER[run]) == set(ratings) - set(written)
+
+
+@pytest.mark.parametrize(
+    "run", ["example", "example-17-columns", "example-20-columns", "example-replies", "example-strategies/two-stage"]
+)
+def test_a_run_of_an_earlier_version_is_reported_with_the_same_numbers(run, old, again):
+    assert main(["report", run]) == 0
+    assert_same_tables(again / run / "tables", old / run / "tables")
+
+
+@pytest.mark.parametrize("runs", [SWEEP, STRATEGIES], ids=["sweep", "strategies"])
+def test_runs_of_earlier_versions_are_compared_with_the_same_numbers(runs, old, again):
+    place = Path(runs[0]).parent / "comparison"
+    assert main(["report", *runs, f"run_dir={place}"]) == 0
+    assert_same_tables(again / place / "tables", old / place / "tables")

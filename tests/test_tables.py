@@ -1,0 +1,115 @@
+"""Tables are described once: what holds for all of them, and what is checked when one is written."""
+
+import importlib
+import io
+import pkgutil
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import audit.tables
+from audit.tables.base import Column, Table, Type, count, dictionary, flag, number, points, text, whole, word
+
+MODULES = [importlib.import_module(f"audit.tables.{each.name}") for each in pkgutil.iter_modules(audit.tables.__path__)]
+ALL = {
+    f"{module.__name__.split('.')[-1]}.{name}": value
+    for module in MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, Table)
+}
+EXAMPLE = Table(
+    "example",
+    "an example",
+    {
+        "name": word("who it is"),
+        "said": text("what was said"),
+        "right": flag("whether it is"),
+        "n": count("how many"),
+        "mean": points("how much"),
+    },
+)
+ROWS = {"name": ["a", "b"], "said": ["", "x"], "right": [True, False], "n": [1, 2], "mean": [0.5, np.nan]}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_column_says_what_it_is(name):
+    for column, described in ALL[name].items():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", column)
+        assert len(described.meaning) > 5
+        numeric = described.type not in (Type.WORD, Type.TEXT, Type.FLAG)
+        assert numeric or not described.unit, column
+        assert described.type != Type.FLOAT or "in points" not in described.meaning or described.unit, column
+
+
+@pytest.mark.parametrize("name", [name for name, table in ALL.items() if table.stored])
+def test_a_stored_table_has_a_first_version_and_no_gap_between_versions(name):
+    since = {column.since for column in ALL[name].values()}
+    assert since == set(range(1, ALL[name].version + 1))
+
+
+def test_the_dictionary_has_a_row_for_each_column():
+    described = pd.read_csv(io.BytesIO(dictionary([EXAMPLE])), keep_default_na=False)
+    assert described.to_dict("list") == {
+        "table": ["example"] * 5,
+        "column": ["name", "said", "right", "n", "mean"],
+        "description": ["who it is", "what was said", "whether it is", "how many", "how much"],
+        "type": ["text", "text", "true or false", "whole number", "number"],
+        "unit": ["", "", "", "count", "points"],
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"name": pd.Categorical(["a", None])},
+        {"said": [np.nan, np.nan], "mean": [1, 2]},
+        {"right": pd.array([True, None], dtype="boolean"), "n": pd.array([1, None], dtype="Int8")},
+        {"right": [None, True], "n": [1.0, np.nan]},
+        {
+            "right": [np.bool_(True), np.nan],
+            "n": pd.Series([1, np.nan], dtype=object),
+            "mean": pd.Series([1, 0.5], dtype=object),
+        },
+    ],
+    ids=["plain", "categories", "missing", "nullable", "floats", "objects"],
+)
+def test_a_table_of_the_right_types_is_written(change):
+    table = pd.DataFrame(ROWS | change)
+    assert EXAMPLE.csv(table) == table.to_csv(index=False).encode()
+    assert EXAMPLE.csv(table.iloc[:0].astype(object)) == b"name,said,right,n,mean\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "held"),
+    [
+        ("name", [1, 2], "1"),
+        ("said", [b"x", b"y"], "b'x'"),
+        ("right", [1, 0], "1"),
+        ("n", [1.5, 2.0], "1.5"),
+        ("n", [True, False], "True"),
+        ("mean", ["0.5", "1"], "'0.5'"),
+    ],
+)
+def test_a_value_of_another_type_is_named(column, values, held):
+    with pytest.raises(ValueError, match=f"the column {column} of the table example .*holds .*{held}"):
+        EXAMPLE.check(pd.DataFrame(ROWS | {column: values}))
+
+
+def test_a_table_with_other_columns_is_named():
+    table = pd.DataFrame(ROWS)
+    with pytest.raises(ValueError, match="has not the columns that it is to have: n, sd"):
+        EXAMPLE.check(table.rename(columns={"n": "sd"}))
+    with pytest.raises(ValueError, match="has not the columns that it is to have: their order"):
+        EXAMPLE.check(table[list(table)[::-1]])
+
+
+def test_columns_are_composed():
+    assert list(EXAMPLE.pick("mean", "n")) == ["mean", "n"]
+    assert list(EXAMPLE.without("said", "n")) == ["name", "right", "mean"]
+    column = number("a gap", "points", since=2, before=0)
+    assert column.adding("; more") == Column("a gap; more", Type.FLOAT, "points", 2, 0)
+    assert column.saying("a mean").reworded("mean", "sum").meaning == "a sum"
+    assert Table("t", "r", {"a": whole("a place"), "b": column}).version == 2
