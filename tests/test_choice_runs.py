@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.reply_schema import CHOICES, PEOPLE_PREFERENCE
 from audit.store import RunFolder
 

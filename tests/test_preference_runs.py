@@ -13,7 +13,7 @@ import pytest
 from runs import FOUR_RELIGIONS
 
 from audit import conversations
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.reply_schema import JUDGED_PAIRS, PREFERENCE
 from audit.store import JudgementFolder, RunFolder
 
