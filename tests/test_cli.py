@@ -194,6 +194,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
         ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
         ("run --config-dir=nowhere", "Additional config directory"),
+        ("run --cfg job -m seed=1,2", "--cfg and -m cannot be given together; keep one"),
         ("run --frobnicate", "--frobnicate: there is no such flag"),
         ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
         ("prompts model=nonsense", "model=nonsense: there is no such choice"),

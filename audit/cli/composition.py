@@ -130,6 +130,10 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     for flag in overrides:
         if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
             raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
+    flags = dict.fromkeys(override.partition("=")[0] for override in overrides)
+    kinds = [flag for flag in flags if flag in ("-m", "--multirun", "--cfg", "-c", "--info")]
+    if len(kinds) > 1:
+        raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     try:
         sys.argv = ["audit", *_normalise(overrides)]
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()
