@@ -35,7 +35,7 @@ PASSED = {True: "passed", False: "not passed", None: "not estimable"}
 
 def planned(overrides):
     """Return the plan of a run."""
-    from audit.composition import compose
+    from audit.cli.composition import compose
     from audit.plan import make_plan
 
     plans = []

@@ -47,7 +47,7 @@ def configure(folder, method, shard_size):
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.composition import conf_folder
+    from audit.cli.composition import conf_folder
     from audit.config import load_config
 
     overrides = [

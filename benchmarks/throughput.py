@@ -90,7 +90,7 @@ def grid_of(n):
     """Return a grid of n prompts or more, in the packaged wording `origin`: pairs of religions in each narrative."""
     import yaml
 
-    from audit.composition import conf_folder
+    from audit.cli.composition import conf_folder
     from stimuli.identities import load_dimensions
     from stimuli.narratives import load_narratives
     from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -181,7 +181,7 @@ def default_points():
     """Return the configuration's own bound."""
     import yaml
 
-    from audit.composition import conf_folder
+    from audit.cli.composition import conf_folder
 
     return yaml.safe_load((conf_folder() / "elicitation" / "base.yaml").read_text())["max_pruned_points"]
 

@@ -215,7 +215,7 @@ def audit(request, tmp_path, monkeypatch):
     monkeypatch.setattr("audit.engines.open._kept", None)
 
     def run(*arguments):
-        from audit.__main__ import main
+        from audit.cli.main import main
 
         with contextlib.nullcontext() if request.node.get_closest_marker("every_format") else svg_alone():
             return main([str(argument) for argument in arguments])
@@ -233,7 +233,7 @@ def audit_in():
     """Return a function that runs a command in a folder as `audit` does, for what several tests share."""
 
     def run(folder, *arguments):
-        from audit.__main__ import main
+        from audit.cli.main import main
         from audit.engines import open as opening
 
         with pytest.MonkeyPatch.context() as patch, svg_alone():

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
-from audit.__main__ import _statistics
+from audit.cli.composition import statistics_defaults
 from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
@@ -56,7 +56,7 @@ def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **sta
         high=100,
         model="a model",
         seed=0,
-        statistics=_statistics() | statistics,
+        statistics=statistics_defaults() | statistics,
         command="python -m audit report ...",
         say=lambda line: None,
     )

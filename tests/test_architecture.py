@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 import audit
 import stimuli
-from audit.composition import choices, conf_folder
+from audit.cli.composition import choices, conf_folder
 from audit.config import AuditConfig, load_config
 
 CONF = conf_folder()
@@ -32,7 +32,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
-    "composition": {"config", "errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "progress", "stimuli", "tables"},
@@ -100,10 +99,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paired_raters": {
         *FOUNDATIONS, "choices", "config", "people", "preference", "provenance", "report", "statistics", "store",
     },
-    "__main__": {
-        *FOUNDATIONS, "comparison", "composition", "config", "conversations", "inventory.plan", "pipeline", "plan",
+    "cli": {
+        *FOUNDATIONS, "comparison", "config", "conversations", "inventory.plan", "pipeline", "plan",
         "paired_raters", "preference", "publish", "raters", "replication", "stimuli",
     },
+    "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
@@ -116,7 +116,7 @@ ONLY_IN = {
         ("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "sentence_transformers"),
         "audit.engines.",
     ),
-    **dict.fromkeys(("hydra", "omegaconf"), "audit.composition"),
+    **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
     "patsy": "audit.statistics.own_model",
@@ -283,7 +283,7 @@ def test_figures_are_imported_only_when_they_are_drawn():
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("audit.__main__", {"pandas", "numpy", "pydantic", *ONLY_IN}),
+        ("audit.cli.main", {"pandas", "numpy", "pydantic", *ONLY_IN}),
         ("audit.comparison", set(ONLY_IN) - {"pyarrow"}),
         ("audit.pipeline", set(ONLY_IN) - {"pyarrow"}),
         ("stimuli.prompts", {"audit", "pandas", *ONLY_IN}),

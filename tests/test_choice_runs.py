@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import RunFolder
 from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
 
@@ -135,3 +135,5 @@ def test_a_folder_of_choices_is_no_run(runs, capsys):
     export(runs, "n=8")
     assert main(["report", "out"]) == 2
     assert "it holds a choice of people between two runs' replies" in capsys.readouterr().err
+    assert main(["people", "import", "out", "anna.csv", "form=norming"]) == 2
+    assert "form: a choice between two runs has no such option" in capsys.readouterr().err

@@ -24,7 +24,7 @@ KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experie
 def composed(monkeypatch):
     """List of the configurations that `run` is asked to run; nothing is run."""
     seen = []
-    monkeypatch.setattr("audit.__main__._run", lambda config, composed, *, command: seen.append(config))
+    monkeypatch.setattr("audit.cli.run.run_job", lambda config, composed, *, command: seen.append(config))
     return seen
 
 
@@ -32,7 +32,7 @@ def imported_by(arguments, names, environment, folder):
     """Return which of the modules a command has imported when it ends, in a process of its own."""
     code = f"""
     import sys
-    from audit.__main__ import main
+    from audit.cli.main import main
     code = main({list(arguments)!r})
     print([name for name in {names!r} if name in sys.modules], code, file=sys.stderr)
     """
@@ -194,6 +194,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
         ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
         ("run --config-dir=nowhere", "Additional config directory"),
+        ("run --cfg job -m seed=1,2", "--cfg and -m cannot be given together; keep one"),
         ("run --frobnicate", "--frobnicate: there is no such flag"),
         ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
         ("prompts model=nonsense", "model=nonsense: there is no such choice"),
@@ -361,7 +362,7 @@ def test_a_command_from_another_folder_finds_its_configuration(child_environment
 @pytest.mark.parametrize(("words", "preset"), [([], "defaults"), (["experiment=replication"], "replication")])
 def test_a_run_knows_which_experiment_it_is(words, preset, audit, monkeypatch):
     seen = []
-    monkeypatch.setattr("audit.__main__._run", lambda config, composed, *, command: seen.append(composed.preset))
+    monkeypatch.setattr("audit.cli.run.run_job", lambda config, composed, *, command: seen.append(composed.preset))
     replication = ["stimuli.path=here", "prompt.path=there"] if words else []
     assert audit("run", *words, *replication) == 0
     assert seen == [preset]

@@ -20,7 +20,7 @@ def command(tmp_path_factory):
     with scripted_models(folder) as load:
 
         def run(*words):
-            from audit.__main__ import main
+            from audit.cli.main import main
 
             load(Scripted())
             return main([str(word) for word in words])

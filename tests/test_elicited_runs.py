@@ -64,7 +64,7 @@ def no_model(monkeypatch):
 
 
 def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
-    from audit.composition import compose
+    from audit.cli.composition import compose
     from audit.plan import make_plan
     from audit.provenance import default_run_dir, plan_difference, run_identity
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_strategy_runs import N_PROMPTS, files_of, manifest_of, overrides
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import RunFolder
 from audit.tables.stages import GIVEN
 

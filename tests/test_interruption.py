@@ -24,7 +24,7 @@ SHARD_SIZE = 5
 TIMEOUT = 120  # seconds a single process may take
 IMPORTED = [
     "test_interruption", "hydra.main", "transformers.models.auto.modeling_auto",
-    "transformers.models.auto.tokenization_auto", "transformers.models.llama.modeling_llama", "audit.__main__",
+    "transformers.models.auto.tokenization_auto", "transformers.models.llama.modeling_llama", "audit.cli.main",
     "audit.pipeline", "audit.publish", "audit.engines.transformers", "audit.statistics.analysis",
     "audit.figures.gallery", "audit.report.render",
 ]  # fmt: skip
@@ -43,7 +43,7 @@ def overrides(model, run):
 
 def audit(words, said):
     """Run a command in this process, which is one of its own, and write to a file what it says."""
-    from audit.__main__ import main
+    from audit.cli.main import main
 
     with open(said, "a") as stream:
         os.dup2(stream.fileno(), 1)

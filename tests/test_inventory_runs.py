@@ -68,7 +68,7 @@ def affect(tiny_model, tmp_path_factory):
         patch.chdir(folder)
         patch.setattr(sys, "argv", list(sys.argv))
         patch.setattr("audit.engines.open._kept", None)
-        from audit.__main__ import main
+        from audit.cli.main import main
 
         words = ("task=inventory", *TINY, *SMALL, f"model.path={tiny_model}", "elicitation=expected")
         assert main(["run", *words, "stimuli.situations_per_emotion=1", "run_dir=run"]) == 0

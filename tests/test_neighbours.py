@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from audit.composition import conf_folder
+from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.conversations import prompt_records
 from audit.plan import make_plan

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import RunFolder, read_manifest
 
 ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"

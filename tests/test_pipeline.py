@@ -80,7 +80,7 @@ def change_manifest(run, change):
 @pytest.fixture(scope="module")
 def uninterrupted(tiny_model, tmp_path_factory):
     """Folder of a run that nothing went wrong in; not to be written to."""
-    from audit.__main__ import main
+    from audit.cli.main import main
 
     folder = tmp_path_factory.mktemp("uninterrupted")
     with pytest.MonkeyPatch.context() as patch:
@@ -711,7 +711,7 @@ def test_prompts_that_are_too_long_have_failed_and_are_counted(tiny_model, audit
 
 def test_variants_of_one_table_are_compared_and_a_formula_is_shown(tmp_path):
     """The second variant's gap is the first's less 4 in every narrative: a change of 4, without spread."""
-    from audit.__main__ import main
+    from audit.cli.main import main
 
     rows = ["perceiver,experiencer,narrative_id,rating,variant"]
     for variant, gap in (("plain", 10), ("warm", 6)):

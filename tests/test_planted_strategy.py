@@ -98,7 +98,7 @@ def run(tmp_path_factory):
     with scripted_models(folder) as load:
 
         def run_on(engine, run_dir, *words, code=0):
-            from audit.__main__ import main
+            from audit.cli.main import main
 
             load(engine)
             settings = ("model.path=scripted", "elicitation=generate", "statistics.n_permutations=100")

@@ -13,7 +13,7 @@ import pytest
 from runs import FOUR_RELIGIONS
 
 from audit import conversations
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 

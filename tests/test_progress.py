@@ -14,7 +14,7 @@ import termios
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.progress import Progress, duration
 
 

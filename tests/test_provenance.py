@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 from test_planted_strategy import Scripted
 
-from audit.composition import conf_folder
+from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.engines.open import OpenModel
 from audit.engines.resolve import ModelFiles

@@ -99,7 +99,7 @@ class Places(HTMLParser):
 @pytest.fixture(scope="module")
 def replicated(tmp_path_factory):
     """One replication of two variants, which the tests of what comes out share."""
-    from audit.__main__ import main
+    from audit.cli.main import main
 
     here = tmp_path_factory.mktemp("replication")
     folder = here / "study" / "processed_results"

@@ -65,7 +65,7 @@ def command(tmp_path_factory):
         patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def run(*words, engine=None):
-            from audit.__main__ import main
+            from audit.cli.main import main
 
             opened = OpenModel(engine or Writer(), ModelFiles(folder, None), {})
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)

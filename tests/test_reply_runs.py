@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import RunFolder
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.__main__ import main
+from audit.cli.main import main
 from audit.store import RunFolder
 from audit.tables.stages import STAGES
 

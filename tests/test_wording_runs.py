@@ -89,7 +89,7 @@ def originals():
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from audit.composition import conf_folder
+    from audit.cli.composition import conf_folder
     from audit.config import load_config
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
@@ -106,7 +106,7 @@ def run(tmp_path_factory):
     with scripted_models(folder, figures=True) as load:
 
         def run_on(engine, *words, code=0):
-            from audit.__main__ import main
+            from audit.cli.main import main
 
             load(engine)
             with svg_alone():

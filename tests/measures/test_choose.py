@@ -8,7 +8,7 @@ from engines.test_classifier import write_classifier
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from audit.composition import conf_folder
+from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.errors import ConfigError, ModelAbsentError
 from audit.measures.base import Counting, Reply

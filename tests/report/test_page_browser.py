@@ -16,7 +16,7 @@ from browser import MARKS, launched, open_all, opened, sideways, violations
 from drawing import svg_alone
 from runs import outside_run
 
-from audit.__main__ import _statistics
+from audit.cli.composition import statistics_defaults
 from audit.comparison import compare_folders
 from audit.pipeline import report_run
 from audit.wording import without_overrides
@@ -58,19 +58,19 @@ def pages(tmp_path_factory):
     shutil.copytree(EXAMPLE, example)
     hostile, other, long = (tmp_path_factory.mktemp(name) for name in ("hostile", "other", "long"))
     with svg_alone():
-        made = {"example": report_run(example, defaults=_statistics()).report}
+        made = {"example": report_run(example, defaults=statistics_defaults()).report}
         outside_run(hostile, *ratings_of(TERMS, n=6, tail=ATTACK))
         manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
         manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
         (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-        made["hostile"] = report_run(hostile / "run", defaults=_statistics()).report
+        made["hostile"] = report_run(hostile / "run", defaults=statistics_defaults()).report
         made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
         outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))
         compared = compare_folders(
             [hostile / "run", other / "run"],
             out=tmp_path_factory.mktemp("compared") / "out",
             reports_dir=tmp_path_factory.mktemp("reports"),
-            defaults=_statistics(),
+            defaults=statistics_defaults(),
             say=lambda line: None,
         )
     return made | {"comparison": compared.page}

@@ -11,7 +11,7 @@ import pytest
 from drawing import svg_alone
 from test_numbers import Numbers, files_of, read, value_in
 
-from audit.__main__ import _statistics
+from audit.cli.composition import statistics_defaults
 from audit.figures.measures import draw_measures
 from audit.figures.style import figure_bytes
 from audit.measures.base import Measure
@@ -88,7 +88,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
         "prompt": {"variant": "origin"},
         "dimensions": sorted(set(replies["dimension"])),
         "clusters": {},
-        "config": {"statistics": _statistics()},
+        "config": {"statistics": statistics_defaults()},
         "scorers": {f"counts{tail}": {"facts": {"model": f"a scorer{tail}"}, "measures": described}},
         "absent": {f"eq{tail}": f"its model is not here{tail}"},
         "diversity": True,
@@ -97,7 +97,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
         run.write_shard(0, replies, "replies")
         run.write_scores("counts", 0, scores, {})
         run.write_manifest(manifest | change)
-    return report_run(folder, defaults=_statistics()).report
+    return report_run(folder, defaults=statistics_defaults()).report
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def test_hostile_words_are_escaped_wherever_they_stand(hostile):
 
 def test_the_same_run_gives_the_same_bytes(page):
     before = page.read_bytes()
-    assert report_run(page.parent, defaults=_statistics()).report.read_bytes() == before
+    assert report_run(page.parent, defaults=statistics_defaults()).report.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from audit.composition import conf_folder
+from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError

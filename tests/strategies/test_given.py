@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit.composition import conf_folder
+from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.conversations import prompt_records
 from audit.engines.comet import head_of

@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
-from audit import composition
+from audit.cli import composition
 from audit.config import StrategyConfig, load_config
 from audit.errors import ConfigError
 from audit.plan import build_grid

@@ -1,6 +1,6 @@
 """Hydra: from the words of the command line to validated configurations, one or those of a sweep.
 
-The only place that imports Hydra; its own command line is not ours, and what it can not take is said in our words.
+The only place that imports Hydra; its own command line is not ours, and what it cannot take is said in our words.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Composed:
         Raises
         ------
         ConfigError
-            If a value is missing or can not be used.
+            If a value is missing or cannot be used.
         """
         from omegaconf import OmegaConf
         from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -65,9 +65,21 @@ class Composed:
 
 def conf_folder() -> Path:
     """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
-    here = Path(__file__).resolve().parent
-    inside = here / "conf"
-    return inside if inside.is_dir() else here.parent / "conf"
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def statistics_file() -> Path:
+    """Return the file of the packaged defaults of an analysis."""
+    return conf_folder() / "statistics" / "default.yaml"
+
+
+def statistics_defaults() -> dict[str, Any]:
+    """Return the packaged defaults of an analysis, by the names of ``StatisticsConfig``."""
+    from stimuli.yaml_files import read_yaml
+
+    return dict(read_yaml(statistics_file()))
 
 
 def choices() -> dict[str, list[str]]:
@@ -82,7 +94,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     Raises
     ------
     ConfigError
-        If an override can not be used; names it.
+        If an override cannot be used; names it.
     BrokenPipeError, RecursionError
         If the task raises it.
     """
@@ -118,6 +130,10 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     for flag in overrides:
         if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
             raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
+    flags = dict.fromkeys(override.partition("=")[0] for override in overrides)
+    kinds = [flag for flag in flags if flag in ("-m", "--multirun", "--cfg", "-c", "--info")]
+    if len(kinds) > 1:
+        raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     try:
         sys.argv = ["audit", *_normalise(overrides)]
         hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()

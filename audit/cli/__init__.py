@@ -1,0 +1,1 @@
+"""The command line: a module a command, its help beside it; :mod:`audit.cli.main` lists them."""

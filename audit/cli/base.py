@@ -1,0 +1,61 @@
+"""What a command is, and how it ends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from audit.cli.printing import say
+from audit.errors import AuditError
+from audit.wording import printable
+from stimuli.errors import StimulusError
+
+PROGRAM: Final = ("python", "-m", "audit")
+
+OK: Final = 0
+FAILED: Final = 2
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of ``python -m audit``.
+
+    Attributes
+    ----------
+    name
+        What the user types.
+    summary
+        What it is for, in a line or two of the list of commands.
+    help
+        Returns what ``--help`` prints, from "usage: " to the last newline. It imports nothing heavy.
+    do
+        Takes the words after the command and returns the exit code. It imports what it needs when it is called. What
+        the user can mend it raises as an ``AuditError`` or a ``StimulusError``.
+    unread
+        Exit code where whoever reads the output has gone before its end.
+    """
+
+    name: str
+    summary: str
+    help: Callable[[], str]
+    do: Callable[[Sequence[str]], int]
+    unread: int = OK
+
+
+def command_line(*words: str) -> str:
+    """Return a command as the user may type it again."""
+    return shlex.join([*PROGRAM, *words])
+
+
+def attempt(step: Callable[[], None]) -> str | None:
+    """Do a step; show what the user can mend as one line, and return that line, or None if all went well."""
+    try:
+        step()
+    except (AuditError, StimulusError) as error:
+        fault = printable(" ".join(str(error).split()))
+        say(f"audit: {fault}")
+        return fault
+    return None

@@ -1,0 +1,105 @@
+"""What commands share that take overrides of the configuration: their help, and a job or the jobs of a sweep."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from audit.cli.base import FAILED, OK, attempt
+from audit.cli.composition import Composed, choices, compose
+from audit.cli.printing import WIDTH
+
+if TYPE_CHECKING:
+    from audit.config import AuditConfig
+
+_OVERRIDES: Final = """\
+{command} takes overrides of the configuration: KEY=VALUE, or GROUP=CHOICE for the groups below.
+
+groups:
+{groups}
+
+often used:
+  dimensions=[religion]                which dimensions; [race_ethnicity+religion] crosses two
+  stimuli.situations_per_emotion=all   all narratives, not a sample
+  model.path=HUB_ID_OR_FOLDER          any model
+  run_dir=PATH                         where the run is kept
+  --config-dir=DIR                     a folder of yours with groups of your own, e.g. DIR/prompt/mine.yaml
+
+all options and their defaults: python -m audit {command} --cfg job
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What became of one composed configuration.
+
+    Attributes
+    ----------
+    number
+        Its place in a sweep; None outside one.
+    overrides
+        The words that made it.
+    config
+        The configuration; None where it could not be validated.
+    folder
+        The run's folder; None where there is none.
+    fault
+        The line that it failed with; None where all went well.
+    """
+
+    number: int | None
+    overrides: tuple[str, ...]
+    config: AuditConfig | None
+    folder: Path | None
+    fault: str | None
+
+
+def overrides_help(command: str) -> str:
+    """Return what the help of a command says of overrides, with the packaged choices."""
+    groups = "\n".join(_listed(name, names) for name, names in choices().items() if names)
+    return _OVERRIDES.format(command=command, groups=groups)
+
+
+def each_job(overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None]) -> tuple[int, list[Job]]:
+    """Do a job with the configuration, or with each one of a sweep.
+
+    Parameters
+    ----------
+    overrides
+        The words of the command line.
+    do
+        Takes a configuration and what it was composed of; returns the run's folder, if it makes one.
+
+    Returns
+    -------
+    code, jobs
+        The exit code, and what became of each job: a sweep goes on after one that fails.
+    """
+    jobs: list[Job] = []
+
+    def task(composed: Composed) -> None:
+        config: AuditConfig | None = None
+        folder: Path | None = None
+
+        def step() -> None:
+            nonlocal config, folder
+            config = composed.validated()
+            folder = do(config, composed)
+
+        fault = attempt(step)
+        jobs.append(Job(composed.number, composed.overrides, config, folder, fault))
+
+    fault = attempt(lambda: compose(list(overrides), task))
+    failed = fault is not None or any(job.fault is not None for job in jobs)
+    return FAILED if failed else OK, jobs
+
+
+def _listed(group: str, names: Sequence[str]) -> str:
+    """Write a group and its choices, in lines of a terminal's width."""
+    head = f"  {group + '=':<13}"
+    return textwrap.fill(
+        " ".join(names), WIDTH, initial_indent=head, subsequent_indent=" " * 15, break_on_hyphens=False
+    )

@@ -1,0 +1,118 @@
+"""``judge``: have a model compare the replies of two runs, pair by pair, in both orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from audit.cli.base import OK, Command, command_line
+from audit.cli.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
+from audit.cli.printing import note, percent, print_table, say
+from audit.wording import bare_p, count, coverage, dimension_title, plural
+
+if TYPE_CHECKING:
+    from audit.preference import Judgement
+
+_MODEL: Final[Option[str | None]] = Option(
+    "model", a_text, None, "the judge: a folder or hub id of a model that follows instructions", "PATH"
+)
+_METHOD: Final[Option[Literal["expected", "generate"]]] = Option(
+    "method",
+    one_of("expected", "generate"),
+    "expected",
+    "expected takes the probabilities of the answers A and B; generate what the judge writes",
+)
+_RUBRIC: Final = Option("rubric", a_text, "empathy", "one of the packaged rubrics")
+_RUBRIC_FILE: Final[Option[Path | None]] = Option("rubric_file", a_path, None, "a rubric of your own", "FILE")
+_CRITERION: Final[Option[str | None]] = Option(
+    "criterion", a_text, None, "of the rubric; its first unless given", "NAME"
+)
+_N: Final[Option[int | None]] = Option(
+    "n", whole_from(1), None, "how many narratives, drawn by seed; all unless given", "NARRATIVES"
+)
+_SEED: Final = Option("seed", whole_from(0), 0, "draws the narratives, and seeds the engine")
+_ENGINE: Final[Option[Literal["own", "auto", "vllm", "transformers"]]] = Option(
+    "engine",
+    one_of("own", "auto", "vllm", "transformers"),
+    "own",
+    "vllm, transformers or auto; own, the default, is the first run's",
+)
+_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "where the comparison is kept", "OUT")
+_USAGE: Final = Usage(
+    "judge",
+    "RUN_A RUN_B",
+    needed=(_MODEL,),
+    options=(_METHOD, _RUBRIC, _RUBRIC_FILE, _CRITERION, _N, _SEED, _ENGINE, _RUN_DIR),
+)
+
+_HELP: Final = """
+A model as judge compares the replies of two runs with task=reply on the same narratives and identities (two models, or
+two strategies): which is better by a criterion, each pair asked twice with the order swapped. Writes how far the first
+run's replies are preferred, in-group and out-group, and how far the judge leans to a place, to OUT/judgement.html and
+OUT/tables (OUT is reports/judged-<hash> unless given). Given the same command again, an interrupted comparison goes on
+where it stopped.
+
+{options}
+"""
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
+
+
+def _judge(words: Sequence[str]) -> int:
+    from audit.preference import Asked, judge_runs
+
+    given = _USAGE.read(words)
+    judged = judge_runs(
+        [Path(folder) for folder in given.places],
+        Asked(
+            model=given[_MODEL],
+            method=given[_METHOD],
+            rubric=given[_RUBRIC],
+            rubric_file=given[_RUBRIC_FILE],
+            criterion=given[_CRITERION],
+            n_narratives=given[_N],
+            seed=given[_SEED],
+            engine=given[_ENGINE],
+        ),
+        out=given[_RUN_DIR],
+        reports_dir=Path("reports"),
+        command=command_line("judge", *words),
+        say=say,
+    )
+    _show(judged)
+    return OK
+
+
+def _show(judged: Judgement) -> None:
+    for text in judged.remarks:
+        note(text)
+    level = coverage(judged.confidence)
+    head = ("dimension", "pairs", "preferred (%)", f"{level} interval", "corrected p", "position bias (points)")
+    lines: list[tuple[str, ...]] = [(*head, f"{level} interval", "contradictions (%)", "from")]
+    for row in judged.preference.to_dict("records"):
+        gap = row["pairs"] == "gap"
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                "in-group less out-group" if gap else row["pairs"].replace("_", "-"),
+                percent(row, "preference", signed=gap),
+                percent(row, "ci_low", "ci_high", signed=gap),
+                bare_p(row["p_adjusted"]),
+                "" if gap else percent(row, "position_bias", signed=True),
+                "" if gap else percent(row, "bias_low", "bias_high", signed=True),
+                "" if gap else percent(row, "inconsistent", signed=False),
+                f"{count(row['n_read'])} of {plural(row['n_pairs'], 'pair')}, "
+                f"{plural(row['n_narratives'], 'narrative')}",
+            )
+        )
+    print(f"preferred: the replies of {judged.labels[0]} over those of {judged.labels[1]}")
+    print_table(lines)
+    print(f"page: {judged.page}")
+
+
+COMMAND: Final = Command(
+    "judge", "have a model compare the replies of two runs, pair by pair, in both orders", _help, _judge
+)

@@ -1,0 +1,112 @@
+"""``python -m audit COMMAND``: the list of commands, and the way to each.
+
+Nothing heavy is imported before a command needs it: ``--help`` and ``--version`` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from audit import __version__
+from audit.cli import calibrate, judge, people, prompts, replicate, report, run
+from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
+from audit.cli.printing import WIDTH, say
+from audit.errors import ConfigError
+from stimuli.errors import suggest
+
+COMMANDS: Final[dict[str, Command]] = {
+    command.name: command
+    for command in (
+        run.COMMAND,
+        report.COMMAND,
+        people.COMMAND,
+        judge.COMMAND,
+        replicate.COMMAND,
+        calibrate.COMMAND,
+        prompts.COMMAND,
+    )
+}
+"""All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""
+
+_HELP: Final = """\
+usage: python -m audit COMMAND ...
+
+Audits a language model for intergroup empathy gaps: does a model that speaks as one group rate the feelings of
+another lower than those of its own?
+
+commands:
+{commands}
+
+`python -m audit COMMAND --help` explains one; `python -m audit --version` prints the version.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is written by hand, and whose faults end in one line as all others do."""
+
+    def __init__(self, *, text: Callable[[], str], prog: str) -> None:
+        super().__init__(prog=prog, allow_abbrev=False)
+        self._text = text
+
+    def format_help(self) -> str:
+        return self._text()
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    code = FAILED
+
+    def step() -> None:
+        nonlocal code
+        code = _dispatch(words)
+
+    try:
+        attempt(step)
+        return code
+    except KeyboardInterrupt:
+        say("\ninterrupted; what was collected is kept, and the same command goes on from there")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`); Python must not complain again when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COMMANDS[words[0]].unread if words and words[0] in COMMANDS else OK
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    flags = ("-h", "--help", "--version")
+    name, *rest = words or ["help"]
+    if name not in (*COMMANDS, *flags, "help"):
+        raise ConfigError(f"{name!r} is no command; {suggest(name, COMMANDS)}")
+    parser = _Parser(text=_help, prog=" ".join(PROGRAM))
+    parser.add_argument("--version", action="version", version=f"empathy-audit {__version__}")
+    commands = parser.add_subparsers()
+    for command in COMMANDS.values():
+        commands.add_parser(command.name, text=command.help, prog=f"{parser.prog} {command.name}")
+    try:
+        # A command's own words are all "unknown" here: folders, KEY=VALUE and what Hydra takes, in their order.
+        _, own = parser.parse_known_args(["--help" if name == "help" else name, *rest])
+    except SystemExit:
+        return OK if words else FAILED
+    return COMMANDS[name].do(own)
+
+
+def _help() -> str:
+    listed = [
+        textwrap.fill(
+            command.summary,
+            WIDTH,
+            initial_indent=f"  {command.name:<9}  ",
+            subsequent_indent=" " * len("  calibrate  "),
+        )
+        for command in COMMANDS.values()
+    ]
+    return _HELP.format(commands="\n".join(listed))

@@ -1,0 +1,272 @@
+"""KEY=VALUE options: each is described once, and from that it is read, refused and listed in the help."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from audit.cli.base import PROGRAM, command_line
+from audit.cli.printing import WIDTH
+from audit.errors import ConfigError
+from stimuli.errors import suggest
+
+_Value = TypeVar("_Value")
+_Choice = TypeVar("_Choice", bound=str)
+
+Reader: TypeAlias = Callable[[str, str], _Value]
+"""From an option's name and the text after its "=" to its value; raises ``ConfigError`` with both."""
+
+_SETTING: Final = "statistics."
+"""What the settings of an analysis begin with."""
+
+
+@dataclass(frozen=True)
+class Option(Generic[_Value]):
+    """A KEY=VALUE option of a command.
+
+    Attributes
+    ----------
+    name
+        What stands before "=".
+    read
+        Makes the value of the text.
+    default
+        The value where it is not given.
+    help
+        What it is for.
+    shown
+        What the help writes after "=". If empty, the default is written.
+    """
+
+    name: str
+    read: Reader[_Value]
+    default: _Value
+    help: str
+    shown: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.shown or str(self.default).lower()}"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """One way to call a command.
+
+    Attributes
+    ----------
+    command
+        The command, with its step where it has steps: "people export".
+    places
+        The folders and files it takes, as the help writes them: "RUN_DIR".
+    needed
+        Options that must be given.
+    options
+        Options that may be given.
+    settings
+        Whether it also takes ``statistics.KEY=VALUE``.
+    """
+
+    command: str
+    places: str = ""
+    needed: tuple[Option[Any], ...] = ()
+    options: tuple[Option[Any], ...] = ()
+    settings: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its options, without the settings."""
+        return tuple(option.name for option in (*self.needed, *self.options))
+
+    def read(self, words: Sequence[str]) -> Given:
+        """Tell folders and files from options.
+
+        Raises
+        ------
+        ConfigError
+            If there is a flag, an option that the command does not have, or the same one twice.
+        """
+        names = [*self.names, *(_settings() if self.settings else ())]
+        places: list[str] = []
+        texts: dict[str, str] = {}
+        for word in words:
+            name, sign, text = word.partition("=")
+            if word.startswith("-"):
+                raise ConfigError(f"{self.command} has no flag {word}; {see(self.command)}")
+            if not sign or Path(word).is_dir() or (name not in names and Path(word).is_file()):
+                places.append(word)
+            elif name not in names:
+                raise ConfigError(f"{name}: {self.command} has no such option; {suggest(name, names)}")
+            elif name in texts:
+                raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
+            else:
+                texts[name] = text
+        return Given(self.command, tuple(places), texts)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gave a command.
+
+    A value is read where it is asked for: ``given[OPTION]``. What stands in an option that the command does not come
+    to is nobody's fault.
+
+    Attributes
+    ----------
+    command
+        The command, with its step where it has steps.
+    places
+        The folders and files, in their order.
+    texts
+        Of each option that was given, by its name, what stands after "=".
+    """
+
+    command: str
+    places: tuple[str, ...]
+    texts: Mapping[str, str]
+
+    def __getitem__(self, option: Option[_Value]) -> _Value:
+        """Return an option's value, or its default.
+
+        Raises
+        ------
+        ConfigError
+            If the text is no such value.
+        """
+        return option.read(option.name, self.texts[option.name]) if option.name in self.texts else option.default
+
+    def need(self, option: Option[_Value | None], *, to: str) -> _Value:
+        """Return the value of an option that must be given.
+
+        Raises
+        ------
+        ConfigError
+            If it is not given, or empty; says what it is needed to do.
+        """
+        value = self[option] if self.texts.get(option.name) else None
+        if value is None:
+            raise ConfigError(f"{option.name}= must be given to {to}; {see(self.command)}")
+        return value
+
+    def one_folder(self, what: str = "run folder") -> Path:
+        """Return the one folder that was given.
+
+        Raises
+        ------
+        ConfigError
+            If there is none, or more than one.
+        """
+        if len(self.places) != 1:
+            given = shlex.join(self.places) or "none"
+            raise ConfigError(f"{self.command} takes one {what}, got {given}; {see(self.command)}")
+        return Path(self.places[0])
+
+    def settings(self) -> dict[str, str | None]:
+        """Return the settings of the analysis, as words: a formula is no YAML."""
+        return {
+            name.removeprefix(_SETTING): None if text == "null" else text
+            for name, text in self.texts.items()
+            if name.startswith(_SETTING)
+        }
+
+
+def see(command: str) -> str:
+    """Return where a command is explained, as the end of a fault's line."""
+    return f"see {command_line(*command.split(), '--help')}"
+
+
+def usage_lines(*usages: Usage) -> str:
+    """Return the ways to call a command as its help begins with them, with the last newline."""
+    lines = []
+    for number, usage in enumerate(usages):
+        head = f"{'       ' if number else 'usage: '}{' '.join(PROGRAM)} {usage.command} "
+        words = [usage.places] if usage.places else []
+        words += [*map(str, usage.needed), *(f"[{option}]" for option in usage.options)]
+        words += [f"[{_SETTING}KEY=VALUE ...]"] if usage.settings else []
+        # A line never ends inside of brackets, or between a folder and the "..." after it.
+        kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
+        filled = _fill(kept, head, indent=len(head))
+        lines.append(filled.replace("\N{NO-BREAK SPACE}", " "))
+    return "\n".join(lines) + "\n"
+
+
+def option_lines(*options: Option[Any]) -> str:
+    """Return what each option is for, as the help lists them, without the last newline."""
+    width = max(len(str(option)) for option in options) + 3
+    return "\n".join(_fill(option.help, f"  {option!s:<{width}}", indent=width + 2) for option in options)
+
+
+def a_text(name: str, text: str) -> str:
+    """Take a text as it is."""
+    return text
+
+
+def a_path(name: str, text: str) -> Path:
+    """Read the path of a file or folder, which may not be there."""
+    return Path(text)
+
+
+def a_number(name: str, text: str) -> float:
+    """Read a number that is finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"{name}={text}: a number is wanted")
+    return number
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Read a number, or a list of them in brackets."""
+    inside = text.strip()
+    if inside.startswith("[") and inside.endswith("]"):
+        inside = inside[1:-1]
+    if "[" in inside or "]" in inside:
+        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]")
+    return tuple(a_number(name, part.strip()) for part in inside.split(",")) if inside.strip() else ()
+
+
+def whole_from(least: int) -> Reader[int]:
+    """Return what reads a whole number from the least one on."""
+
+    def read(name: str, text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise ConfigError(f"{name}={text}: a whole number from {least} on is wanted")
+        return int(text)
+
+    return read
+
+
+def one_of(*choices: _Choice) -> Reader[_Choice]:
+    """Return what reads one of some words."""
+
+    def read(name: str, text: str) -> _Choice:
+        found = next((choice for choice in choices if choice == text), None)
+        if found is None:
+            raise ConfigError(f"{name}={text}: {' or '.join(choices)} is wanted; {suggest(text, choices)}")
+        return found
+
+    return read
+
+
+def true_or_false(name: str, text: str) -> bool:
+    """Read ``true`` or ``false``."""
+    return one_of("true", "false")(name, text) == "true"
+
+
+def _fill(text: str, head: str, *, indent: int) -> str:
+    return textwrap.fill(
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _settings() -> list[str]:
+    from audit.config import StatisticsConfig
+
+    return [f"{_SETTING}{name}" for name in StatisticsConfig.model_fields]

@@ -1,0 +1,110 @@
+"""``replicate``: reproduce the published study's numbers and figures from its released result files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from audit.cli.base import OK, Command, command_line
+from audit.cli.composition import statistics_defaults
+from audit.cli.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
+from audit.cli.printing import note, print_table, say
+from audit.wording import count, coverage, dimension_title, interval, points
+
+if TYPE_CHECKING:
+    from audit.replication import Replication
+
+_RUN_DIR: Final[Option[Path | None]] = Option(
+    "run_dir",
+    a_path,
+    None,
+    "where the runs and the comparison are kept; reports/replication-<hash> unless given",
+    "OUT",
+)
+_NARRATIVES: Final[Option[Path | None]] = Option(
+    "narratives",
+    a_path,
+    None,
+    "the twelve files of narratives, which tell each row's emotion where result files have a column text_id",
+    "FOLDER",
+)
+_BEYOND: Final = Option(
+    "beyond",
+    one_of("refuse", "keep"),
+    "refuse",
+    "refuse stops at a rating beyond the scale; keep takes what the study's parser took: answers of up to 100 in the "
+    "variant 10-scale",
+)
+_SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
+_USAGE: Final = Usage("replicate", "FOLDER", options=(_RUN_DIR, _NARRATIVES, _BEYOND, _SEED), settings=True)
+
+_HELP: Final = """
+Reads the released result files of Hou, Daumé III and Rudinger (2025), in FOLDER:
+  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity, in which -1 is no rating
+Makes a run folder with its report of each model and variant, and sets them side by side in OUT/comparison: the
+published gap, its null interval, the heatmaps and the map of perceivers, and the gap in points beside them. No model
+is loaded. docs/replication.md says what is reproduced, and what is not known of the study.
+
+{options}
+
+`python -m audit report --help` lists the settings of the analysis, statistics.KEY=VALUE.
+"""
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.options))
+
+
+def _replicate(words: Sequence[str]) -> int:
+    from audit.replication import replicate
+
+    given = _USAGE.read(words)
+    replication = replicate(
+        given.one_folder("folder of result files"),
+        run_dir=given[_RUN_DIR],
+        reports_dir=Path("reports"),
+        narratives=given[_NARRATIVES],
+        keep_beyond=given[_BEYOND] == "keep",
+        seed=given[_SEED],
+        statistics=statistics_defaults() | given.settings(),
+        command=command_line("replicate", *words),
+        say=say,
+    )
+    _show(replication)
+    return OK
+
+
+def _show(replication: Replication) -> None:
+    confidence = next(iter(replication.outcomes.values())).confidence
+    head = ("model", "variant", "dimension", "published gap (SDs of its cells)", "95% of the null", "narratives used")
+    lines: list[tuple[str, ...]] = [(*head, "gap (points)", f"{coverage(confidence)} interval")]
+    for row in replication.table().to_dict("records"):
+        lines.append(
+            (
+                row["model"],
+                row["variant"],
+                dimension_title(row["dimension"]),
+                points(row["delta_z"]),
+                interval(row["null_low"], row["null_high"]) if row["delta_z"] == row["delta_z"] else "none",
+                f"{count(row['n_narratives'])} of {count(row['n_narratives_asked'])}",
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]) if row["ci_low"] == row["ci_low"] else "none",
+            )
+        )
+    print_table(lines)
+    if replication.comparison is None:
+        for outcome in replication.outcomes.values():
+            print(f"report: {outcome.report}")
+        return
+    for text in replication.comparison.remarks:
+        note(text)
+    print(f"comparison: {replication.comparison.page}")
+
+
+COMMAND: Final = Command(
+    "replicate",
+    "reproduce the published study's numbers and figures from its released result files",
+    _help,
+    _replicate,
+)

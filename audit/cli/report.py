@@ -1,0 +1,201 @@
+"""``report``: analyse a run again without its model, put runs side by side, or take another tool's ratings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from audit.cli.base import OK, Command, command_line
+from audit.cli.composition import statistics_defaults, statistics_file
+from audit.cli.options import (
+    Option,
+    Usage,
+    a_number,
+    a_path,
+    a_text,
+    numbers,
+    option_lines,
+    usage_lines,
+    whole_from,
+)
+from audit.cli.printing import note, print_table, say, show_outcome
+from audit.errors import ConfigError
+from audit.wording import bare_p, coverage, dimension_title, interval, p_value, plural, points
+
+if TYPE_CHECKING:
+    from audit.comparison import Comparison
+
+_RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "the run folder that is made", "OUT")
+_RATINGS: Final[Option[Path | None]] = Option(
+    "ratings",
+    a_path,
+    None,
+    "CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are, emotion, "
+    "dimension, variant and status (rated, refused, unparseable or failed)",
+    "FILE",
+)
+_GROUPS: Final[Option[Path | None]] = Option(
+    "groups",
+    a_path,
+    None,
+    "CSV with term, group, and dimension where a term's group depends on it; the group 'unspecified' is the baseline",
+    "FILE",
+)
+_LOW: Final[Option[float | None]] = Option("low", a_number, None, "the lower end of the rating scale, in points", "0")
+_HIGH: Final[Option[float | None]] = Option(
+    "high",
+    a_number,
+    None,
+    "the upper end; low= and high= may be left out where the ratings reach from 0 to 100",
+    "100",
+)
+_MISSING: Final[Option[Sequence[float]]] = Option(
+    "missing",
+    numbers,
+    (),
+    "numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
+    "-1",
+)
+_MODEL: Final[Option[str | None]] = Option("model", a_text, None, "what the model is called in the report", "NAME")
+_SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
+
+_AGAIN: Final = Usage("report", "RUN_DIR", settings=True)
+_SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_RUN_DIR,), settings=True)
+_OUTSIDE: Final = Usage(
+    "report",
+    needed=(_RATINGS, _GROUPS, _RUN_DIR),
+    options=(_LOW, _HIGH, _MISSING, _MODEL, _SEED),
+    settings=True,
+)
+
+_HELP: Final = """
+Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
+finished, what there is. No model is loaded.
+
+The second form puts runs side by side, analysed alike: their gaps, the differences between them on the narratives they
+share, and a table for a paper, in OUT/comparison.html (OUT is reports/comparison-<hash> unless given). Of the settings
+it takes confidence, margin, n_permutations and min_number_mass, and the first run's where they are not given. Of runs
+with task=reply: what changes in the gap of each measure against the run without a strategy, or else the first; it takes
+confidence and n_permutations.
+
+The third form takes ratings that another tool collected:
+
+{options}
+
+settings, with their defaults:
+{settings}
+"""
+
+
+def _help() -> str:
+    settings = "\n".join(
+        f"  statistics.{line.replace(': ', '=', 1)}" for line in statistics_file().read_text("utf-8").splitlines()
+    )
+    options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
+    return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE) + _HELP.format(options=options, settings=settings)
+
+
+def _report(words: Sequence[str]) -> int:
+    from audit.pipeline import report_outside, report_run
+
+    given = _OUTSIDE.read(words)  # has the options of all three
+    settings = given.settings()
+    shown = command_line("report", *words)
+    own = given.texts.keys() & set(_OUTSIDE.names)
+    if len(given.places) > 1 and own <= {_RUN_DIR.name}:
+        from audit.comparison import compare_folders
+
+        comparison = compare_folders(
+            [Path(folder) for folder in given.places],
+            out=given[_RUN_DIR],
+            reports_dir=Path("reports"),
+            defaults=statistics_defaults(),
+            settings=settings,
+            command=shown,
+            say=say,
+        )
+        _show_comparison(comparison)
+    elif not own:
+        show_outcome(report_run(given.one_folder(), defaults=statistics_defaults(), settings=settings, command=shown))
+    elif given.places:
+        raise ConfigError(f"report takes a run folder or ratings=FILE, got {shlex.join(words)}")
+    else:
+        purpose = "analyse outside ratings"
+        outcome = report_outside(
+            given.need(_RATINGS, to=purpose),
+            given.need(_GROUPS, to=purpose),
+            given.need(_RUN_DIR, to=purpose),
+            low=given[_LOW],
+            high=given[_HIGH],
+            missing=given[_MISSING],
+            model=given[_MODEL],
+            seed=given[_SEED],
+            statistics=statistics_defaults() | settings,
+            command=shown,
+            say=say,
+        )
+        show_outcome(outcome)
+    return OK
+
+
+def _show_comparison(comparison: Comparison) -> None:
+    for text in comparison.remarks:
+        note(text)
+    if "measure" in comparison.gap:
+        _show_changes(comparison)
+    else:
+        _show_gaps(comparison)
+    print(f"comparison: {comparison.page}")
+
+
+def _show_gaps(comparison: Comparison) -> None:
+    level = coverage(comparison.confidence)
+    lines = [("run", "dimension", "average gap (points)", f"{level} interval", "p", "corrected p")]
+    for row in comparison.gap[comparison.gap["scope"] == "narratives"].to_dict("records"):
+        estimated = row["se"] == row["se"]
+        lines.append(
+            (
+                row["run"],
+                dimension_title(row["dimension"]),
+                points(row["delta_points"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                p_value(row["p"]) if estimated else "none",
+                bare_p(row["p_adjusted"]),
+            )
+        )
+    print_table(lines)
+
+
+def _show_changes(comparison: Comparison) -> None:
+    level = coverage(comparison.confidence)
+    tested = comparison.gap[comparison.gap["p"].notna()]
+    head = ("run", "against", "dimension", "measure", "change of the gap (its unit)", f"{level} interval")
+    lines = [(*head, "corrected p", "change of the mean", "from")]
+    for row in tested.to_dict("records"):
+        lines.append(
+            (
+                row["run"],
+                row["reference"],
+                dimension_title(row["dimension"]),
+                row["measure"],
+                points(row["delta_change"]),
+                interval(row["ci_low"], row["ci_high"]),
+                bare_p(row["p_adjusted"]),
+                points(row["mean_change"]),
+                plural(row["n_narratives"], "narrative"),
+            )
+        )
+    print_table(lines)
+    if len(tested) < len(comparison.gap):
+        note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test; the page says why")
+
+
+COMMAND: Final = Command(
+    "report",
+    "analyse and render a run folder again, without its model; or ratings that another tool collected; or put several "
+    "run folders side by side in one page",
+    _help,
+    _report,
+)

@@ -1,0 +1,86 @@
+"""``run``: elicit ratings from a model, compute the gap, render a report; a sweep's runs are put side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from audit.cli.base import FAILED, Command, attempt, command_line
+from audit.cli.composition import statistics_defaults
+from audit.cli.jobs import Job, each_job, overrides_help
+from audit.cli.printing import note, say, show_outcome
+
+if TYPE_CHECKING:
+    from audit.cli.composition import Composed
+    from audit.config import AuditConfig
+
+_HELP: Final = """\
+usage: python -m audit run [-m] [OVERRIDE ...]
+
+Asks the model every prompt, computes the gap per dimension with its uncertainty and writes the run folder:
+manifest.json, ratings/, tables/, figures/, report.html. Given the same command again, an interrupted run goes on
+where it stopped.
+
+-m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
+At its end the runs are put side by side, as `report` does with several run folders, in comparison/ of run_dir, or in
+reports/comparison-<hash>.
+
+"""
+
+
+def _help() -> str:
+    return _HELP + overrides_help("run")
+
+
+def _run(words: Sequence[str]) -> int:
+    shown = command_line("run", *words)
+    code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown))
+    if not any(job.number is not None for job in jobs):
+        return code
+    return code if attempt(lambda: _compare_jobs(jobs)) is None else FAILED
+
+
+def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:
+    """Make one run, print what was found, and return its folder."""
+    from audit.pipeline import run_audit
+
+    outcome = run_audit(config, command=command, preset=composed.preset, job=composed.number, say=say)
+    show_outcome(outcome)
+    return outcome.run_dir
+
+
+def _compare_jobs(jobs: Sequence[Job]) -> None:
+    """Put the runs of a sweep side by side; those that came to nothing are named."""
+    from audit.comparison import compare_folders
+
+    # Jobs that differ in statistics alone are one run.
+    folders = list(dict.fromkeys(job.folder for job in jobs if job.folder is not None))
+    everywhere = set.intersection(*(set(job.overrides) for job in jobs))
+    left_out = [
+        f"{' '.join(name for name in job.overrides if name not in everywhere) or f'job {job.number}'}: {job.fault}"
+        for job in jobs
+        if job.fault is not None
+    ]
+    if len(folders) < 2:
+        note(f"no comparison, which takes two runs: this sweep ended with {len(folders)}")
+        return
+    configs = [job.config for job in jobs if job.config is not None]
+    places = {config.run_dir for config in configs}
+    place = places.pop() if len(places) == 1 else None
+    comparison = compare_folders(
+        folders,
+        out=None if place is None else place / "comparison",
+        reports_dir=configs[0].reports_dir,
+        defaults=statistics_defaults(),
+        left_out=left_out,
+        say=say,
+    )
+    for text in (*left_out, *comparison.remarks):
+        note(text)
+    print(f"comparison: {comparison.page}")
+
+
+COMMAND: Final = Command(
+    "run", "elicit ratings from a model, compute the gap, render a report", _help, _run, unread=FAILED
+)
