@@ -23,7 +23,7 @@ from audit.config import AuditConfig, load_config
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
-FOUNDATIONS = {"errors", "inventory_schema", "reply_schema", "schema", "wording"}
+FOUNDATIONS = {"errors", "inventory_schema", "reply_schema", "runs.manifest", "schema", "wording"}
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
@@ -31,6 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reply_schema": {"schema"},
     "inventory_schema": {"schema"},
     "wording": set(),
+    "runs": set(),
+    "runs.manifest": {"errors"},
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
@@ -110,7 +112,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
-MODULE_BY_MODULE = {"inventory"}
+MODULE_BY_MODULE = {"inventory", "runs"}
 """Packages whose modules are stages of their own, each a part."""
 
 ONLY_IN = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -52,11 +52,6 @@ class Repetition:
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     placebo: Collection[str] = ()
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read it from a run's manifest; runs of earlier versions had none of it."""
-        return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())), manifest.get("cues", {}))
 
     def controlled(
         self, ratings: pd.DataFrame, *, confidence: float
