@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
     "texts": {"elicitation", "reply_schema", "schema", "stimuli"},
     "measures": {"config", "elicitation", "engines", "errors", "reply_schema", "schema", "stimuli", "texts"},
-    "measured": {"elicitation", "measures", "reply_schema", "statistics", "stimuli"},
+    "measured": {"elicitation", "measures", "reply_schema", "runs.manifest", "statistics", "stimuli"},
     "recognised": {
         "config", "elicitation", "errors", "measures", "plan", "reply_schema", "statistics", "store",
     },
@@ -58,11 +58,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "store": {"errors", "inventory_schema", "reply_schema", "schema"},
+    "store": {"errors", "inventory_schema", "reply_schema", "runs.manifest", "schema"},
     "plan": {"config", "errors", "stimuli"},
     "inventory": set(),
     "inventory.plan": {"config", "errors", "inventory_schema", "stimuli"},
-    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "stimuli"},
+    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "runs.manifest", "stimuli"},
     "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     "released": {*FOUNDATIONS, "outside", "stimuli"},
@@ -77,7 +77,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "statistics", "stimuli", "store", "texts",
     },
     "inventory.collect": {
-        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "schema", "stimuli", "store",
+        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "runs.manifest", "schema",
+        "stimuli", "store",
     },
     "inventory.publish": {*FOUNDATIONS, "figures", "publish", "report", "statistics", "stimuli", "store"},
     "pipeline": {

@@ -134,10 +134,11 @@ class Inventory(_Part):
 
 
 class Stimuli(_Part):
-    """Where the narratives come from, how many there are, and the SHA-256 of what they tell."""
+    """Where the narratives come from, how many were taken of how many, and the SHA-256 of what they tell."""
 
     source: str = ""
     n_narratives: Count | None = None
+    n_available: Count | None = None
     emotions: tuple[str, ...] = ()
     sha256: str = ""
 

@@ -18,6 +18,7 @@ from audit.measures.base import Measure
 from audit.pipeline import report_run
 from audit.reply_schema import REPLIES, REPLY_TABLES
 from audit.report.replies import render_replies
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
@@ -95,7 +96,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
     with RunFolder(folder) as run:
         run.write_shard(0, replies, "replies")
         run.write_scores("counts", 0, scores, {})
-        run.write_manifest(manifest | change)
+        run.write_manifest(Manifest.of(manifest | change))
     return report_run(folder, defaults=_statistics()).report
 
 
@@ -267,7 +268,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     manifest = {"model": {"name": "a model"}, "task": {"kind": "reply", "max_tokens": 9, "temperature": 0.0}, "seed": 0}
     manifest |= {"config": {"statistics": {"confidence": 0.95}}}
     html = render_replies(
-        manifest=manifest, tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
+        manifest=Manifest.of(manifest), tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
         values=pd.DataFrame(), narratives={},
     )  # fmt: skip
     assert len(figures) == 5
