@@ -20,6 +20,7 @@ from audit.config import AuditConfig
 from audit.errors import ModelError
 from audit.plan import Plan
 from audit.progress import Progress
+from audit.runs.manifest import Manifest
 from audit.store import ASKED_IN, Answers, RunFolder
 from audit.tables.ratings import Status
 from stimuli.manipulation import Manipulated, manipulated
@@ -70,7 +71,7 @@ class Check:
     dtype: str = ""
 
 
-def checks_of(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any]) -> Iterator[Check]:
+def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Check]:
     """Yield the checks that have prompts left to ask, or that were never noted in the manifest.
 
     Parameters
@@ -89,7 +90,7 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any]) -> Ite
     n_again = config.elicitation.noise_sample
     if plan.kind != "ratings" or not (n_sample or n_again):
         return
-    ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+    ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
     wanted = []
     if n_sample:
         invented = [dimension.name for dimension in plan.grid.dimensions if dimension.placebo]
@@ -106,21 +107,19 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any]) -> Ite
             option = "elicitation.noise_formats"
             wanted.append(Check(ASKED_IN[dtype], title, option, False, places, {}, dtype))
     for check in wanted:
-        found = manifest.get("checks", {}).get(check.name, {})
+        found = manifest.checks.get(check.name)
         there = set(folder.read_answers(check.name)["prompt_index"])
-        if "refused" not in found and (not found or set(check.places) - there):
+        if found is None or (not found.refused and set(check.places) - there):
             yield check
 
 
-def make_checks(
-    plan: Plan, folder: RunFolder, manifest: dict[str, Any], ask: Ask, *, say: Callable[[str], None]
-) -> None:
-    """Ask what the checks of a run lack, part by part, and note in the manifest what was asked.
+def make_checks(plan: Plan, folder: RunFolder, manifest: Manifest, ask: Ask, *, say: Callable[[str], None]) -> Manifest:
+    """Ask what the checks of a run lack, part by part, and return the manifest with what was asked.
 
     Parameters
     ----------
     plan, folder, manifest
-        As of :func:`checks_of`; the manifest is added to, and not written.
+        As of :func:`checks_of`; the manifest is not written.
     ask
         Asks the run's model.
     say
@@ -131,7 +130,7 @@ def make_checks(
     for check in list(checks_of(plan, folder, manifest)):
         how = "generate" if check.in_words else plan.config.elicitation_method
         elicitation = elicitation_of(plan.config, scale, how)
-        own = manifest["model"]["dtype"]
+        own = manifest.model.dtype
         varied = f"number format ({check.dtype} in place of {own})" if check.dtype else VARIED
         noted = {
             "n_prompts": len(check.places),
@@ -147,36 +146,37 @@ def make_checks(
             why = str(error).strip().split("\n")[0] if check.dtype else "the engine can not write text"
             noted["refused"] = why
             say(f"{check.title}: left out, since {why}; {check.option}={'[]' if check.dtype else 0} asks for none")
-        manifest["checks"] = {**manifest.get("checks", {}), check.name: noted}
+        manifest = manifest.adding("checks", **{check.name: noted})
+    return manifest
 
 
-def manipulation_is_missing(plan: Plan, manifest: Mapping[str, Any]) -> bool:
+def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
     """Whether a run's prompts without identities were not asked, and can be.
 
     A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
     """
     led = bool(plan.strategy.stages) or plan.strategy.brings
     wanted = plan.kind == "ratings" and plan.config.elicitation.manipulation and not led
-    return bool(wanted) and "manipulation" not in manifest.get("checks", {})
+    return bool(wanted) and "manipulation" not in manifest.checks
 
 
 def check_manipulation(
     plan: Plan,
     folder: RunFolder,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     ask: Callable[[Elicitation, Sequence[PromptCell], Done], list[Elicited]],
-) -> None:
-    """Ask narratives without identities, if that was not done, and note it in the manifest.
+) -> Manifest:
+    """Ask narratives without identities, if that was not done, and return the manifest that says so.
 
     Parameters
     ----------
     plan, folder, manifest
-        As of :func:`checks_of`; the manifest is added to, and not written.
+        As of :func:`checks_of`; the manifest is not written.
     ask
         Asks the run's model prompts that need not be of its grid.
     """
     if not manipulation_is_missing(plan, manifest):
-        return
+        return manifest
     scale, config = plan.grid.variant.scale, plan.config
     assert scale is not None
     asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed))
@@ -184,7 +184,7 @@ def check_manipulation(
     with Progress(len(asked), there=0, name="asking without identities") as progress, progress.part(len(asked)):
         outcomes = ask(elicitation, [each.cell for each in asked], progress.done)
     folder.write_manipulated(manipulated_rows(asked, outcomes))
-    manifest["checks"] = {**manifest.get("checks", {}), "manipulation": {"n_prompts": len(asked)}}
+    return manifest.adding("checks", manipulation={"n_prompts": len(asked)})
 
 
 def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.config import fingerprint
+from audit.runs.manifest import Manifest
 from audit.wording import MISSING, dimension_title, scale_end
 from stimuli.strategies import NO_STRATEGY
 
@@ -63,53 +65,45 @@ _HEADS: Final = {
 """What a choice is called where its name in ``tables.RUNS`` would not say."""
 
 
-def identity_of(manifest: Mapping[str, Any]) -> str:
+def identity_of(manifest: Manifest) -> str:
     """Return the SHA-256 of all that a run's ratings depend on; two folders with the same one hold the same run."""
-    return fingerprint(manifest.get("identity") or manifest)
+    return fingerprint(manifest.identity.content or manifest.content)
 
 
-def choices_of(manifest: Mapping[str, Any], *, variant: str) -> dict[str, str]:
+def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
 
     Beside them stand ``settings``, those of the strategy as JSON: labels of runs of one strategy name what differs;
     hashes of the model's ``files`` and of all settings of ``answering``, in which a reference must be the same; and of
     what an answer is ``asking`` whatever the elicitation.
     """
-
-    def find(*path: str) -> str:
-        found: Any = manifest
-        for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return "" if found is None else str(found)
-
-    scale = manifest["scale"]
-    prefill = find("elicitation", "prefill")
-    name, path = find("model", "name"), find("model", "path")
+    model, engine, elicitation, scale = manifest.model, manifest.engine, manifest.elicitation, manifest.scale
+    n_narratives = manifest.stimuli.n_narratives
     leading, settings = _led(manifest)
     return {
-        "model": (PurePath(path).name or name) if name == _OWN else name,
+        "model": (PurePath(model.path).name or model.name) if model.name == _OWN else model.name,
         "prompt": variant,
-        "strategy": find("strategy", "name") or NO_STRATEGY,
-        "narratives": find("stimuli", "source"),
-        "elicitation": find("elicitation", "method") + (f", begun {prefill!r}" if prefill else ""),
-        "scale": f"{scale_end(scale['low'])}{MISSING}{scale_end(scale['high'])}",
-        "seed": find("seed"),
-        "engine": f"{find('engine', 'name')} {find('engine', 'version')}".strip()
-        + (" with special tokens added" if find("identity", "special_tokens") else ""),
-        "device": find("engine", "device"),
-        "dtype": find("model", "dtype"),
-        "quantization": find("config", "model", "quantization"),
-        "parser": find("elicitation", "parser") if find("elicitation", "method") == "generate" else "",
-        "path": path,
-        "revision": find("model", "revision"),
-        "dimensions": ", ".join(dimension_title(str(name)) for name in manifest.get("dimensions") or ()),
-        "n_narratives": find("stimuli", "n_narratives"),
-        "wording": find("prompt", "sha256"),
-        "texts": find("stimuli", "sha256"),
-        "identities": find("identity", "identities"),
+        "strategy": manifest.strategy.name or NO_STRATEGY,
+        "narratives": manifest.stimuli.source,
+        "elicitation": elicitation.method + (f", begun {elicitation.prefill!r}" if elicitation.prefill else ""),
+        "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
+        "seed": str(manifest.seed),
+        "engine": f"{engine.name} {engine.version}".strip()
+        + (" with special tokens added" if manifest.identity.special_tokens else ""),
+        "device": engine.device,
+        "dtype": model.dtype,
+        "quantization": manifest.config.quantization,
+        "parser": elicitation.parser if elicitation.method == "generate" else "",
+        "path": model.path,
+        "revision": model.revision,
+        "dimensions": ", ".join(map(dimension_title, manifest.dimensions)),
+        "n_narratives": "" if n_narratives is None else str(n_narratives),
+        "wording": manifest.prompt.sha256,
+        "texts": manifest.stimuli.sha256,
+        "identities": manifest.identity.identities,
         "leading": leading,
         "settings": settings,
-        "files": find("identity", "model_files"),
+        "files": manifest.identity.model_files,
         "answering": _answering(manifest),
         "asking": fingerprint(_asked(manifest)),
     }
@@ -289,17 +283,16 @@ def short(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:half]} \N{HORIZONTAL ELLIPSIS} {line[-half:]}"
 
 
-def _led(manifest: Mapping[str, Any]) -> tuple[str, str]:
+def _led(manifest: Manifest) -> tuple[str, str]:
     """Return the SHA-256 of all that a run's strategy asks, and its settings as JSON; empty where not recorded."""
-    strategy = manifest.get("strategy") or {}
-    if strategy.get("name", NO_STRATEGY) == NO_STRATEGY:
+    if manifest.strategy.name in ("", NO_STRATEGY):
         return "", ""
-    leading = str(strategy.get("sha256") or "")
-    named = (manifest.get("identity") or {}).get("strategy") or {}
+    leading = manifest.strategy.sha256
+    named = manifest.identity.strategy
     brought = {key: named[key] for key in ("examples", "knowledge") if key in named}
     if brought:
         leading = fingerprint({"strategy": leading, **brought})
-    recorded = (manifest.get("config") or {}).get("strategy")
+    recorded = manifest.config.strategy
     if not recorded:
         return leading, ""
     settings = {key: value for key, value in recorded.items() if key not in _NOT_ASKED}
@@ -312,20 +305,16 @@ def _led(manifest: Mapping[str, Any]) -> tuple[str, str]:
     return leading, json.dumps(settings)
 
 
-def _answering(manifest: Mapping[str, Any]) -> str:
+def _answering(manifest: Manifest) -> str:
     """Return the SHA-256 of the settings by which an answer is got, without those that its method does not read."""
-    identity = manifest.get("identity") or {}
-    elicitation = identity.get("elicitation") or {}
-    expected = (manifest.get("elicitation") or {}).get("method") == "expected"
-    unread = {"max_tokens", "parser"} if expected else {"max_pruned_points"}
-    read = {key: value for key, value in elicitation.items() if key not in unread}
+    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
+    read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
     return fingerprint({"elicitation": read, **_asked(manifest)})
 
 
-def _asked(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(manifest: Manifest) -> dict[str, Any]:
     """Return what of a prompt is neither wording nor elicitation: the task, and special tokens."""
-    identity = manifest.get("identity") or {}
-    return {name: identity.get(name) for name in ("task", "special_tokens")}
+    return {"task": manifest.identity.task, "special_tokens": manifest.identity.special_tokens}
 
 
 def _told(choices: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:

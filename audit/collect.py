@@ -17,6 +17,7 @@ from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
 from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question
@@ -37,7 +38,7 @@ Say = Callable[[str], None]
 """Takes a line about progress."""
 
 
-def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> dict[str, Any] | None:
+def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> Manifest | None:
     """Return the manifest of the run that a folder holds; None in a new one.
 
     Raises
@@ -47,19 +48,19 @@ def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> dict[str,
     """
     manifest = folder.read_manifest()
     if manifest is not None:
-        check_same_run(plan_difference(manifest["identity"], plan), folder.path)
+        check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
     elif folder.shards(plan.kind) or folder.has_stages():
         raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
     return manifest
 
 
-def missing_shards(plan: Plan | InventoryPlan, manifest: Mapping[str, Any], folder: RunFolder) -> list[int]:
+def missing_shards(plan: Plan | InventoryPlan, manifest: Manifest, folder: RunFolder) -> list[int]:
     """Return the numbers of the shards that are not there yet."""
-    n_shards = -(-manifest["n_prompts"] // manifest["shard_size"])
+    n_shards = -(-manifest.n_prompts // manifest.shard_size)
     return sorted(set(range(n_shards)) - folder.shards(plan.kind))
 
 
-def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, command: str, say: Say) -> dict[str, Any]:
+def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command: str, say: Say) -> Manifest:
     """Load the model, do the shards that are missing, and return the run's manifest.
 
     Parameters
@@ -91,8 +92,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
     gone = plan.strategy.brings and not given
     if gone:
         given, brought = give(plan, say=say)
-    shown = earlier["strategy"].get("given_sha256") if earlier is not None else None
-    if shown is not None and given_sha256(given) != shown:
+    shown = earlier.strategy.given_sha256 if earlier is not None else ""
+    if shown and given_sha256(given) != shown:
         raise StoreError(
             f"{folder.path}/given.parquet is "
             + ("gone, and what would be brought now is not" if gone else "not of this run: it is not")
@@ -108,7 +109,7 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
-        check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
+        check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
         manifest = earlier
     brought_by = values_of(given)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
@@ -127,8 +128,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: dict[str, Any] | None, *, co
         return outcomes
 
     if plan.kind == "ratings":
-        check_manipulation(plan, folder, manifest, ask_cells)
-        make_checks(plan, folder, manifest, ask, say=say)
+        manifest = check_manipulation(plan, folder, manifest, ask_cells)
+        manifest = make_checks(plan, folder, manifest, ask, say=say)
     return manifest
 
 
@@ -171,7 +172,7 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     return model, load_s
 
 
-def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked: Iterator[int]) -> dict[str, Any]:
+def ask_timed(manifest: Manifest, folder: RunFolder, load_s: float, asked: Iterator[int]) -> Manifest:
     """Count the session, ask what is missing, and return the manifest with how long it took.
 
     A shard that an earlier session had begun is not timed: that session took a part of its time.
@@ -187,30 +188,26 @@ def ask_timed(manifest: dict[str, Any], folder: RunFolder, load_s: float, asked:
     asked
         Asks a shard at a time, and says how many prompts those were; 0 of a shard that was begun before.
     """
-    manifest["n_sessions"] += 1
+    manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
     n_prompts, elicit_s, clock = 0, 0.0, time.perf_counter()
-    earlier = manifest.get("timings", {})
+    timings: Mapping[str, float] = manifest.timings.content
     for n_whole in asked:
-        earlier = {}
+        timings = {}
         took, clock = time.perf_counter() - clock, time.perf_counter()
         n_prompts += n_whole
         elicit_s += took if n_whole else 0.0
-    manifest["timings"] = {**earlier, "load_s": load_s}  # a session that asks no prompt of the run leaves them
+    timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run leaves the others
     if n_prompts:
-        manifest["timings"] |= {
-            "elicit_s": elicit_s,
-            "n_prompts": n_prompts,
-            "prompts_per_s": n_prompts / elicit_s,
-        }
-    return manifest
+        timings |= {"elicit_s": elicit_s, "n_prompts": n_prompts, "prompts_per_s": n_prompts / elicit_s}
+    return manifest.having(timings=timings)
 
 
 def shards_to_ask(
-    plan: Plan | InventoryPlan, folder: RunFolder, manifest: Mapping[str, Any]
+    plan: Plan | InventoryPlan, folder: RunFolder, manifest: Manifest
 ) -> Iterator[tuple[int, range, Progress]]:
     """Yield the shards that are missing: number, places of the grid, and what is told of the prompts that are done."""
-    n_prompts, size = len(plan.grid), manifest["shard_size"]
+    n_prompts, size = len(plan.grid), manifest.shard_size
     missing = {
         number: range(number * size, min((number + 1) * size, n_prompts))
         for number in missing_shards(plan, manifest, folder)
@@ -227,7 +224,7 @@ def _ask_shards(
     given: Mapping[str, Mapping[str, str]],
     model: OpenModel,
     folder: RunFolder,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
 ) -> Iterator[int]:
     """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
     grid = plan.grid
@@ -293,12 +290,12 @@ def _question(values: Mapping[str, str]) -> Question:
     return Question(values["experiencer"], tuple(filter(None, words)))
 
 
-def _written(plan: Plan, folder: RunFolder, manifest: Mapping[str, Any], places: Sequence[int]) -> list[list[Written]]:
+def _written(plan: Plan, folder: RunFolder, manifest: Manifest, places: Sequence[int]) -> list[list[Written]]:
     """Return what every stage of the run's strategy wrote for some prompts: it is there, and is not asked again."""
     from audit.strategies.run import Written
 
     earlier: list[list[Written]] = []
-    shards = sorted({place // manifest["shard_size"] for place in places})
+    shards = sorted({place // manifest.shard_size for place in places})
     for number in range(len(plan.strategy.stages)):
         rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
         if lacking := [place for place in places if place not in rows]:

@@ -25,14 +25,15 @@ from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError, NotEstimableError
 from audit.provenance import versions
 from audit.reply_comparison import REPLY_SETTINGS, compare_replies, reply_choices
-from audit.store import ComparisonFolder, RunFolder, is_of_replies, read_manifest
+from audit.runs.manifest import ComparisonManifest, Manifest
+from audit.store import ComparisonFolder, RunFolder
 from audit.tables.base import dictionary
 from audit.tables.comparison import RUNS
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL
 from audit.wording import dimension_title, plural
-from stimuli.stereotypes import Lexicon, lexicon_of
+from stimuli.stereotypes import Lexicon, load_stereotypes
 
 if TYPE_CHECKING:
     from audit.statistics.across_runs import Measured
@@ -82,7 +83,7 @@ class _Run:
     """A run's folder with its manifest, and what was measured in one of its prompt variants."""
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     measured: Measured
     choices: Mapping[str, str]
     counts: Mapping[str, int]
@@ -132,7 +133,7 @@ def compare_folders(
     ConfigError
         If there are fewer than two runs, one of them twice, they are of several tasks, or a setting can not be used.
     """
-    manifests = {folder: read_manifest(folder) for folder in _each_once(folders)}
+    manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
     of_replies = _are_of_replies(manifests)
     known = REPLY_SETTINGS if of_replies else SETTINGS
@@ -145,16 +146,15 @@ def compare_folders(
     compare = _compare_replies if of_replies else _compare_ratings
     content, gap, remarks, facts = compare(manifests, used, command=command, left_out=left_out, say=say)
     with target:
-        target.write_manifest(
-            {
-                "command": command,
-                "runs": facts["runs"],
-                "left_out": list(left_out),
-                "settings": used,
-                **({"stereotypes": facts["stereotypes"]} if "stereotypes" in facts else {}),
-                "versions": versions(),
-            }
-        )
+        said = {
+            "command": command,
+            "runs": facts["runs"],
+            "left_out": list(left_out),
+            "settings": used,
+            **({"stereotypes": facts["stereotypes"]} if "stereotypes" in facts else {}),
+            "versions": versions(),
+        }
+        target.write_manifest(ComparisonManifest.of(said))
         for name in ("tables", "figures"):
             target.clear(name)
         for name, written in content.items():
@@ -163,7 +163,7 @@ def compare_folders(
 
 
 def _compare_ratings(
-    manifests: Mapping[Path, Mapping[str, Any]],
+    manifests: Mapping[Path, Manifest],
     used: Mapping[str, Any],
     *,
     command: str,
@@ -174,7 +174,7 @@ def _compare_ratings(
     runs: list[_Run] = []
     for folder, manifest in manifests.items():
         runs += _measure(folder, manifest, used, lexicon)
-        say(f"{folder}: {plural(manifest['n_prompts'], 'prompt')} read")
+        say(f"{folder}: {plural(manifest.n_prompts, 'prompt')} read")
     labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
     content, gap, remarks = _contents(dict(zip(labels, runs, strict=True)), used, command=command, left_out=left_out)
     facts = {
@@ -185,7 +185,7 @@ def _compare_ratings(
 
 
 def _compare_replies(
-    manifests: Mapping[Path, Mapping[str, Any]],
+    manifests: Mapping[Path, Manifest],
     used: Mapping[str, Any],
     *,
     command: str,
@@ -224,7 +224,7 @@ def _each_once(folders: Sequence[Path]) -> list[Path]:
     return list(folders)
 
 
-def _different_runs(manifests: Mapping[Path, Mapping[str, Any]]) -> list[str]:
+def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
     """Return the runs' identities, or refuse two folders of the same run."""
     seen: dict[str, Path] = {}
     for folder, manifest in manifests.items():
@@ -235,38 +235,40 @@ def _different_runs(manifests: Mapping[Path, Mapping[str, Any]]) -> list[str]:
     return list(seen)
 
 
-def _are_of_replies(manifests: Mapping[Path, Mapping[str, Any]]) -> bool:
+def _are_of_replies(manifests: Mapping[Path, Manifest]) -> bool:
     """Say whether the runs asked for replies; ConfigError if some did and others asked for something else."""
-    tasks = {folder: str(manifest.get("task", {}).get("kind", "intensity")) for folder, manifest in manifests.items()}
+    tasks = {
+        folder: "intensity" if manifest.task is None else manifest.task.kind for folder, manifest in manifests.items()
+    }
     (first, task), *others = tasks.items()
     odd = next((folder for folder, other in others if other != task), None)
-    if odd is not None and any(is_of_replies(manifest) for manifest in manifests.values()):
+    if odd is not None and any(manifest.is_of_replies for manifest in manifests.values()):
         raise ConfigError(
             f"{first} is a run of task={task} and {odd} of task={tasks[odd]}: what they measure has no unit in common; "
             "compare runs of one task"
         )
-    return is_of_replies(manifests[first])
+    return manifests[first].is_of_replies
 
 
 def _settings(
-    first: Mapping[str, Any], defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
+    first: Manifest, defaults: Mapping[str, Any], settings: Mapping[str, Any], *, known: Sequence[str]
 ) -> dict[str, Any]:
     """Return the settings that all runs are analysed by."""
     unused = next((name for name in settings if name not in known), None)
     if unused is not None:
         raise ConfigError(f"statistics.{unused}: a comparison of runs has no use for it; it takes {', '.join(known)}")
-    own = first.get("config", {}).get("statistics", {})
+    own = first.statistics.content
     validated = load_statistics({**defaults, **own, **settings, "formula": None, "random": None})
     return {name: getattr(validated, name) for name in known}
 
 
-def _lexicon(manifests: Mapping[Path, Mapping[str, Any]]) -> Lexicon:
+def _lexicon(manifests: Mapping[Path, Manifest]) -> Lexicon:
     """Return the stereotype words that all runs' texts are searched for: those of the first run that has any texts."""
-    led = (manifest for manifest in manifests.values() if manifest.get("strategy", {}).get("stages"))
-    return lexicon_of(next(led, {}).get("config", {}).get("statistics", {}))
+    led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
+    return load_stereotypes(next(led, None))
 
 
-def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
+def _measure(folder: Path, manifest: Manifest, used: Mapping[str, Any], lexicon: Lexicon) -> Iterator[_Run]:
     """Read a run, and keep what is small of each of its prompt variants."""
     from audit.conversations import emotions_of, stages_are_told
     from audit.measures.emotion import EmotionScorer, run_vocabulary
@@ -280,21 +282,21 @@ def _measure(folder: Path, manifest: Mapping[str, Any], used: Mapping[str, Any],
 
     # Without its lock: a complete run does not change, and may lie where nothing can be written.
     stored = RunFolder(folder)
-    ratings = stored.read_ratings(n_prompts=manifest["n_prompts"])
+    ratings = stored.read_ratings(n_prompts=manifest.n_prompts)
     digest = stored.ratings_sha256()
     stages = stored.read_stages()
-    cost = cost_of(ratings, stages, n_prompts=manifest["n_prompts"], timings=manifest.get("timings", {}))
+    cost = cost_of(ratings, stages, n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt)
     read = None
     if len(stages) and not stages_are_told(manifest):
         read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest))).read
-    repetition = Repetition.of(manifest)
+    repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
     of_groups = without_dimensions(ratings, repetition.placebo)
     about = score_stages(stages, of_groups, lexicon=lexicon, read_emotions=read)
     written = text_tables(about, confidence=used["confidence"])["stage_texts"]
     counts = ratings[["variant", "status"]].value_counts().to_dict()
-    scale = manifest["scale"]["low"], manifest["scale"]["high"]
+    scale = manifest.scale.low, manifest.scale.high
     for measured in measure_run(
-        ratings, scale=scale, seed=manifest["seed"], settings=Settings(**used), repetition=repetition
+        ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition
     ):
         yield _Run(
             folder=folder,
@@ -320,9 +322,9 @@ def _encodable(text: str) -> str:
 def _run_row(label: str, run: _Run) -> dict[str, Any]:
     """Make a row of ``tables.RUNS``."""
     recorded = {
-        "started": str(run.manifest.get("started", "")),
-        "version": str(run.manifest.get("versions", {}).get("empathy-audit", "")),
-        "command": str(run.manifest.get("command", "")),
+        "started": run.manifest.started,
+        "version": run.manifest.versions.get("empathy-audit", ""),
+        "command": run.manifest.command,
         "n_prompts": sum(run.counts.values()),
         **{f"n_{status}": number for status, number in run.counts.items()},
     }
@@ -430,7 +432,7 @@ def _clusters(runs: Mapping[str, _Run]) -> dict[str, dict[str, str]]:
     """Return the cultural cluster of each group, dimension by dimension; the first run's, where runs differ."""
     clusters: dict[str, dict[str, str]] = {}
     for run in runs.values():
-        for dimension, own in (run.manifest.get("clusters") or {}).items():
+        for dimension, own in run.manifest.clusters.items():
             clusters[dimension] = {**own, **clusters.get(dimension, {})}
     return clusters
 
@@ -470,7 +472,7 @@ def _perceiver_map(
     for key, own in cells.groupby(["dimension", "run"], sort=False):
         dimension, label = map(str, key)
         known = {"run": label, "dimension": dimension}
-        seed = int(runs[label].manifest["seed"])
+        seed = runs[label].manifest.seed
         try:
             places = list(map_perceivers(own, clusters=clusters.get(dimension, {}), seed=seed))
         except NotEstimableError as error:
@@ -636,11 +638,11 @@ def _remarks(runs: Mapping[str, _Run], used: Mapping[str, Any]) -> Iterator[str]
     yield from _otherwise({label: run.manifest for label, run in runs.items()}, used)
 
 
-def _otherwise(manifests: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]) -> Iterator[str]:
+def _otherwise(manifests: Mapping[str, Manifest], used: Mapping[str, Any]) -> Iterator[str]:
     """Say which runs' own reports were made with other settings."""
     otherwise: dict[tuple[str, str], list[str]] = {}
     for label, manifest in manifests.items():
-        own = manifest.get("config", {}).get("statistics", {})
+        own = manifest.statistics.content
         other = [name for name in used if name in own and own[name] != used[name]]
         if other:
             said = tuple(", ".join(f"{name} {_setting(of[name])}" for name in other) for of in (own, used))

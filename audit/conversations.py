@@ -15,6 +15,7 @@ from audit.config import load_config
 from audit.errors import AuditError
 from audit.plan import Plan, labels, make_plan
 from audit.provenance import prompts_difference
+from audit.runs.manifest import Manifest
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
@@ -53,7 +54,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
 
 def explorer_of(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     ratings: pd.DataFrame,
     tables: Mapping[str, pd.DataFrame],
     *,
@@ -89,17 +90,17 @@ def explorer_of(
     return explore(
         ratings,
         tables,
-        low=manifest["scale"]["low"],
-        high=manifest["scale"]["high"],
-        seed=manifest["seed"],
+        low=manifest.scale.low,
+        high=manifest.scale.high,
+        seed=manifest.seed,
         asked=None if plan is None else asked,
-        clusters=manifest.get("clusters", {}),
-        confidence=manifest["config"]["statistics"]["confidence"],
+        clusters=manifest.clusters,
+        confidence=manifest.statistics.confidence,
         no_prompts=why_not,
     )
 
 
-def narratives_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+def narratives_of(manifest: Manifest) -> dict[str, str]:
     """Return the narratives of a run as its prompts showed them, by identifier; none where they can not be told."""
     plan, _ = _plan_of(manifest)
     if plan is None:
@@ -108,24 +109,24 @@ def narratives_of(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {narrative.narrative_id: narrative.wording(shown) for narrative in plan.grid.narratives.narratives}
 
 
-def grid_of(manifest: Mapping[str, Any]) -> tuple[PromptGrid | None, str]:
+def grid_of(manifest: Manifest) -> tuple[PromptGrid | None, str]:
     """Return what a run asks, or None and why it can not be told any more."""
     plan, why_not = _plan_of(manifest)
     return (None, why_not) if plan is None else (plan.grid, "")
 
 
-def emotions_of(manifest: Mapping[str, Any]) -> dict[str, EmotionWords]:
+def emotions_of(manifest: Manifest) -> dict[str, EmotionWords]:
     """Return the words of the emotions of a run's narratives, by name; none where they can not be told."""
-    kept = manifest.get("emotions", {}).get("words")
+    kept = manifest.emotions.words
     if kept:  # a file of narratives may have moved since
         return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
     plan, _ = _plan_of(manifest)
     return {} if plan is None else {each.emotion: each.words for each in plan.grid.narratives.narratives}
 
 
-def stages_are_told(manifest: Mapping[str, Any]) -> bool:
+def stages_are_told(manifest: Manifest) -> bool:
     """Say whether a stage may be shown the narrative's emotion, itself or in the question: naming it says nothing."""
-    led = (manifest.get("config") or {}).get("strategy") or {}
+    led = manifest.config.strategy
     shown = [led.get("stage_system") or "", *(stage["prompt"] for stage in led.get("stages") or ())]
     return any(mark in template for template in shown for mark in ("{emotion", "{question}"))
 
@@ -201,13 +202,13 @@ def _left_out(n_dropped: int) -> str:
     return f"{n_dropped} examples or earlier calls did not fit and were left out"
 
 
-def _plan_of(manifest: Mapping[str, Any]) -> tuple[Plan | None, str]:
+def _plan_of(manifest: Manifest) -> tuple[Plan | None, str]:
     """Build a run's plan again, or say why that can not be."""
-    if manifest.get("elicitation", {}).get("method") == "outside":
+    if manifest.elicitation.method == "outside":
         return None, "another tool collected the ratings"
     try:
-        plan = make_plan(load_config(manifest["config"]))
-        difference = prompts_difference(manifest["identity"], plan)
+        plan = make_plan(load_config(manifest.config.content))
+        difference = prompts_difference(manifest.identity.content, plan)
         reason = "" if difference is None else str(difference)
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())

@@ -11,19 +11,21 @@ import pandas as pd
 
 from audit.elicitation.plain_text import answer_of
 from audit.measures.base import described
-from audit.measures.choose import CORPORA, DIVERSITY, JUDGE
+from audit.measures.choose import CORPORA, JUDGE
 from audit.measures.diversity import leave_one_out_distinct
 from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
-from audit.statistics.measures import Measured
+from audit.runs.manifest import Manifest, Scored
+from audit.statistics.measures import Measured, remarks_on_replies
 from audit.statistics.ratings import without_dimensions
+from audit.statistics.remarks import Remark
 from audit.tables.replies import MEASURES, SCORED, ReplyStatus
 
 _COUNTS: Final = ("cut", "refused", "unparseable", "failed")
 
 
 def measures_of(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     replies: pd.DataFrame,
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
@@ -45,14 +47,14 @@ def measures_of(
         Columns of ``tables.MEASURES``, one row a measure, of the replies to real groups; and, of all, what
         :func:`audit.statistics.measures.measure_tables` takes.
     """
-    of_groups = without_dimensions(replies, manifest.get("placebo", ()))
+    of_groups = without_dimensions(replies, manifest.placebo)
     asked = of_groups["prompt_index"].to_numpy()
     n_replies = int(of_groups["status"].isin(SCORED).sum())
     rows: list[dict[str, Any]] = []
     measured: list[Measured] = []
-    for scorer, taken in manifest.get("scorers", {}).items():
+    for scorer, taken in manifest.scorers.items():
         of_scorer = {name: own for name, own in scores.groupby("measure", observed=True, sort=False)}
-        for measure in taken["measures"]:
+        for measure in taken.measures:
             own = of_scorer.get(measure["name"], scores.iloc[:0])
             values = pd.Series(own["value"].to_numpy(dtype=np.float64), index=own["prompt_index"].to_numpy())
             values = values.where(np.isfinite(values))
@@ -60,7 +62,7 @@ def measures_of(
             row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=own_values)
             rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
             measured.append(Measured(measure["name"], values=values))
-    if manifest.get(DIVERSITY):
+    if manifest.diversity:
         for n, corpus in CORPORA.items():
             rows.append(
                 _row(described(corpus), scorer="a count of words", n_replies=n_replies) | {"n_scored": n_replies}
@@ -70,20 +72,20 @@ def measures_of(
         own_values = values[values.index.isin(asked)]
         rows.append(_row(outcome, scorer="status of the reply", n_replies=len(own_values), values=own_values))
         measured.append(Measured(name, values=values))
-    for scorer, why in manifest.get("absent", {}).items():
+    for scorer, why in manifest.absent.items():
         blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")
         absent = {"measure": scorer, "title": scorer, "status": "absent", "note": why}
         rows.append(blank | absent | {"n_replies": n_replies, "n_scored": 0})
     return pd.DataFrame(rows, columns=list(MEASURES)), measured
 
 
-def levels_of(manifest: Mapping[str, Any], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return EPITOME's levels as classifiers and as a judge give them.
 
     Parameters
     ----------
-    manifest
-        The run's, with ``scorers``.
+    scorers
+        The run's, as its manifest has them.
     values
         A column a measure, indexed by ``prompt_index``. Not modified.
 
@@ -94,9 +96,8 @@ def levels_of(manifest: Mapping[str, Any], values: pd.DataFrame) -> dict[str, pd
         :func:`audit.statistics.epitome.epitome_table` takes them. A judge's criterion is a mechanism's by its name,
         where its scale is EPITOME's.
     """
-    scorers = manifest.get("scorers", {})
-    rubric = scorers.get(JUDGE, {}).get("facts", {}).get("rubric", "")
-    ends = {each["name"]: (each["low"], each["high"]) for taken in scorers.values() for each in taken["measures"]}
+    rubric = scorers.get(JUDGE, Scored()).facts.rubric
+    ends = {each["name"]: (each["low"], each["high"]) for taken in scorers.values() for each in taken.measures}
     found: dict[str, pd.DataFrame] = {}
     for by, prefix in (("classifier", "epitome"), ("judge", f"judge_{rubric}")):
         names = {f"{prefix}_{mechanism}": mechanism for mechanism in MECHANISMS}
@@ -104,6 +105,24 @@ def levels_of(manifest: Mapping[str, Any], values: pd.DataFrame) -> dict[str, pd
         if len(own.columns):
             found[by] = own
     return found
+
+
+def reply_remarks(replies: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
+    """Yield what a reader must know before trusting the gaps of a run's measures.
+
+    Parameters
+    ----------
+    replies
+        Columns of ``tables.REPLIES``. Not modified.
+    manifest
+        The run's, with the files of its model and of its scorers, and where its narratives are from.
+    """
+    yield from remarks_on_replies(
+        replies,
+        source=manifest.stimuli.source,
+        files=manifest.model.files,
+        scorers={name: taken.facts.files for name, taken in manifest.scorers.items()},
+    )
 
 
 def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.Series | None = None) -> dict[str, Any]:
@@ -131,11 +150,9 @@ def _counted(counts: Mapping[str, Mapping[str, float]], measure: str) -> dict[st
     return {f"n_{name}": own.get(name, np.nan) for name in _COUNTS} | {"mean_mass": mass}
 
 
-def _named(scorer: str, taken: Mapping[str, Any]) -> str:
+def _named(scorer: str, taken: Scored) -> str:
     """Name the model that took a measure, or where there is none the scorer."""
-    facts = taken["facts"]
-    named = facts.get("name") or facts.get("model")
-    return str(named) if named else scorer
+    return taken.facts.name or taken.facts.model or scorer
 
 
 def _outcomes(replies: pd.DataFrame) -> Iterator[tuple[str, pd.Series, dict[str, Any]]]:

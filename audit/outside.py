@@ -24,6 +24,7 @@ from pandas.errors import ParserError, ParserWarning
 
 from audit.errors import AuditError, ConfigError, StoreError
 from audit.provenance import now, versions
+from audit.runs.manifest import Manifest
 from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
@@ -222,9 +223,7 @@ def ratings_table(
     return pd.DataFrame(columns, columns=list(RATINGS), copy=False)
 
 
-def describe_outside(
-    outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None
-) -> dict[str, Any]:
+def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None) -> Manifest:
     """Return the manifest of a run folder that holds outside ratings.
 
     Parameters
@@ -264,7 +263,7 @@ def describe_outside(
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
         },
-    ) | {"stems": outside.stems}
+    ).having(stems=outside.stems)
 
 
 def outside_manifest(
@@ -282,7 +281,7 @@ def outside_manifest(
     missing: Sequence[float],
     n_missing_codes: int,
     files: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> Manifest:
     """Return the manifest of a run folder of ratings that were read, and not collected.
 
     Parameters
@@ -310,7 +309,7 @@ def outside_manifest(
     ends = {"low": scale[0], "high": scale[1]}
     # Where nothing stands for a missing rating, the folder of an earlier version is this run's.
     codes = {"missing": list(missing)} if missing else {}
-    return {
+    content = {
         "status": "complete",
         "command": command,
         "started": time,
@@ -342,6 +341,7 @@ def outside_manifest(
             },
         },
     }
+    return Manifest.of(content)
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from audit.people.ratings import KEY_FILE, QUESTIONS_COPY, read_human_ratings, r
 from audit.preference import Asked, model_of, paired_replies, run_labels, two_runs
 from audit.provenance import versions
 from audit.report.form import render_form
+from audit.runs.manifest import ChoicesManifest
 from audit.statistics.chosen import preference_of_people
 from audit.statistics.people import people_tables
 from audit.store import ChoicesFolder
@@ -56,7 +57,7 @@ class Chosen:
 
 def holds_choices(path: Path) -> bool:
     """Tell whether a folder is one that :func:`export_pairs` made."""
-    return ChoicesFolder(path).read_manifest() is not None
+    return ChoicesManifest.read_if_there(path) is not None
 
 
 def export_pairs(
@@ -112,8 +113,8 @@ def export_pairs(
     folder = ChoicesFolder(out or reports_dir / f"choices-{fingerprint(identity)[:8]}")
     folder.check()
     with folder:
-        there = folder.read_manifest()
-        if there is not None and there["identity"] != identity:
+        there = ChoicesManifest.read_if_there(folder.path)
+        if there is not None and there.identity.content != identity:
             raise StoreError(
                 f"run_dir={folder.path} holds other pairs, or other questions; name another folder, or none"
             )
@@ -123,24 +124,22 @@ def export_pairs(
                 "folder"
             )
         labels = run_labels(runs)
-        confidence = runs[0].manifest.get("config", {}).get("statistics", {}).get("confidence", 0.95)
-        folder.write_manifest(
-            {
-                "status": "exported",
-                "identity": identity,
-                "confidence": confidence,
-                "runs": [
-                    {
-                        "run": label,
-                        "folder": printable(str(run.folder)),
-                        "model": model_of(run),
-                    }
-                    for label, run in zip(labels, runs, strict=True)
-                ],
-                "n_pairs": len(sample.sides),
-                "versions": versions(),
-            }
-        )
+        said: dict[str, Any] = {
+            "status": "exported",
+            "identity": identity,
+            "confidence": runs[0].manifest.statistics.confidence,
+            "runs": [
+                {
+                    "run": label,
+                    "folder": printable(str(run.folder)),
+                    "model": model_of(run),
+                }
+                for label, run in zip(labels, runs, strict=True)
+            ],
+            "n_pairs": len(sample.sides),
+            "versions": versions(),
+        }
+        folder.write_manifest(ChoicesManifest.of(said))
         form = render_form(sample.items.shown, asked.questions, introduction=asked.introduction)
         for name, content in {**pair_files(sample, asked), FORM: form.encode("utf-8", "replace")}.items():
             folder.write_file(name, content)
@@ -167,18 +166,18 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
         If the folder is none of an export's.
     """
     with ChoicesFolder(path) as folder:
-        manifest = folder.read_manifest()
+        manifest = ChoicesManifest.read_if_there(path)
         if manifest is None:
             raise StoreError(f"{path} holds no pairs: export them first, python -m audit people export RUN_A RUN_B")
         key, sides = read_key(path / KEY_FILE), read_sides(path / SIDES_FILE)
         questions = load_pair_questions(path / QUESTIONS_COPY)
         human = read_human_ratings(files, key=key, questions=questions)
         choices = choices_made(human, key, sides, questions)
-        confidence = float(manifest["confidence"])
+        confidence = float(manifest.confidence)
         preference = preference_of_people(choices, confidence=confidence)
         scores = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", validate="many_to_one")
         of_pairs = pd.DataFrame(index=pd.Index(key["prompt_index"], name="prompt_index"))
-        seed = int(manifest["identity"]["drawn"]["seed"])
+        seed = manifest.identity.drawn.seed
         agreement = people_tables(scores, of_pairs, key, seed=seed, confidence=confidence)["agreement"]
         tables = {"choices": choices, "preference": preference, "agreement": agreement}
         known = {**PEOPLE_PREFERENCE_TABLES, "agreement": AGREEMENT}
@@ -186,6 +185,6 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
         for name, table in tables.items():
             folder.write_file(f"tables/{name}.csv", known[name].csv(table))
         folder.write_file("dictionary.csv", dictionary(known.values()))
-        folder.write_manifest(manifest | {"status": "complete", "files": dict(human.files), "n_raters": human.n_raters})
-    first, second = (run["run"] for run in manifest["runs"])
+        folder.write_manifest(manifest.having(status="complete", files=dict(human.files), n_raters=human.n_raters))
+    first, second = (run.run for run in manifest.runs)
     return Chosen(path, (first, second), preference, agreement, confidence, human.remarks)

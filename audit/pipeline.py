@@ -21,8 +21,9 @@ from audit.plan import Plan, make_plan
 from audit.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.publish import Outcome, publish
 from audit.raters import FOLDERS, form_of, import_ratings
+from audit.runs.manifest import Manifest
 from audit.score import plan_scoring, score_replies
-from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
+from audit.store import RunFolder
 from audit.tables.gap import CALIBRATION
 from audit.wording import plural
 from stimuli.human import read_human
@@ -89,8 +90,8 @@ def run_audit(
         else:
             manifest = collect(plan, folder, manifest, command=command, say=say)
         if scoring is not None:
-            score_replies(plan, scoring, folder, manifest, say=say)
-            manifest["config"]["measures"] = config.model_dump(mode="json")["measures"]
+            manifest = score_replies(plan, scoring, folder, manifest, say=say)
+            manifest = manifest.adding("config", measures=config.model_dump(mode="json")["measures"])
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)
         return publish(folder, manifest)
@@ -125,11 +126,10 @@ def _folder_of(plan: Plan | InventoryPlan, job: int | None) -> Path:
     return named if job is None else named / path.name
 
 
-def _completed(manifest: dict[str, Any], config: AuditConfig, *, command: str, preset: str) -> dict[str, Any]:
+def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset: str) -> Manifest:
     # Statistics may differ between analyses of the same ratings; the command shown is the one that asked for them.
-    manifest["config"]["statistics"] = config.statistics.model_dump(mode="json")
-    manifest |= {"command": command, "preset": preset}
-    return {"finished": now(), **manifest, "status": "complete"}
+    analysed = manifest.adding("config", statistics=config.statistics.model_dump(mode="json"))
+    return analysed.having(command=command, preset=preset).complete(finished=now())
 
 
 def report_run(
@@ -155,18 +155,16 @@ def report_run(
     ConfigError
         If a setting can not be used.
     """
-    manifest = read_manifest(path)
-    earlier = manifest["config"]["statistics"]
-    statistics = load_statistics({**defaults, **earlier, **(settings or {})})
+    manifest = Manifest.read(path)
+    statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
     _check_formula(statistics)
-    if is_of_replies(manifest) or is_of_inventory(manifest):
+    if manifest.task is not None:
         _check_unrated(statistics)
     with RunFolder(path) as folder:
-        manifest = read_manifest(path)
-        manifest["config"]["statistics"] = statistics.model_dump(mode="json")
+        manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
         if settings:
-            manifest["report_command"] = command
-        return (publish_inventory if is_of_inventory(manifest) else publish)(folder, manifest)
+            manifest = manifest.having(report_command=command)
+        return (publish_inventory if manifest.is_of_inventory else publish)(folder, manifest)
 
 
 def report_outside(
@@ -217,7 +215,7 @@ def report_outside(
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
-    manifest["config"]["statistics"] = settings.model_dump(mode="json")
+    manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
     coded = ", ".join(f"{code:g}" for code in outside.missing)
     say(
@@ -228,7 +226,7 @@ def report_outside(
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:
-            check_same_run(first_difference(earlier.get("identity", {}), manifest["identity"]), run_dir)
+            check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
         else:
             folder.write_shard(0, outside.ratings)
         return publish(folder, manifest)
@@ -263,7 +261,7 @@ def import_people(
     which = form_of(path, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
-        folder.write_manifest(read_manifest(path) | {FOLDERS[which]: found})
+        folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))
     return report_run(path, defaults=defaults), counted
 
 
@@ -302,10 +300,10 @@ def calibrate_run(
     from audit.statistics.calibration import calibrate_ratings
     from audit.statistics.controls import Repetition
 
-    manifest = read_manifest(path)
-    statistics = load_statistics({**defaults, **manifest["config"]["statistics"]})
+    manifest = Manifest.read(path)
+    statistics = load_statistics({**defaults, **manifest.statistics.content})
     with RunFolder(path) as folder:
-        ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+        ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
         with tqdm(unit="data set", file=sys.stderr, smoothing=0.1, disable=not progress) as bar:
 
             def say(done: int, total: int) -> None:
@@ -320,7 +318,7 @@ def calibrate_run(
                 confidence=statistics.confidence,
                 power=statistics.power,
                 say=say,
-                repetition=Repetition.of(manifest),
+                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
 

@@ -22,7 +22,8 @@ from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
 from audit.progress import Progress
 from audit.provenance import versions
-from audit.store import JudgementFolder, RunFolder, read_manifest
+from audit.runs.manifest import JudgementManifest, Manifest
+from audit.store import JudgementFolder, RunFolder
 from audit.tables.base import dictionary
 from audit.tables.preference import JUDGED_PAIRS, PAIRS
 from audit.tables.registry import PREFERENCE_TABLES
@@ -110,7 +111,7 @@ class RunOfReplies:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     replies: pd.DataFrame
     narratives: Mapping[str, str]
 
@@ -184,8 +185,8 @@ def judge_runs(
     target.check()
     with target:
         manifest = _manifest(target, identity, asked, rubric, criterion, (first, second))
-        manifest["command"] = command.encode("utf-8", "replace").decode()
-        pairs = _judge(target, paired, manifest, (first, second), rubric, criterion, asked, say=say)
+        manifest = manifest.having(command=command.encode("utf-8", "replace").decode())
+        pairs, manifest = _judge(target, paired, manifest, (first, second), rubric, criterion, asked, say=say)
         return _publish(target, pairs, manifest, (first, second), remarks)
 
 
@@ -199,8 +200,8 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
         raise ConfigError(f"{folders[0]} and {folders[1]} hold the same run; give two that differ in model or strategy")
     runs = []
     for folder, manifest in zip(folders, manifests, strict=True):
-        replies = RunFolder(folder).read("replies", n_prompts=manifest["n_prompts"])
-        replies = replies.loc[~replies["dimension"].isin(manifest.get("placebo", ()))]
+        replies = RunFolder(folder).read("replies", n_prompts=manifest.n_prompts)
+        replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
         narratives = narratives_of(manifest)
         if not narratives:
             raise StoreError(
@@ -210,13 +211,13 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
     return runs[0], runs[1]
 
 
-def _of_replies(folder: Path) -> Mapping[str, Any]:
-    manifest = read_manifest(folder)
-    if manifest.get("task", {}).get("kind") != "reply":
-        kind = manifest.get("task", {}).get("kind", "ratings")
+def _of_replies(folder: Path) -> Manifest:
+    manifest = Manifest.read(folder)
+    kind = "ratings" if manifest.task is None else manifest.task.kind
+    if kind != "reply":
         raise ConfigError(f"{folder} is a run of {kind}, which has no replies to compare; task=reply makes one")
-    if manifest.get("status") != "complete":
-        n = plural(manifest["n_prompts"], "prompt")
+    if manifest.status != "complete":
+        n = plural(manifest.n_prompts, "prompt")
         raise StoreError(f"{folder} is not finished; give its command again until all {n} are answered and scored")
     return manifest
 
@@ -312,18 +313,17 @@ def _manifest(
     rubric: Rubric,
     criterion: str,
     runs: Iterable[RunOfReplies],
-) -> dict[str, Any]:
+) -> JudgementManifest:
     """Return the manifest of what is there, or begin one; StoreError if another comparison is there."""
-    there = target.read_manifest()
+    there = JudgementManifest.read_if_there(target.path)
     if there is not None:
-        if there.get("identity") != identity:
+        if there.identity != identity:
             raise StoreError(
                 f"run_dir={target.path} holds another comparison by a judge, of other replies or asked otherwise; name "
                 "another folder, or none"
             )
         return there
-    confidence = next(iter(runs)).manifest.get("config", {}).get("statistics", {}).get("confidence", 0.95)
-    return {
+    content = {
         "status": "unfinished",
         "identity": dict(identity),
         "asked": {
@@ -335,22 +335,23 @@ def _manifest(
             "criterion": criterion,
             "which": rubric.criteria[criterion].which,
         },
-        "confidence": confidence,
+        "confidence": next(iter(runs)).manifest.statistics.confidence,
     }
+    return JudgementManifest.of(content)
 
 
 def _judge(
     target: JudgementFolder,
     paired: pd.DataFrame,
-    manifest: dict[str, Any],
+    manifest: JudgementManifest,
     runs: tuple[RunOfReplies, RunOfReplies],
     rubric: Rubric,
     criterion: str,
     asked: Asked,
     *,
     say: Callable[[str], None],
-) -> pd.DataFrame:
-    """Judge what is not judged yet, part by part; return all pairs with their answers and texts."""
+) -> tuple[pd.DataFrame, JudgementManifest]:
+    """Judge what is not judged yet, part by part; return all pairs with their answers and texts, and the manifest."""
     part_of = _parts(paired)
     missing = sorted(set(part_of) - target.parts())
     if missing:
@@ -358,7 +359,9 @@ def _judge(
         say(f"judging {plural(n_asked, 'pair')} of replies, each in both orders ...")
         opened = _open(asked, runs[0])
         facts = judge_facts(opened, model=str(asked.model))
-        if manifest.setdefault("judge", facts) != facts:
+        if manifest.judge is None:
+            manifest = manifest.having(judge=facts)
+        elif manifest.judge.content != facts:
             raise StoreError(
                 f"run_dir={target.path} was begun by another judge of that name, with other files or engine; name "
                 "another folder"
@@ -377,7 +380,7 @@ def _judge(
             f"{target.path}/parts does not hold the pairs of these runs; name another folder with run_dir=PATH and "
             "judge again"
         )
-    return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"])
+    return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"]), manifest
 
 
 def _parts(paired: pd.DataFrame) -> Any:
@@ -402,7 +405,7 @@ def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
         elicitation=asked.method,
     )
     # A judge is asked as its own chat template has it, however the models that it judges were.
-    own = {**first.manifest["config"]["engine"], "add_special_tokens": False}
+    own = {**first.manifest.config.engine, "add_special_tokens": False}
     engine = EngineConfig(**(own if asked.engine == "own" else own | {"name": asked.engine}))
     return open_model(card, engine, seed=asked.seed, writes=asked.method == "generate")
 
@@ -435,7 +438,7 @@ def _answers(
 def _publish(
     target: JudgementFolder,
     pairs: pd.DataFrame,
-    manifest: dict[str, Any],
+    manifest: JudgementManifest,
     runs: tuple[RunOfReplies, RunOfReplies],
     noted: Sequence[str],
 ) -> Judgement:
@@ -443,14 +446,16 @@ def _publish(
     from audit.report.preference import render_judgement
     from audit.statistics.preference import preference_table, remarks_on_preference
 
-    preference = preference_table(pairs, confidence=manifest["confidence"])
+    preference = preference_table(pairs, confidence=manifest.confidence)
     labels = run_labels(runs)
     remarks = (*noted, *_own_judge(manifest, runs, labels))
-    manifest["runs"] = [
+    named = [
         {"run": label, "folder": str(run.folder).encode("utf-8", "replace").decode(), "model": model_of(run)}
         for label, run in zip(labels, runs, strict=True)
     ]
-    manifest |= {"status": "complete", "n_pairs": len(pairs), "remarks": list(remarks), "versions": versions()}
+    manifest = manifest.having(
+        runs=named, status="complete", n_pairs=len(pairs), remarks=list(remarks), versions=versions()
+    )
     about = list(remarks_on_preference(preference))
     page = render_judgement(
         preference,
@@ -469,32 +474,28 @@ def _publish(
     written = target.write_file("judgement.html", page.encode())
     target.write_manifest(manifest)
     told = (*remarks, *(f"{each.dimension}: {each.text}" for each in about))
-    return Judgement(target.path, written, labels, preference, manifest["confidence"], told)
+    return Judgement(target.path, written, labels, preference, manifest.confidence, told)
 
 
 def run_labels(runs: tuple[RunOfReplies, RunOfReplies]) -> tuple[str, str]:
     """Return what two runs are called, by what tells them apart."""
-    # Runs of replies have no scale; what both lack does not tell them apart.
-    no_scale = {"scale": {"low": 0, "high": 0}}
-    choices = [
-        choices_of({**run.manifest, **no_scale}, variant=str(run.manifest.get("prompt", {}).get("variant", "")))
-        for run in runs
-    ]
+    choices = [choices_of(run.manifest, variant=run.manifest.prompt.variant) for run in runs]
     one, other = label_runs(choices, [run.folder.name for run in runs])
     return one, other
 
 
 def model_of(run: RunOfReplies) -> dict[str, str]:
     """Return the name, path and revision of the model that wrote a run's replies, as far as they are known."""
-    model = run.manifest.get("model", {})
-    return {name: str(model[name]) for name in ("name", "path", "revision") if model.get(name)}
+    model = run.manifest.model
+    known = {"name": model.name, "path": model.path, "revision": model.revision}
+    return {name: value for name, value in known.items() if value}
 
 
-def _own_judge(manifest: Mapping[str, Any], runs: Sequence[RunOfReplies], labels: Sequence[str]) -> Iterable[str]:
+def _own_judge(manifest: JudgementManifest, runs: Sequence[RunOfReplies], labels: Sequence[str]) -> Iterable[str]:
     """Say where the judge is the model that wrote the replies."""
     from audit.statistics.measures import weights_of
 
-    judge = weights_of(manifest["judge"]["files"])
+    judge = weights_of({} if manifest.judge is None else manifest.judge.files)
     for run, label in zip(runs, labels, strict=True):
-        if judge & weights_of(run.manifest.get("model", {}).get("files", {})):
+        if judge & weights_of(run.manifest.model.files):
             yield f"The judge is the model that wrote the replies of {label}: a model can prefer its own words."

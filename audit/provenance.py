@@ -20,6 +20,7 @@ from audit.config import AuditConfig, IntensityTask, fingerprint, measured
 from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
+from audit.runs.manifest import Manifest
 from stimuli.identities import Identity
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt, PromptGrid
@@ -230,7 +231,7 @@ def describe_run(
     example: Mapping[str, Any],
     given: Mapping[str, Any],
     command: str,
-) -> dict[str, Any]:
+) -> Manifest:
     """Return a new run's manifest: everything but what only its course can tell.
 
     Parameters
@@ -249,7 +250,7 @@ def describe_run(
     config, grid = plan.config, plan.grid
     facts = model.engine.facts
     identity = run_identity(plan)
-    return {
+    content = {
         "status": "running",
         "command": command,
         "started": now(),
@@ -281,6 +282,7 @@ def describe_run(
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),
     }
+    return Manifest.of(content)
 
 
 def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:

@@ -11,14 +11,15 @@ import pandas as pd
 
 from audit.conversations import emotions_of, explorer_of, narratives_of, stages_are_told
 from audit.measures.choose import JUDGE
-from audit.store import ASKED_IN, SCHEMA_VERSION, RunFolder, is_of_replies
+from audit.runs.manifest import Check, Manifest, Scored, Statistics
+from audit.store import ASKED_IN, RunFolder
 from audit.tables.base import Table, dictionary
 from audit.tables.ratings import Status
 from audit.tables.replies import ReplyStatus
 from audit.wording import either, interval, plural, points, unsigned
 from stimuli.human import HumanIntensities, read_human
 from stimuli.narratives import emotion_valence
-from stimuli.stereotypes import lexicon_of
+from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
@@ -62,7 +63,7 @@ class Outcome:
     controls: tuple[str, ...] = ()
 
 
-def publish(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
+def publish(folder: RunFolder, manifest: Manifest) -> Outcome:
     """Analyse a run and render it; nothing is written, not even the manifest, before all has succeeded.
 
     Parameters
@@ -77,10 +78,10 @@ def publish(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     AuditError
         If what was collected can not be read or analysed.
     """
-    return _publish_replies(folder, manifest) if is_of_replies(manifest) else _publish_ratings(folder, manifest)
+    return _publish_replies(folder, manifest) if manifest.is_of_replies else _publish_ratings(folder, manifest)
 
 
-def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
+def _publish_ratings(folder: RunFolder, manifest: Manifest) -> Outcome:
     from audit.figures.gallery import draw_figures
     from audit.figures.style import figure_bytes
     from audit.report.controlled import control_lines
@@ -98,65 +99,65 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.tables.ratings import MANIPULATION
     from audit.tables.registry import OF_RATINGS
 
-    manifest = {"schema_version": SCHEMA_VERSION, **manifest}
-    unfinished = manifest.get("status") == "running"
-    ratings = folder.read_ratings(n_prompts=manifest["n_prompts"], unfinished=unfinished)
+    unfinished = manifest.status == "running"
+    ratings = folder.read_ratings(n_prompts=manifest.n_prompts, unfinished=unfinished)
     counts = ratings["status"].value_counts()
-    manifest["counts"] = {str(status): int(counts.get(str(status), 0)) for status in Status} | {"total": len(ratings)}
-    low, high = manifest["scale"]["low"], manifest["scale"]["high"]
-    settings = manifest["config"]["statistics"]
-    clusters = manifest.get("clusters", {})
+    n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
+    manifest = manifest.having(counts={**n_of, "total": len(ratings)})
+    low, high = manifest.scale.low, manifest.scale.high
+    settings, clusters = manifest.statistics, manifest.clusters
     analysis = analyse(
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
-        seed=manifest["seed"],
+        seed=manifest.seed,
         settings=_settings(settings),
         valence=emotion_valence(),
         clusters=clusters,
-        repetition=Repetition.of(manifest),
+        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
     )
-    of_groups = without_dimensions(ratings, manifest.get("placebo", ()))
+    of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
         ratings,
         folder.read_answers("elicitation_sample"),
         folder.read_answers("asked_again"),
-        confidence=settings["confidence"],
-        stems=manifest.get("stems", {}),
-        placebo=manifest.get("placebo", ()),
-        notes=manifest.get("checks", {}).get("elicitation_sample", {}).get("notes", {}),
+        confidence=settings.confidence,
+        stems=manifest.stems,
+        placebo=manifest.placebo,
+        notes=manifest.checks.get("elicitation_sample", Check()).notes,
         in_formats={dtype: folder.read_answers(name) for dtype, name in ASKED_IN.items()},
     )
     if elicited.noise is not None:
-        varied = manifest.get("checks", {}).get("asked_again", {}).get("varied", "")
-        manifest["noise"] = _finite(asdict(elicited.noise)) | {"varied": varied}
-    manifest.pop("noise_formats", None)
-    if elicited.noise_formats:
-        manifest["noise_formats"] = {
-            name: _finite(asdict(floor)) | {"varied": manifest["checks"][f"asked_in_{name}"]["varied"]}
+        varied = manifest.checks.get("asked_again", Check()).varied
+        manifest = manifest.having(noise=_finite(asdict(elicited.noise)) | {"varied": varied})
+    if elicited.noise_formats or manifest.noise_formats:
+        in_formats = {
+            name: _finite(asdict(floor)) | {"varied": manifest.checks[f"asked_in_{name}"].varied}
             for name, floor in elicited.noise_formats.items()
         }
+        manifest = manifest.having(noise_formats=in_formats)
     stages = folder.read_stages()
-    on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
+    scored, manifest = _score_stages(stages, of_groups, manifest)
+    on_texts = text_tables(scored, confidence=settings.confidence)
     human = _human(settings, ratings)
     beside = human_table(
         analysis.tables["narratives"],
         human.mean if human is not None else {},
-        seed=manifest["seed"],
-        confidence=settings["confidence"],
+        seed=manifest.seed,
+        confidence=settings.confidence,
     )
     if human is not None:
-        manifest["human"] = {name: value for name, value in asdict(human).items() if name != "mean"}
+        manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
-    followed = list(manipulation_rows(folder.read_manipulated(), confidence=settings["confidence"]))
+    followed = list(manipulation_rows(folder.read_manipulated(), confidence=settings.confidence))
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
         folder.read_people("intensity"),
         folder.read_people("raters"),
         of_groups,
-        confidence=settings["confidence"],
-        stems=manifest.get("stems", {}),
+        confidence=settings.confidence,
+        stems=manifest.stems,
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (
@@ -164,14 +165,14 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         *_not_followed(followed),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
-        *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
+        *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     drawn = draw_figures(
         tables,
         low=low,
         high=high,
-        confidence=settings["confidence"],
-        margin=settings["margin"],
+        confidence=settings.confidence,
+        margin=settings.margin,
         clusters=clusters,
     )
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
@@ -184,14 +185,14 @@ def _publish_ratings(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
     said = tuple(control_lines(tables["controls"]))
-    return Outcome(folder.path, report, tables["gap"], settings["confidence"], remarks, said)
+    return Outcome(folder.path, report, tables["gap"], settings.confidence, remarks, said)
 
 
-def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
+def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
     from audit.figures.measures import draw_measures
     from audit.figures.style import figure_bytes
     from audit.judge.own_gap import experiencer_effects
-    from audit.measured import levels_of, measures_of
+    from audit.measured import levels_of, measures_of, reply_remarks
     from audit.raters import people_of
     from audit.recognised import read_corpus, recognised_tables
     from audit.report.replies import render_replies
@@ -200,30 +201,27 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.statistics.conversations import told_apart_by
     from audit.statistics.epitome import epitome_table
     from audit.statistics.judged import judged_tables
-    from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
+    from audit.statistics.measures import Measured, measure_tables
     from audit.statistics.people import people_tables
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.registry import OF_REPLIES
 
-    manifest = {"schema_version": SCHEMA_VERSION, **manifest}
-    unfinished = manifest.get("status") == "running"
-    replies = folder.read("replies", n_prompts=manifest["n_prompts"], unfinished=unfinished)
+    unfinished = manifest.status == "running"
+    replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=unfinished)
     counts = replies["status"].value_counts()
-    manifest["counts"] = {str(status): int(counts.get(str(status), 0)) for status in ReplyStatus} | {
-        "total": len(replies)
-    }
-    settings = manifest["config"]["statistics"]
+    n_of = {str(status): int(counts.get(str(status), 0)) for status in ReplyStatus}
+    manifest = manifest.having(counts={**n_of, "total": len(replies)})
+    settings, seed = manifest.statistics, manifest.seed
     how = _settings(settings)
-    seed = manifest["seed"]
-    counted = {name: folder.read_score_counts(name) for name in manifest.get("scorers", {})}
-    repetition = Repetition.of(manifest)
+    counted = {name: folder.read_score_counts(name) for name in manifest.scorers}
+    repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
     of_groups = without_dimensions(replies, repetition.placebo)
     measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
     values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
     values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
     human = folder.read_people()
-    of_people, given = people_of(manifest, human)
+    of_people, given = people_of(manifest.people, human)
     if of_people:
         measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
     tables = {"measures": measures}
@@ -233,45 +231,44 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         seed=seed,
         settings=how,
         valence=emotion_valence(),
-        clusters=manifest.get("clusters", {}),
-        conversation_of=told_apart_by(manifest),
+        clusters=manifest.clusters,
+        conversation_of=told_apart_by(manifest.stimuli.source),
         repetition=repetition,
     )
-    reference = manifest.get("epitome_labels", {})
-    levels = levels_of(manifest, values)
-    tables["epitome"] = epitome_table(of_groups, levels, reference, confidence=settings["confidence"])
+    levels = levels_of(manifest.scorers, values)
+    tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
     judged = folder.read_judged()
-    if JUDGE not in manifest.get("scorers", {}):  # of a judge that is not to be had any more
+    if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
         judged = judged.iloc[:0]
-    scales = {
-        each["name"]: (each["low"], each["high"])
-        for each in manifest.get("scorers", {}).get(JUDGE, {}).get("measures", [])
-    }
+    by_judge = manifest.scorers.get(JUDGE, Scored()).measures
+    scales = {each["name"]: (each["low"], each["high"]) for each in by_judge}
     tables |= judged_tables(
         judged,
         experiencer_effects(judged),
-        variant=manifest["prompt"]["variant"],
+        variant=manifest.prompt.variant,
         scales=scales,
         seed=seed,
         settings=how,
     )
-    kind = manifest["task"]["kind"]
+    assert manifest.task is not None
+    kind = manifest.task.kind
     corpus = read_corpus(folder) if kind in _OF_CORPORA else None
     if corpus is not None:
-        tables |= recognised_tables(kind, of_groups, values, corpus, seed=seed, confidence=settings["confidence"])
-    tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings["confidence"])
+        tables |= recognised_tables(kind, of_groups, values, corpus, seed=seed, confidence=settings.confidence)
+    tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
     stages = folder.read_stages()
-    on_texts = text_tables(_score_stages(stages, of_groups, manifest), confidence=settings["confidence"])
+    scored, manifest = _score_stages(stages, of_groups, manifest)
+    on_texts = text_tables(scored, confidence=settings.confidence)
     tables |= {"calls": call_table(of_groups, stages), **on_texts}
     remarks = (
         *_unfinished(manifest, replies),
         *_unscored(manifest, folder),
-        *_on_judge(manifest, measures, min_number_mass=settings["min_number_mass"]),
+        *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
         *([_on_run("corpus_gone", _CORPUS_GONE)] if kind in _OF_CORPORA and corpus is None else []),
-        *remarks_on_replies(of_groups, manifest),
-        *texts_remarks(on_texts["stage_texts"], confidence=settings["confidence"]),
+        *reply_remarks(of_groups, manifest),
+        *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
-    drawn = draw_measures(tables, confidence=settings["confidence"])
+    drawn = draw_measures(tables, confidence=settings.confidence)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_replies(
         manifest=manifest,
@@ -283,7 +280,7 @@ def _publish_replies(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
         narratives=narratives_of(manifest),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
-    return Outcome(folder.path, report, tables["measure_gaps"], settings["confidence"], remarks)
+    return Outcome(folder.path, report, tables["measure_gaps"], settings.confidence, remarks)
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
@@ -296,45 +293,46 @@ def _below(table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, more], ignore_index=True) if len(more) else table
 
 
-def _settings(statistics: Mapping[str, Any]) -> Settings:
+def _settings(statistics: Statistics) -> Settings:
     """Return what the estimators take of the configuration's statistics."""
     from audit.statistics.rows import Settings
 
-    return Settings(**{field.name: statistics[field.name] for field in fields(Settings)})
+    return Settings(**{field.name: getattr(statistics, field.name) for field in fields(Settings)})
 
 
-def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: dict[str, Any]) -> pd.DataFrame:
-    """Score what stages wrote, and note in the manifest by which words."""
+def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> tuple[pd.DataFrame, Manifest]:
+    """Score what stages wrote, and return that and the manifest, which says by which words."""
     from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.texts.scores import score_stages
 
     if stages.empty:
-        return score_stages(stages, answers, lexicon=lexicon_of({}))
-    lexicon = lexicon_of(manifest["config"]["statistics"])
-    manifest["stereotypes"] = {"source": lexicon.source, "sha256": lexicon.sha256}
+        return score_stages(stages, answers, lexicon=load_stereotypes()), manifest
+    lexicon = load_stereotypes(manifest.statistics.stereotypes)
+    manifest = manifest.having(stereotypes={"source": lexicon.source, "sha256": lexicon.sha256})
     if stages_are_told(manifest):
-        return score_stages(stages, answers, lexicon=lexicon)
+        return score_stages(stages, answers, lexicon=lexicon), manifest
     words = emotions_of(manifest)
     emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
-    manifest["emotions"] = emotions.facts | {"words": {emotion: asdict(own) for emotion, own in words.items()}}
-    return score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
+    kept = {"words": {emotion: asdict(own) for emotion, own in words.items()}}
+    scored = score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)
+    return scored, manifest.having(emotions=emotions.facts | kept)
 
 
-def _human(statistics: Mapping[str, Any], ratings: pd.DataFrame) -> HumanIntensities | None:
+def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | None:
     """Read the intensities that people gave, where there are any."""
-    if statistics.get("human") is None:
+    if statistics.human is None:
         return None
     return read_human(
-        Path(statistics["human"]),
+        statistics.human,
         set(map(str, ratings["narrative_id"].unique())),
-        id_column=statistics["human_id"],
-        rating_column=statistics["human_rating"],
+        id_column=statistics.human_id,
+        rating_column=statistics.human_rating,
     )
 
 
 def write_all(
     folder: RunFolder,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     tables: Mapping[str, pd.DataFrame],
     drawn: Mapping[str, Any],
     svg: Mapping[str, bytes],
@@ -376,34 +374,34 @@ def write_all(
     return folder.write_file("report.html", html.encode())
 
 
-def _remarks_on_run(manifest: Mapping[str, Any], ratings: pd.DataFrame) -> Iterator[Remark]:
+def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, and what the table of another tool leaves open."""
     yield from _unfinished(manifest, ratings)
-    n_unexplained = manifest["counts"]["unparseable"]
-    released = manifest.get("outside", {}).get("released", False)  # results that have no such column
-    if not manifest.get("outside", {}).get("status_given", True) and n_unexplained:
+    n_unexplained = manifest.counts["unparseable"]
+    if not manifest.outside.status_given and n_unexplained:
         yield _on_run(
             "missing_unexplained",
             f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
             f"{either(n_unexplained, 'is missing: it counts', 'are missing: they count')} as unparseable, "
-            "and the refusal gap is not known." + ("" if released else " A column `status` would tell."),
+            "and the refusal gap is not known."
+            + ("" if manifest.outside.released else " A column `status` would tell."),
         )
 
 
-def _unfinished(manifest: Mapping[str, Any], answers: pd.DataFrame) -> Iterator[Remark]:
+def _unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, and what its strategy could not bring."""
-    n_missing = manifest["n_prompts"] - len(answers)
+    n_missing = manifest.n_prompts - len(answers)
     if n_missing:
         begun = set(map(str, answers["dimension"].unique()))
-        untouched = [name for name in manifest["dimensions"] if name not in begun]
+        untouched = [name for name in manifest.dimensions if name not in begun]
         nothing = f", and none of {', '.join(untouched)}" if untouched else ""
         yield _on_run(
             "unfinished",
-            f"{len(answers):,} of {plural(manifest['n_prompts'], 'prompt')} {either(len(answers), 'has', 'have')} "
+            f"{len(answers):,} of {plural(manifest.n_prompts, 'prompt')} {either(len(answers), 'has', 'have')} "
             f"been asked{nothing}; the run's command, given "
             "again, asks the others.",
         )
-    n_empty = manifest.get("strategy", {}).get("knowledge", {}).get("n_empty", 0)
+    n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:
         yield _on_run(
             "knowledge_empty",
@@ -411,11 +409,11 @@ def _unfinished(manifest: Mapping[str, Any], answers: pd.DataFrame) -> Iterator[
         )
 
 
-def _unscored(manifest: Mapping[str, Any], folder: RunFolder) -> Iterator[Remark]:
+def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
     """Say which scorers have not come to all replies yet."""
     there = folder.shards("replies")
-    for name in manifest.get("wanted", ()):
-        if name not in manifest["absent"] and (name not in manifest["scorers"] or there - folder.scored(name)):
+    for name in manifest.wanted:
+        if name not in manifest.absent and (name not in manifest.scorers or there - folder.scored(name)):
             yield _on_run(
                 "unfinished",
                 f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
@@ -423,12 +421,12 @@ def _unscored(manifest: Mapping[str, Any], folder: RunFolder) -> Iterator[Remark
             )
 
 
-def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
+def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
     """Say what limits the scores of a judge, and what its own gap was not asked of."""
-    taken = manifest.get("scorers", {}).get(JUDGE)
+    taken = manifest.scorers.get(JUDGE)
     if taken is None:
         return
-    own = measures.loc[measures["measure"].isin([each["name"] for each in taken["measures"]])]
+    own = measures.loc[measures["measure"].isin([each["name"] for each in taken.measures])]
     unsure = own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
     if len(unsure):
         least = unsure.iloc[0]
@@ -437,7 +435,7 @@ def _on_judge(manifest: Mapping[str, Any], measures: pd.DataFrame, *, min_number
             f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
             f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
         )
-    for dimension, n in taken.get("own_gap", {}).get("left_out", {}).items():
+    for dimension, n in taken.own_gap.left_out.items():
         if n:
             yield _on_run(
                 "own_gap_left_out",

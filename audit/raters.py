@@ -33,7 +33,8 @@ from audit.people.ratings import (
     read_human_ratings,
     read_key,
 )
-from audit.store import RunFolder, is_of_inventory, is_of_replies, read_manifest
+from audit.runs.manifest import Manifest, People
+from audit.store import RunFolder
 from audit.wording import plural
 from stimuli.yaml_files import read_text
 
@@ -56,10 +57,10 @@ def form_of(path: Path, form: str | None) -> Form:
     ConfigError
         If the run has no such form.
     """
-    manifest = read_manifest(path)
-    if is_of_inventory(manifest) or (is_of_replies(manifest) and manifest["task"]["kind"] != "reply"):
+    task = Manifest.read(path).task
+    if task is not None and task.kind != "reply":
         raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
-    own: tuple[Form, ...] = ("replies",) if is_of_replies(manifest) else ("intensity", "norming")
+    own: tuple[Form, ...] = ("replies",) if task is not None else ("intensity", "norming")
     found = next((each for each in own if form in (None, each)), None)
     if found is None:
         raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
@@ -107,8 +108,8 @@ def export_items(
     with RunFolder(path) as folder:
         if folder.has_people():
             raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
-        replies = folder.read("replies", n_prompts=manifest["n_prompts"])
-        replies = replies.loc[~replies["dimension"].isin(manifest.get("placebo", ()))]
+        replies = folder.read("replies", n_prompts=manifest.n_prompts)
+        replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
         shown = replies.assign(narrative=[texts.get(str(name), "") for name in replies["narrative_id"]])
         if not texts:
             raise StoreError(f"{path}: the narratives could not be read again, and raters need them; see its report")
@@ -293,52 +294,51 @@ def _read_study(path: Path) -> dict[str, Any]:
     return study
 
 
-def _of_replies(path: Path) -> Mapping[str, Any]:
-    manifest = read_manifest(path)
-    if not is_of_replies(manifest) or manifest["task"]["kind"] != "reply":
+def _of_replies(path: Path) -> Manifest:
+    task = Manifest.read(path).task
+    if task is None or task.kind != "reply":
         raise ConfigError(f"{path} has no replies to rate: it is no run of them; task=reply makes one")
     return _complete(path)
 
 
-def _complete(path: Path) -> Mapping[str, Any]:
-    manifest = read_manifest(path)
-    if manifest.get("status") != "complete":
-        n = plural(manifest["n_prompts"], "prompt")
+def _complete(path: Path) -> Manifest:
+    manifest = Manifest.read(path)
+    if manifest.status != "complete":
+        n = plural(manifest.n_prompts, "prompt")
         raise StoreError(f"{path} is not finished; give its command again until all {n} are answered and scored")
     return manifest
 
 
-def people_of(manifest: Mapping[str, Any], human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
+def people_of(people: People, human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
     """Return each question as a measure: its row of the table of measures, and its mean over raters by prompt.
 
     Parameters
     ----------
-    manifest
-        The run's, with ``people``; see :func:`import_ratings`.
+    people
+        What the run's manifest says of them; see :func:`import_ratings`.
     human
         Columns rater, prompt_index, question and score, NaN where a rater left it out.
     """
     rows: list[dict[str, Any]] = []
     values: dict[str, pd.Series] = {}
-    people = manifest.get("people", {})
-    for asked in people.get("questions", []):
-        own = human.loc[human["question"] == asked["name"]].dropna(subset="score")
+    for asked in people.questions:
+        own = human.loc[human["question"] == asked.name].dropna(subset="score")
         mean = own.groupby("prompt_index")["score"].mean()
-        name = f"people_{asked['name']}"
+        name = f"people_{asked.name}"
         values[name] = mean
         rows.append(
             {
                 "measure": name,
-                "title": f"people: {asked['name'].replace('_', ' ')}",
+                "title": f"people: {asked.name.replace('_', ' ')}",
                 "unit": "points",
                 "better": "higher",
-                "low": float(asked["low"]),
-                "high": float(asked["high"]),
-                "scorer": plural(people["n_raters"], "rater"),
-                "source": f"asked: {asked['text']}",
+                "low": float(asked.low),
+                "high": float(asked.high),
+                "scorer": plural(people.n_raters, "rater"),
+                "source": f"asked: {asked.text}",
                 "caution": "the mean over the raters of a reply; see how far they agree",
                 "status": "scored",
-                "n_replies": people["n_items"],
+                "n_replies": people.n_items,
                 "n_scored": len(mean),
                 "mean": float(mean.mean()) if len(mean) else float("nan"),
                 "sd": float(mean.std(ddof=1)) if len(mean) > 1 else float("nan"),

@@ -29,6 +29,7 @@ from audit.released import (
     is_baseline,
     read_released,
 )
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.wording import plural
 from stimuli.identities import IDENTITIES_FILE
@@ -120,7 +121,7 @@ def replicate(
     folders = _folders(runs, place)
     n_files = sum(run.n_files for run in runs)
     say(f"{folder}: {plural(n_files, 'file')} of {plural(len(runs), 'run')} (model and variant)")
-    manifests: dict[Path, dict[str, Any]] = {}
+    manifests: dict[Path, Manifest] = {}
     with Progress(n_files, unit="files") as progress:
         for run, path in zip(runs, folders, strict=True):
             manifests[path] = _keep(
@@ -129,8 +130,7 @@ def replicate(
     outcomes: dict[tuple[str, str], Outcome] = {}
     for number, (run, path) in enumerate(zip(runs, folders, strict=True), start=1):
         say(f"{path}: analysing, {number} of {len(runs)}")
-        manifest = manifests.pop(path)
-        manifest["config"]["statistics"] = settings.model_dump(mode="json")
+        manifest = manifests.pop(path).adding("config", statistics=settings.model_dump(mode="json"))
         with RunFolder(path) as kept:
             outcomes[run.model, run.variant] = publish(kept, manifest)
     if len(runs) < 2:
@@ -154,7 +154,7 @@ def _keep(
     command: str,
     say: Callable[[str], None],
     done: Callable[[int], None],
-) -> dict[str, Any]:
+) -> Manifest:
     """Read a run's files into its folder, unless it has them; return its manifest."""
     read = read_released(run, emotion_of=emotion_of, keep_beyond=keep_beyond, done=done)
     manifest = _manifest(run, read, source, seed=seed, command=command)
@@ -163,7 +163,7 @@ def _keep(
     with RunFolder(path) as kept:
         earlier = kept.read_manifest()
         if earlier is not None:
-            check_same_run(first_difference(earlier.get("identity", {}), manifest["identity"]), path)
+            check_same_run(first_difference(earlier.identity.content, manifest.identity.content), path)
         else:
             kept.clear("ratings")
             for number, table in enumerate(read.tables.values()):
@@ -171,7 +171,7 @@ def _keep(
     return manifest
 
 
-def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: int, command: str) -> dict[str, Any]:
+def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: int, command: str) -> Manifest:
     identities = hashlib.sha256(IDENTITIES_FILE.read_bytes()).hexdigest()
     first = next(iter(read.tables.values()))
     manifest = outside_manifest(
@@ -200,8 +200,8 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
         "narratives": [str(name) for name in first["narrative_id"].cat.categories],
         "emotions": first["emotion"].iloc[: read.n_narratives].astype(str).tolist(),
     }
-    manifest["identity"]["outside"]["rows"] = fingerprint(told)
-    return manifest | {"clusters": clusters_of(run)}
+    outside = {**manifest.identity.content["outside"], "rows": fingerprint(told)}
+    return manifest.adding("identity", outside=outside).having(clusters=clusters_of(run))
 
 
 def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:

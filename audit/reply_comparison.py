@@ -28,6 +28,7 @@ from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import Difference, first_difference
+from audit.runs.manifest import Manifest, Task
 from audit.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.tables.registry import REPLY_COMPARISON_TABLES
@@ -60,7 +61,7 @@ class _Run:
     """A run's folder with its manifest, its replies, and what was measured of them, by what."""
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     replies: pd.DataFrame
     table: pd.DataFrame
     measured: tuple[Measured, ...]
@@ -68,19 +69,23 @@ class _Run:
     cost: Mapping[str, float]
 
 
-def reply_choices(manifest: Mapping[str, Any]) -> dict[str, str]:
+def reply_choices(manifest: Manifest) -> dict[str, str]:
     """Return a run's choices as :func:`audit.choices.choices_of`; in place of an elicitation, what a reply may be."""
-    task = manifest["task"]
-    kind = f"{task['max_tokens']} tokens, temperature {task['temperature']:g}"
-    if task["temperature"] and task["top_p"] != 1:
-        kind += f", top p {task['top_p']:g}"
-    known = {**manifest, "scale": {"low": 0, "high": 0}, "elicitation": {"method": kind}}
-    return choices_of(known, variant=str(manifest["prompt"]["variant"]))
+    task = _task(manifest)
+    kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
+    if task.temperature and task.top_p != 1:
+        kind += f", top p {task.top_p:g}"
+    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind}
+
+
+def _task(manifest: Manifest) -> Task:
+    assert manifest.task is not None
+    return manifest.task
 
 
 def compare_replies(
     folders: Mapping[str, Path],
-    manifests: Mapping[str, Mapping[str, Any]],
+    manifests: Mapping[str, Manifest],
     choices: Mapping[str, Mapping[str, str]],
     used: Mapping[str, Any],
     *,
@@ -126,16 +131,16 @@ def compare_replies(
     read: dict[str, _Run] = {}
     for label, folder in folders.items():
         read[label] = _read(folder, manifests[label])
-        say(f"{folder}: {plural(manifests[label]['n_prompts'], 'prompt')} read")
+        say(f"{folder}: {plural(manifests[label].n_prompts, 'prompt')} read")
     read = _with_same_outcomes(read)
     runs = {
         label: RepliesOfRun.of(
             run.replies,
             run.measured,
-            seed=run.manifest["seed"],
+            seed=run.manifest.seed,
             settings=Settings(**used),
-            conversation_of=told_apart_by(run.manifest),
-            repetition=Repetition.of(run.manifest),
+            conversation_of=told_apart_by(run.manifest.stimuli.source),
+            repetition=Repetition(run.manifest.stems, run.manifest.placebo, run.manifest.cues),
         )
         for label, run in read.items()
     }
@@ -173,7 +178,7 @@ def compare_replies(
     content = _files(
         tables,
         told,
-        kind=str(next(iter(manifests.values()))["task"]["kind"]),
+        kind=_task(next(iter(manifests.values()))).kind,
         used=used,
         remarks=said,
         left_out=left_out,
@@ -182,17 +187,17 @@ def compare_replies(
     return content, tables["measure_changes"], said, rows["runs"]
 
 
-def _read(folder: Path, manifest: Mapping[str, Any]) -> _Run:
+def _read(folder: Path, manifest: Manifest) -> _Run:
     """Read a complete run; StoreError if prompts or scores are missing."""
     from audit.measured import measures_of
     from audit.statistics.costs import cost_of
 
     # Without its lock: a complete run does not change, and may lie where nothing can be written.
     stored = RunFolder(folder)
-    replies = stored.read("replies", n_prompts=manifest["n_prompts"])
+    replies = stored.read("replies", n_prompts=manifest.n_prompts)
     shards = stored.shards("replies")
-    unscored = next((name for name in manifest.get("scorers", {}) if shards - stored.scored(name)), None)
-    if unscored is not None or manifest.get("status") != "complete":
+    unscored = next((name for name in manifest.scorers if shards - stored.scored(name)), None)
+    if unscored is not None or manifest.status != "complete":
         missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
         raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
     table, measured = measures_of(manifest, replies, stored.read_scores())
@@ -204,16 +209,18 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> _Run:
         table=table,
         measured=tuple(measured),
         taken=_taken(manifest),
-        cost=cost_of(asked, stored.read_stages(), n_prompts=manifest["n_prompts"], timings=manifest.get("timings", {})),
+        cost=cost_of(
+            asked, stored.read_stages(), n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt
+        ),
     )
 
 
-def _taken(manifest: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:
     """Return by measure all that its numbers depend on beside the replies."""
     return {
-        measure["name"]: {"asked": taken["asked"], "facts": taken["facts"], "measure": measure}
-        for taken in manifest.get("scorers", {}).values()
-        for measure in taken["measures"]
+        measure["name"]: {"asked": taken.asked, "facts": taken.facts.content, "measure": measure}
+        for taken in manifest.scorers.values()
+        for measure in taken.measures
     }
 
 
@@ -331,10 +338,7 @@ def _why_not(name: str, run: _Run, reference: _Run, label: str) -> str:
 
 def _scorers(run: _Run) -> dict[str, set[str]]:
     """Return by scorer the names of its measures."""
-    own = {
-        scorer: {measure["name"] for measure in taken["measures"]}
-        for scorer, taken in run.manifest.get("scorers", {}).items()
-    }
+    own = {scorer: {measure["name"] for measure in taken.measures} for scorer, taken in run.manifest.scorers.items()}
     return own | {"diversity": {measure.name for measure in CORPORA.values()}}
 
 
@@ -355,9 +359,9 @@ def _run_row(label: str, run: _Run, choices: Mapping[str, str]) -> dict[str, Any
         "generation": choices["elicitation"],
         "n_prompts": len(run.replies),
         **{f"n_{each}": int((status == each.value).sum()) for each in ReplyStatus},
-        "started": str(run.manifest.get("started", "")),
-        "version": str(run.manifest.get("versions", {}).get("empathy-audit", "")),
-        "command": str(run.manifest.get("command", "")),
+        "started": run.manifest.started,
+        "version": run.manifest.versions.get("empathy-audit", ""),
+        "command": run.manifest.command,
         "identity": identity_of(run.manifest),
         "replies": fingerprint({"status": status.tolist(), "text": run.replies["text"].tolist()}),
     }
@@ -368,7 +372,7 @@ def _remarks(
     read: Mapping[str, _Run], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
 ) -> Iterator[str]:
     """Say what limits the comparison."""
-    from audit.statistics.measures import remarks_on_replies
+    from audit.measured import reply_remarks
 
     for label, reference in references.items():
         own, other = (set(runs[name].single_dimensions) for name in (label, reference))
@@ -396,7 +400,7 @@ def _remarks(
         )
     said: dict[tuple[str, str], list[str]] = {}
     for label, run in read.items():
-        for remark in remarks_on_replies(run.replies, run.manifest):
+        for remark in reply_remarks(run.replies, run.manifest):
             said.setdefault((remark.dimension, remark.text), []).append(label)
     for (dimension, text), labels in said.items():
         where = "all runs" if len(labels) == len(read) else "; ".join(labels)

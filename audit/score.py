@@ -19,6 +19,7 @@ from audit.measures.choose import JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.progress import Progress
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.replies import SCORED
 from audit.wording import plural
@@ -67,8 +68,8 @@ def plan_scoring(plan: Plan) -> Scoring:
     return Scoring(tuple(_wanted(plan, config)), _levels(plan, config))
 
 
-def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: dict[str, Any], *, say: Say) -> None:
-    """Score what is not scored yet of a run's replies, and note in its manifest by what.
+def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
+    """Score what is not scored yet of a run's replies, and return its manifest, which says by what.
 
     Replies that are missing are not scored: refused, empty, in another script or failed. Of a model's text, what it
     thinks and the turns that it invents are not the reply.
@@ -98,22 +99,27 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: dic
     config = plan.config.measures
     assert config is not None
     keep_corpus(plan, folder)
-    replies = folder.read("replies", n_prompts=manifest["n_prompts"])
+    replies = folder.read("replies", n_prompts=manifest.n_prompts)
     scored = replies.loc[replies["status"].isin(SCORED)]
     names = [wanted.name for wanted in scoring.wanted]
-    scorers = {name: taken for name, taken in manifest.get("scorers", {}).items() if name in names}
+    scorers = {name: taken.content for name, taken in manifest.scorers.items() if name in names}
     absent = {wanted.name: wanted.absent for wanted in scoring.wanted if wanted.absent}
-    manifest |= {"scorers": scorers, "wanted": names, "absent": absent}
+    manifest = manifest.having(scorers=scorers, wanted=names, absent=absent)
     for wanted in scoring.wanted:
         again = _narratives_again(config.judge) if wanted.name == JUDGE else 0
-        scorers.pop(wanted.name, None)
-        taken = None if wanted.absent else _take(wanted, again, scored, plan, folder, manifest, say=say)
-        if taken is not None:
-            scorers[wanted.name] = taken
-    manifest["epitome_labels"] = scoring.levels
-    for name, why in absent.items():
+        manifest = _without(manifest, wanted.name)
+        if not wanted.absent:
+            manifest = _take(wanted, again, scored, plan, folder, manifest, say=say)
+    manifest = manifest.having(epitome_labels=scoring.levels)
+    for name, why in manifest.absent.items():
         say(f"note: {name} is not measured: {why}")
-    manifest["diversity"] = "diversity" in config.names and not isinstance(plan.config.task, RecognitionTask)
+    return manifest.having(diversity="diversity" in config.names and not isinstance(plan.config.task, RecognitionTask))
+
+
+def _without(manifest: Manifest, name: str) -> Manifest:
+    """Return the manifest without a scorer; what has come to all replies is named last."""
+    others = {other: taken.content for other, taken in manifest.scorers.items() if other != name}
+    return manifest.having(scorers=others)
 
 
 def _take(
@@ -122,11 +128,11 @@ def _take(
     replies: pd.DataFrame,
     plan: Plan,
     folder: RunFolder,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     *,
     say: Say,
-) -> dict[str, Any] | None:
-    """Have one scorer score what it has not, and return what the manifest says of it; None if it is not to be had.
+) -> Manifest:
+    """Have one scorer score what it has not, and return the manifest, with what it is or why it is not to be had.
 
     What it scored when it was another one stays until the new one has been opened.
     """
@@ -138,18 +144,17 @@ def _take(
         if name == JUDGE:
             _note_own_gap(folder, taken, again)
             folder.write_scorer(name, taken)
-        return taken
+        return manifest.adding("scorers", **{name: taken})
     say(f"scoring {plural(len(replies), 'reply')}: {name} ...")
     try:
         scorer = wanted.open()
     except ModelAbsentError as error:
-        manifest["absent"][name] = " ".join(str(error).split())
-        return None
+        return manifest.adding("absent", **{name: " ".join(str(error).split())})
     facts = json.loads(json.dumps(scorer.facts))  # as the manifest reads them
     if not same or taken["facts"] != facts:  # another scorer, or the same name and other weights
         taken = {}
         missing, unjudged = _left(plan, folder, name, again, taken)
-    manifest["status"] = "running"
+    manifest = manifest.having(status="running")
     folder.write_manifest(manifest)
     if not taken:
         folder.clear(f"scores/{name}")
@@ -157,12 +162,11 @@ def _take(
     if name == JUDGE:
         _note_own_gap(folder, taken, again)
     folder.write_scorer(name, taken)
-    manifest["scorers"][name] = taken
-    folder.write_manifest(manifest)
-    _score(scorer, name, replies, plan, folder, missing, size=manifest["shard_size"])
+    folder.write_manifest(manifest.adding("scorers", **{name: taken}))
+    _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
     for number in unjudged:
         _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
-    return taken
+    return manifest.adding("scorers", **{name: taken})
 
 
 def _left(

@@ -28,6 +28,8 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
+from audit.runs.manifest import FILE as MANIFEST
+from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.tables.base import Column, Table, Type
 from audit.tables.inventory import ANSWERS
 from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
@@ -36,25 +38,13 @@ from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMP
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 
-SCHEMA_VERSION: Final = 1
-COMPARISON: Final = "comparison"
-"""What the manifest of a folder that compares runs says in ``kind``."""
 _OF_A_COMPARISON: Final = frozenset(
     {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
 )
-JUDGEMENT: Final = "judgement"
-"""The same of a folder in which a model compares the replies of two runs."""
 _OF_A_JUDGEMENT: Final = frozenset({"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", ".lock"})
-CHOICES: Final = "choices"
-"""The same of a folder in which people choose between the replies of two runs."""
 _OF_CHOICES: Final = frozenset(
     {"raters", "key.csv", "sides.csv", "questions.yaml", "manifest.json", "dictionary.csv", "tables", ".lock"}
 )
-_OF_RUNS: Final = {
-    COMPARISON: "comparison of runs",
-    JUDGEMENT: "comparison of two runs' replies by a judge",
-    CHOICES: "choice of people between two runs' replies",
-}
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
 _ARROW: Final = {
@@ -86,8 +76,6 @@ _ANSWERED: Final[dict[Answers, Table]] = {
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]
 """What a run collects, and the folder that it lies in."""
 _COLLECTED: Final[dict[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
-_OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
-"""Tasks in which the model writes to or about an experiencer."""
 Given: TypeAlias = Literal["replies", "intensity", "raters", "norming"]
 """What people give a run: scores of replies, intensities, their own groups, or what they make of narratives."""
 _PEOPLE: Final[dict[Given, tuple[str, Table]]] = {
@@ -253,40 +241,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return a run folder's manifest.
-
-    Raises
-    ------
-    StoreError
-        If the folder is none of a run's, or its manifest is not readable or of another version.
-    """
-    path = folder / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(f"{folder} is not a run folder: it has no manifest.json") from error
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} can not be read ({error})") from error
-    kind = manifest.get("kind") if isinstance(manifest, dict) else None
-    if kind in _OF_RUNS:
-        raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
-    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
-    if version != SCHEMA_VERSION:
-        raise StoreError(f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}")
-    return dict(manifest)
-
-
-def is_of_replies(manifest: Mapping[str, Any]) -> bool:
-    """Tell whether a run asked for replies, and not for ratings or answers of a questionnaire."""
-    return manifest.get("task", {}).get("kind") in _OF_REPLIES
-
-
-def is_of_inventory(manifest: Mapping[str, Any]) -> bool:
-    """Tell whether a run filled in a questionnaire."""
-    return bool(manifest.get("task", {}).get("kind") == "inventory")
-
-
 class _Folder:
     """A folder of ours, held by one process at a time."""
 
@@ -330,10 +284,9 @@ class _Folder:
         for unfinished in self.path.glob(".*.unfinished"):
             unfinished.unlink()
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was."""
-        text = json.dumps({"schema_version": SCHEMA_VERSION, **manifest}, indent=2, ensure_ascii=False, allow_nan=False)
-        write_atomically(self.path / "manifest.json", f"{text}\n".encode())
+        write_atomically(self.path / MANIFEST, manifest.to_bytes())
 
     def write_file(self, name: str, content: bytes) -> Path:
         """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
@@ -367,7 +320,7 @@ class ComparisonFolder(_Folder):
         comparison's.
     """
 
-    _kind = COMPARISON
+    _manifest: type[OfRuns] = ComparisonManifest
     _names = _OF_A_COMPARISON
 
     def _check(self) -> None:
@@ -375,22 +328,11 @@ class ComparisonFolder(_Folder):
         if not self.path.exists():
             return
         names = {path.name for path in self.path.iterdir() if not path.name.endswith(".unfinished")}
-        if names - self._names or (names - {".lock"} and self.read_manifest() is None):
+        if names - self._names or (names - {".lock"} and self._manifest.read_if_there(self.path) is None):
             raise StoreError(
-                f"run_dir={self.path} has files in it that are no {self._kind}'s; name an empty or new folder"
+                f"run_dir={self.path} has files in it that are no {self._manifest.kind_written}'s; "
+                "name an empty or new folder"
             )
-
-    def read_manifest(self) -> dict[str, Any] | None:
-        """Return the manifest; None where there is none of this kind of folder."""
-        try:
-            manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return manifest if isinstance(manifest, dict) and manifest.get("kind") == self._kind else None
-
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest, which tells the folder from a run's."""
-        super().write_manifest({"kind": self._kind, **manifest})
 
 
 class JudgementFolder(ComparisonFolder):
@@ -399,7 +341,7 @@ class JudgementFolder(ComparisonFolder):
     Use as :class:`ComparisonFolder`, of which it says that nothing is collected: here the judge's answers are.
     """
 
-    _kind = JUDGEMENT
+    _manifest = JudgementManifest
     _names = _OF_A_JUDGEMENT
 
     def _prepare(self) -> None:
@@ -429,7 +371,7 @@ class JudgementFolder(ComparisonFolder):
 class ChoicesFolder(ComparisonFolder):
     """The folder in which people choose between the replies of two runs; use as :class:`ComparisonFolder`."""
 
-    _kind = CHOICES
+    _manifest = ChoicesManifest
     _names = _OF_CHOICES
 
     def has_choices(self) -> bool:
@@ -457,7 +399,7 @@ class RunFolder(_Folder):
     def _check(self) -> None:
         super()._check()
         fresh = not self.path.exists() or not any(self.path.iterdir())
-        if not fresh and not (self.path / "manifest.json").exists() and not (self.path / ".lock").exists():
+        if not fresh and not (self.path / MANIFEST).exists() and not (self.path / ".lock").exists():
             raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
 
     def _prepare(self) -> None:
@@ -466,9 +408,9 @@ class RunFolder(_Folder):
             for unfinished in self.path.glob(f"{place}/.*.unfinished"):
                 unfinished.unlink()
 
-    def read_manifest(self) -> dict[str, Any] | None:
+    def read_manifest(self) -> Manifest | None:
         """Return the manifest, or None in a new folder."""
-        return read_manifest(self.path) if (self.path / "manifest.json").exists() else None
+        return Manifest.read(self.path) if (self.path / MANIFEST).exists() else None
 
     def shards(self, kind: Kind = "ratings") -> set[int]:
         """Return the numbers of the shards that are there."""

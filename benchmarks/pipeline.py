@@ -129,9 +129,7 @@ def collect_run(folder, method, shard_size):
         earlier = earlier_manifest(plan, run)
         n = len(plan.grid)
         if earlier is not None:
-            n = sum(
-                min(earlier["shard_size"], n - k * earlier["shard_size"]) for k in missing_shards(plan, earlier, run)
-            )
+            n = sum(min(earlier.shard_size, n - k * earlier.shard_size) for k in missing_shards(plan, earlier, run))
         manifest = collect(plan, run, earlier, command="benchmark", say=lambda line: None)
         run.write_manifest(manifest)
     return time.perf_counter() - start, n
@@ -139,10 +137,11 @@ def collect_run(folder, method, shard_size):
 
 def read_run(folder, method, shard_size):
     """Read all ratings of a run."""
-    from audit.store import RunFolder, read_manifest
+    from audit.runs.manifest import Manifest
+    from audit.store import RunFolder
 
     start = time.perf_counter()
-    ratings = RunFolder(folder / method).read_ratings(n_prompts=read_manifest(folder / method)["n_prompts"])
+    ratings = RunFolder(folder / method).read_ratings(n_prompts=Manifest.read(folder / method).n_prompts)
     return time.perf_counter() - start, len(ratings)
 
 

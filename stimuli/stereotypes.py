@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from stimuli.errors import StimulusError
 from stimuli.yaml_files import read_yaml
@@ -78,18 +78,6 @@ def load_stereotypes(path: Path | None = None) -> Lexicon:
             _check(stem, stems[:place], place=f"{file}: {theme}")
         themes[theme] = tuple(stems)
     return Lexicon(source="packaged" if path is None else str(path), themes=themes)
-
-
-def lexicon_of(settings: Mapping[str, Any]) -> Lexicon:
-    """Return the lexicon that recorded settings of an analysis name; the packaged one if they name none.
-
-    Raises
-    ------
-    StimulusError
-        As :func:`load_stereotypes`.
-    """
-    path = settings.get("stereotypes")
-    return load_stereotypes(None if path is None else Path(path))
 
 
 def _takes(stem: str, word: str) -> bool:

@@ -23,12 +23,14 @@ from audit.config import AuditConfig, load_config
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
-FOUNDATIONS = {"errors", "tables", "wording"}
+FOUNDATIONS = {"errors", "runs.manifest", "tables", "wording"}
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
     "tables": set(),
     "wording": set(),
+    "runs": set(),
+    "runs.manifest": {"errors"},
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
@@ -39,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
     "texts": {"elicitation", "stimuli", "tables"},
     "measures": {"config", "elicitation", "engines", "errors", "stimuli", "tables", "texts"},
-    "measured": {"elicitation", "measures", "statistics", "stimuli", "tables"},
+    "measured": {"elicitation", "measures", "runs.manifest", "statistics", "stimuli", "tables"},
     "recognised": {
         "config", "elicitation", "errors", "measures", "plan", "statistics", "store", "tables",
     },
@@ -53,11 +55,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "store": {"errors", "tables"},
+    "store": {"errors", "runs.manifest", "tables"},
     "plan": {"config", "errors", "stimuli"},
     "inventory": set(),
     "inventory.plan": {"config", "errors", "stimuli", "tables"},
-    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "stimuli"},
+    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "runs.manifest", "stimuli"},
     "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     "released": {*FOUNDATIONS, "outside", "stimuli"},
@@ -72,7 +74,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "statistics", "stimuli", "store", "texts",
     },
     "inventory.collect": {
-        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "stimuli", "store", "tables",
+        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "runs.manifest", "stimuli",
+        "store", "tables",
     },
     "inventory.publish": {*FOUNDATIONS, "figures", "publish", "report", "statistics", "stimuli", "store"},
     "pipeline": {
@@ -108,7 +111,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
-MODULE_BY_MODULE = {"inventory"}
+MODULE_BY_MODULE = {"inventory", "runs"}
 """Packages whose modules are stages of their own, each a part."""
 
 ONLY_IN = {

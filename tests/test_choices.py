@@ -10,6 +10,7 @@ from audit.choices import (
     short,
     telling_choices,
 )
+from audit.runs.manifest import Manifest
 
 BASE = {
     "seed": 0,
@@ -22,14 +23,14 @@ BASE = {
     "dimensions": ["religion"],
     "identity": {"identities": "cccc"},
 }
-OUTSIDE = {
+OUTSIDE = Manifest.of({
     "seed": 0,
     "model": {"name": "gpt.csv", "files": None},
     "elicitation": {"method": "outside"},
     "scale": {"low": 0.0, "high": 100.0},
     "stimuli": {"source": "gpt.csv", "n_narratives": 12},
     "dimensions": ["religion"],
-}
+})  # fmt: skip
 
 
 def manifest(**changes):
@@ -38,7 +39,7 @@ def manifest(**changes):
     for key, value in changes.items():
         section, _, name = key.partition("_")
         changed[section] = {**changed[section], name: value} if name else value
-    return changed
+    return Manifest.of(changed)
 
 
 def choices(variant="origin", **changes):
@@ -192,4 +193,4 @@ def test_what_was_not_recorded_is_a_dash():
 
 def test_the_same_settings_are_the_same_run_wherever_it_lies():
     assert identity_of(manifest()) == identity_of(manifest(seed=5)) != identity_of(manifest(identity={"a": 1}))
-    assert identity_of({"a": 1}) != identity_of({"a": 2})
+    assert identity_of(Manifest.of({"a": 1})) != identity_of(Manifest.of({"a": 2}))

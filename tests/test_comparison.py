@@ -11,6 +11,7 @@ import pytest
 
 from audit.errors import ModelError
 from audit.publish import Outcome
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.registry import COMPARISON_TABLES
@@ -68,7 +69,7 @@ def write_run(
         "identity": {"seed": seed, "variant": variant, "dimensions": list(dimensions), "source": source},
     }
     with RunFolder(folder) as kept:
-        kept.write_manifest(manifest | more)
+        kept.write_manifest(Manifest.of(manifest | more))
         kept.write_shard(0, pd.DataFrame(rows, columns=list(RATINGS)))
     return folder
 

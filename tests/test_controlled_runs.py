@@ -57,7 +57,7 @@ def test_invented_groups_are_asked_and_are_in_the_table_of_controls_alone(runs, 
     run = folder_of(runs, strategy)
     with RunFolder(run) as folder:
         manifest = folder.read_manifest()
-        ratings = folder.read_ratings(n_prompts=manifest["n_prompts"])
+        ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
     # 4 perceivers x 4 groups of 2 terms, and 4 x 4 invented ones, in each of 4 narratives
     assert ratings["dimension"].value_counts().to_dict() == {"religion": 32 * 4, "invented_1": 16 * 4}
     tables = tables_of(run)

@@ -59,9 +59,9 @@ def test_emotions_are_recognised_by_perceiver_experiencer_and_the_speakers_own_i
     assert "n_words" not in measures.index
     with RunFolder(tmp_path / "run") as folder:
         manifest = folder.read_manifest()
-    assert "anger, joy or sadness" in manifest["example_prompt"]["system"]
-    assert "Person B: " in manifest["example_prompt"]["user"]
-    assert "Bob" not in json.dumps(manifest["example_prompt"])
+    assert "anger, joy or sadness" in manifest.example_prompt.system
+    assert "Person B: " in manifest.example_prompt.user
+    assert "Bob" not in json.dumps(manifest.example_prompt.content)
     before = {path.name: path.read_bytes() for path in (tmp_path / "run" / "tables").iterdir()}
     corpus.rename(tmp_path / "elsewhere.csv")
     assert audit("report", "run") == 0

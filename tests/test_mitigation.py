@@ -8,6 +8,7 @@ import pytest
 from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.comparison import STRATEGIES
 from audit.tables.ratings import RATINGS
@@ -26,7 +27,7 @@ def plant(folder, *, gap, strategy=None, level=50.0, refused=0, mass=None, stage
     named = {"elicitation": {"method": "generate"}} | ({"strategy": strategy} if strategy else {})
     write_run(folder, n=n, seed=seed, identity={"folder": folder.name}, **named | more)
     with RunFolder(folder) as kept:
-        rows = kept.read_ratings(n_prompts=kept.read_manifest()["n_prompts"]).sort_values("prompt_index")
+        rows = kept.read_ratings(n_prompts=kept.read_manifest().n_prompts).sort_values("prompt_index")
         noise = np.random.default_rng(list(folder.name.encode())).normal(scale=1, size=len(rows))
         narrative = rows["narrative_id"].str[1:].astype(float) % 10
         side = rows["in_group"].map({True: gap / 2, False: -gap / 2}).astype(float)
@@ -311,7 +312,7 @@ def test_other_scales_beside_it_put_gaps_and_changes_in_one_unit(audit, tmp_path
 def test_a_reference_differs_in_nothing_but_the_strategy(path, value):
     base = {"model": {"name": "m"}, "seed": 0, "scale": {"low": 0, "high": 100}, "elicitation": {"method": "expected"}}
     runs = {"none": base, "led": base | {"strategy": LED}, "other": base | {path: value}}
-    choices = {label: choices_of(manifest, variant="origin") for label, manifest in runs.items()}
+    choices = {label: choices_of(Manifest.of(manifest), variant="origin") for label, manifest in runs.items()}
     assert reference_runs(choices) == {"led": "none"}
     assert reference_runs({label: choices[label] for label in ("led", "other")}) == {"led": ""}
     assert reference_runs({label: choices[label] for label in ("none", "other")}) == {}
@@ -322,12 +323,14 @@ def test_a_setting_that_is_not_read_makes_no_other_reference(method, unread):
     base = {"model": {"name": "m"}, "scale": {"low": 0, "high": 100}, "elicitation": {"method": method}}
     runs = {"none": base | {"identity": {"elicitation": {unread: 1}}}}
     runs["led"] = base | {"identity": {"elicitation": {unread: 2}}, "strategy": LED}
-    assert reference_runs({name: choices_of(run, variant="origin") for name, run in runs.items()}) == {"led": "none"}
+    assert reference_runs({name: choices_of(Manifest.of(run), variant="origin") for name, run in runs.items()}) == {
+        "led": "none"
+    }
 
 
 def test_of_two_references_the_one_of_the_same_engine_is_taken():
     base = {"model": {"name": "m"}, "scale": {"low": 0, "high": 100}}
     runs = {"A": base | {"engine": {"name": "vllm"}}, "B": base | {"engine": {"name": "transformers"}}}
     runs["led"] = runs["B"] | {"strategy": LED}
-    choices = {label: choices_of(manifest, variant="origin") for label, manifest in runs.items()}
+    choices = {label: choices_of(Manifest.of(manifest), variant="origin") for label, manifest in runs.items()}
     assert reference_runs(choices) == {"led": "B"}

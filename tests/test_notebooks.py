@@ -18,8 +18,9 @@ import pytest
 from scipy import stats
 
 import audit
+from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
-from audit.store import RunFolder, read_manifest
+from audit.store import RunFolder
 from audit.wording import BEYOND, interval, p_value, points
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -118,7 +119,7 @@ def sweep_gap():
 
 def contrasts_of(folder):
     """Each narrative's mean in-group rating less its mean out-group one: δ's parts, with one term a group."""
-    ratings = RunFolder(folder).read_ratings(n_prompts=read_manifest(folder)["n_prompts"]).dropna(subset="in_group")
+    ratings = RunFolder(folder).read_ratings(n_prompts=Manifest.read(folder).n_prompts).dropna(subset="in_group")
     means = ratings.groupby(["narrative_id", "in_group"], observed=True)["intensity"].mean().unstack()
     return means[True] - means[False]
 
@@ -204,10 +205,10 @@ def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
 @pytest.mark.parametrize("name", ["origin", "persona-1", "scale-10"])
 def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name):
     folder = SWEEP / name
-    manifest = read_manifest(folder)
-    assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest["counts"]["rated"] == 300
+    manifest = Manifest.read(folder)
+    assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest.counts["rated"] == 300
     assert {path.name for path in folder.iterdir()} - {".lock"} == {"manifest.json", "ratings"}
-    assert not re.search(r"[\"' =]/\w", json.dumps(manifest))
+    assert not re.search(r"[\"' =]/\w", json.dumps(manifest.content))
 
 
 @pytest.mark.parametrize("name", ["origin", "persona-1", "scale-10"])
@@ -216,6 +217,6 @@ def test_the_prompts_of_the_sweep_can_be_built_again(name):
     from audit.plan import make_plan
     from audit.provenance import prompts_difference
 
-    manifest = read_manifest(SWEEP / name)
-    config = load_config(manifest["config"])
-    assert prompts_difference(manifest["identity"], make_plan(config)) == ""
+    manifest = Manifest.read(SWEEP / name)
+    config = load_config(manifest.config.content)
+    assert prompts_difference(manifest.identity.content, make_plan(config)) == ""

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.cli.main import main
-from audit.store import RunFolder, read_manifest
+from audit.runs.manifest import Manifest
+from audit.store import RunFolder
 
 ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"
 SWEEP = [f"example-sweep/{name}" for name in ("origin", "persona-1", "scale-10")]
@@ -67,7 +68,7 @@ def assert_same_tables(made, expected):
 def test_ratings_of_an_earlier_format_read_as_they_were_written(run, old):
     shards = sorted((old / run / "ratings").iterdir())
     written = pd.concat([pq.read_table(path).to_pandas() for path in shards], ignore_index=True)
-    n_prompts = read_manifest(old / run)["n_prompts"]
+    n_prompts = Manifest.read(old / run).n_prompts
     ratings = RunFolder(old / run).read_ratings(n_prompts=n_prompts)
     assert len(ratings) == len(written) == n_prompts
     for name, values in ratings.items():

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from audit.errors import ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
-from audit.report.manifest import read_manifest
+from audit.report.manifest import view_manifest
+from audit.runs.manifest import Manifest
 from audit.statistics.cells import NarrativeCube
 from audit.store import RunFolder
 from audit.tables.ratings import RATINGS
@@ -211,8 +212,8 @@ def test_a_long_file_keeps_its_rows_apart(read):
 
 def test_the_manifest_says_what_a_report_needs(read, tmp_path):
     outside = read(FULL)
-    manifest = json.loads(json.dumps(describe_outside(outside, command="audit report ...", seed=3, model="theirs")))
-    view = read_manifest(manifest)
+    manifest = json.loads(describe_outside(outside, command="audit report ...", seed=3, model="theirs").to_bytes())
+    view = view_manifest(Manifest.of(manifest))
     assert (view.model, view.method, view.low, view.high) == ("theirs", "outside", 0, 100)
     assert (view.stimuli, view.variant, view.emotions) == ("r.csv", "origin, brief", ("joy", "anger"))
     assert manifest["n_prompts"] == manifest["shard_size"] == 4
@@ -224,7 +225,7 @@ def test_the_manifest_says_what_a_report_needs(read, tmp_path):
 
 
 def test_what_nobody_told_is_not_recorded(read):
-    view = read_manifest(describe_outside(read(), command=""))
+    view = view_manifest(describe_outside(read(), command=""))
     assert (view.model, view.emotions, view.low_label) == ("r.csv", (), "")
     assert dict(next(facts.rows for facts in view.facts if facts.title == "engine"))["name"] == "not recorded"
 
@@ -297,7 +298,7 @@ def test_the_remedy_keeps_the_codes_that_were_given(read, ends):
 def test_codes_in_another_order_or_twice_are_the_same_run(read):
     ends = {"low": 1.0, "high": 7.0}
     given = [read(rated(1, 7, -1, -99), **ends, missing=codes) for codes in ([-1.0, -99.0], [-99.0, -1.0, -99.0])]
-    first, second = (describe_outside(outside, command="c")["identity"] for outside in given)
+    first, second = (describe_outside(outside, command="c").identity.content for outside in given)
     assert first == second
     assert given[1].missing == (-1, -99)
 
@@ -327,7 +328,7 @@ def test_codes_become_missing_ratings_of_the_row_s_status(read):
     assert (outside.missing, outside.n_missing_codes) == ((-1, -99), 2)
     bare = read(rated(1, -1, 7), low=1.0, high=7.0, missing=[-1.0])
     assert bare.ratings["status"].tolist() == ["rated", "unparseable", "rated"]
-    described = describe_outside(outside, command="c")
+    described = describe_outside(outside, command="c").content
     assert described["identity"]["outside"]["missing"] == [-1, -99]
     assert described["outside"]["n_missing_codes"] == 2
 

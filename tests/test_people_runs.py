@@ -80,7 +80,7 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     assert {f"people_{name}" for name in questions} <= set(gaps["measure"])
     assert "What people say of these replies" in (finished / "report.html").read_text()
     with RunFolder(finished) as folder:
-        assert folder.read_manifest()["people"]["n_raters"] == 2
+        assert folder.read_manifest().people.n_raters == 2
     # Another export would make the ratings those of other items.
     assert audit("people", "export", finished) == 2
     assert "move it away" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def identity_of(*overrides):
 def manifest_of(*overrides):
     model = OpenModel(Scripted(), ModelFiles(Path(), None), {})
     example = {"system": "Be a person.", "user": "Number:", "turns": []}
-    return describe_run(plan_of(*overrides), model, example=example, given={}, command="python -m audit run")
+    return describe_run(plan_of(*overrides), model, example=example, given={}, command="python -m audit run").content
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit.errors import StoreError
-from audit.store import SCHEMA_VERSION, RunFolder, read_manifest, write_atomically
+from audit.runs.manifest import SCHEMA_VERSION, Manifest
+from audit.store import RunFolder, write_atomically
 from audit.tables.ratings import RATINGS
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
@@ -276,22 +277,22 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path):
     written = {"status": "running", "identity": {"name": "Daumé", "n": [1, 2.5, None, True]}}
     with RunFolder(tmp_path / "run") as folder:
         assert folder.read_manifest() is None
-        folder.write_manifest(written)
-        assert folder.read_manifest() == {"schema_version": SCHEMA_VERSION, **written}
-    assert read_manifest(tmp_path / "run")["identity"]["name"] == "Daumé"
+        folder.write_manifest(Manifest.of(written))
+        assert folder.read_manifest().content == {"schema_version": SCHEMA_VERSION, **written}
+    assert Manifest.read(tmp_path / "run").identity.content["name"] == "Daumé"
 
 
 def test_a_manifest_takes_no_nan(tmp_path):
     # JSON has none: other readers would choke on it.
     with RunFolder(tmp_path / "run") as folder, pytest.raises(ValueError, match="JSON"):
-        folder.write_manifest({"x": math.nan})
+        folder.write_manifest(Manifest.of({"x": math.nan}))
 
 
 def test_a_folder_without_manifest_is_said_to_be_no_run(tmp_path):
     with pytest.raises(StoreError, match=f"{tmp_path} is not a run folder: it has no manifest.json"):
-        read_manifest(tmp_path)
+        Manifest.read(tmp_path)
     with pytest.raises(StoreError, match="is not a run folder"):
-        read_manifest(tmp_path / "nowhere")
+        Manifest.read(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("content", ['{"schema_version": 2}', '{"schema_version": "1"}', "{}", "[]", "null"])
@@ -300,14 +301,14 @@ def test_a_manifest_of_another_version_is_refused(content, tmp_path):
     with pytest.raises(
         StoreError, match=rf"has schema_version .*; this version of empathy-audit reads {SCHEMA_VERSION}"
     ):
-        read_manifest(tmp_path)
+        Manifest.read(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"schema', b"\xff\xfe\x00"])
 def test_a_manifest_that_is_not_json_is_named(content, tmp_path):
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(StoreError, match=r"manifest\.json can not be read"):
-        read_manifest(tmp_path)
+        Manifest.read(tmp_path)
 
 
 # --- The ratings -----------------------------------------------------------------------------------------------------
@@ -597,5 +598,5 @@ def test_a_run_that_failed_before_its_manifest_can_be_given_again(tmp_path):
     with pytest.raises(RuntimeError, match="no such model"), RunFolder(tmp_path / "run"):
         raise RuntimeError("no such model")
     with RunFolder(tmp_path / "run") as folder:
-        folder.write_manifest({})
+        folder.write_manifest(Manifest.of({}))
     assert json.loads((tmp_path / "run" / "manifest.json").read_text()) == {"schema_version": SCHEMA_VERSION}

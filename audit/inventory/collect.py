@@ -17,6 +17,7 @@ from audit.collect import (
 )
 from audit.inventory.plan import InventoryCell, InventoryPlan, labels
 from audit.provenance import check_same_run, describe_inventory, describe_run, first_difference, model_identity
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import Status
 from stimuli.inventories import read_answers
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from audit.engines.base import Done, Engine
 
 
-def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> dict[str, Any]:
+def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
     """Fill in what is missing, if anything is, and return the run's manifest.
 
     Parameters
@@ -49,7 +50,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     """
     earlier = earlier_manifest(plan, folder)
     if earlier is not None:
-        earlier["inventory"] = describe_inventory(plan)  # its key may have been corrected since
+        earlier = earlier.having(inventory=describe_inventory(plan))  # its key may have been corrected since
         if not missing_shards(plan, earlier, folder):
             say(f"all {len(plan.grid):,} prompts are there already; analysing")
             return earlier
@@ -60,12 +61,12 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         example = {"system": prompt.system, "user": prompt.user}
         manifest = describe_run(plan, model, example=example, given={}, command=command)
     else:
-        check_same_run(first_difference(earlier["identity"], model_identity(model)), folder.path)
+        check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
         manifest = earlier
     return ask_timed(manifest, folder, load_s, _ask_shards(plan, model.engine, folder, manifest))
 
 
-def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: dict[str, Any]) -> Iterator[int]:
+def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: Manifest) -> Iterator[int]:
     """Do the shards that are missing, and yield how many prompts those were."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
     for number, places, progress in shards_to_ask(plan, folder, manifest):

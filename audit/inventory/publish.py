@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from audit.publish import Outcome, write_all
-from audit.store import SCHEMA_VERSION, RunFolder
+from audit.runs.manifest import Inventory as Kept
+from audit.runs.manifest import Manifest
+from audit.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tables.registry import AFFECT_TABLES, OF_ANSWERS
 from stimuli.inventories import Inventory, Item
@@ -19,7 +18,7 @@ _OTHER = "other"
 """The kind of situations whose emotion has no packaged valence."""
 
 
-def publish_inventory(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
+def publish_inventory(folder: RunFolder, manifest: Manifest) -> Outcome:
     """Analyse a run and render it; nothing is written, not even the manifest, before all has succeeded.
 
     Parameters
@@ -40,27 +39,29 @@ def publish_inventory(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     from audit.report.inventory import render_inventory
     from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
 
-    manifest = {"schema_version": SCHEMA_VERSION, **manifest}
-    n_prompts = manifest["n_prompts"]
-    answers = folder.read("answers", n_prompts=n_prompts, unfinished=manifest.get("status") == "running")
+    task, kept = manifest.task, manifest.inventory
+    assert task is not None
+    assert kept is not None
+    answers = folder.read("answers", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
     counts = answers["status"].value_counts()
-    manifest["counts"] = {str(status): int(counts.get(str(status), 0)) for status in Status} | {"total": len(answers)}
-    settings = manifest["config"]["statistics"]
-    confidence, affect = settings["confidence"], manifest["task"]["affect"]
+    n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
+    manifest = manifest.having(counts={**n_of, "total": len(answers)})
+    confidence, affect = manifest.statistics.confidence, task.affect
     tables = scored_tables(
         answers,
-        _inventory(manifest),
+        _inventory(kept),
         confidence=confidence,
         kinds=_kinds(answers) if affect else None,
         affect=affect,
-        alone=manifest["task"]["presentation"] == "single",
+        alone=task.presentation == "single",
     )
     tables["inventory_outcomes"] = answer_outcomes(answers)
     remarks = tuple(
-        remarks_on_answers(answers, tables, n_prompts=n_prompts, min_number_mass=settings["min_number_mass"])
+        remarks_on_answers(
+            answers, tables, n_prompts=manifest.n_prompts, min_number_mass=manifest.statistics.min_number_mass
+        )
     )
-    scale = manifest["inventory"]["scale"]
-    drawn = draw_inventory(tables, low=scale["low"], high=scale["high"], confidence=confidence)
+    drawn = draw_inventory(tables, low=kept.scale.low, high=kept.scale.high, confidence=confidence)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_inventory(manifest=manifest, tables=tables, figures=figures, remarks=remarks)
     report = write_all(
@@ -75,15 +76,14 @@ def publish_inventory(folder: RunFolder, manifest: dict[str, Any]) -> Outcome:
     return Outcome(folder.path, report, tables["affect_groups" if affect else "inventory_groups"], confidence, remarks)
 
 
-def _inventory(manifest: Mapping[str, Any]) -> Inventory:
-    kept = manifest["inventory"]
+def _inventory(kept: Kept) -> Inventory:
     return Inventory(
-        name=kept["name"],
-        source=kept["source"],
-        scale=Scale(**kept["scale"]),
-        instruction=kept["instruction"],
-        total=kept["total"],
-        items=tuple(Item(**item) for item in kept["items"]),
+        name=kept.name,
+        source=kept.source,
+        scale=Scale(**kept.scale.content),
+        instruction=kept.instruction,
+        total=kept.total,
+        items=tuple(Item(**item) for item in kept.items),
     )
 
 

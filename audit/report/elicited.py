@@ -9,9 +9,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.manifest import Noise
 from audit.report.numbers import Row, show, show_interval
 from audit.report.tables import Table
+from audit.runs.manifest import Noise
 from audit.wording import bare_p, count, fixed, plural, rate, unsigned
 from audit.wording import points as write_points
 

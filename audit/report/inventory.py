@@ -12,11 +12,12 @@ from markupsafe import Markup
 
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
-from audit.report.manifest import read_manifest
+from audit.report.manifest import view_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.tables import Table
+from audit.runs.manifest import Manifest
 from audit.tables.inventory import DEFAULT
 from audit.wording import (
     MISSING,
@@ -66,7 +67,7 @@ class Section:
 
 def render_inventory(
     *,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
@@ -90,32 +91,33 @@ def render_inventory(
     str
         A whole HTML document, encodable as UTF-8.
     """
-    inventory, task = manifest["inventory"], manifest["task"]
+    inventory, task = manifest.inventory, manifest.task
+    assert inventory is not None
+    assert task is not None
     # The items have a table of their own.
-    view = read_manifest(
-        {**manifest, "inventory": {name: value for name, value in inventory.items() if name != "items"}}
-    )
-    scale = f"{scale_end(inventory['scale']['low'])}\N{EN DASH}{scale_end(inventory['scale']['high'])}"
+    told = {name: value for name, value in inventory.content.items() if name != "items"}
+    view = view_manifest(manifest, shown={**manifest.content, "inventory": told})
+    scale = f"{scale_end(inventory.scale.low)}\N{EN DASH}{scale_end(inventory.scale.high)}"
     keys = list(dict.fromkeys(keys_of(tables["inventory_outcomes"])))
     several = len({variant for _, variant in keys}) > 1
-    single = task["presentation"] == "single"
-    got = describe_elicitation(task["method"], scale=scale, asks_ends=view.asks_ends)
+    single = task.presentation == "single"
+    got = describe_elicitation(task.method, scale=scale, asks_ends=view.asks_ends)
     how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
     script = asset("downloads.js")
     page = environment().get_template("inventory.html.j2").render(
         run=view,
-        name=brief(str(inventory["name"])),
-        source=brief(str(inventory["source"]), at_most=400),
-        instruction=inventory["instruction"],
-        total=inventory["total"],
-        affect=task["affect"],
+        name=brief(inventory.name),
+        source=brief(inventory.source, at_most=400),
+        instruction=inventory.instruction,
+        total=inventory.total,
+        affect=task.affect,
         single=single,
-        shown=_ORDERS[task["presentation"]].format(task["n_orders"]),
+        shown=_ORDERS[task.presentation].format(task.n_orders),
         how=how,
         scale=scale,
-        ends=inventory["scale"],
-        items=_items_table(inventory["items"]),
+        ends=inventory.scale,
+        items=_items_table(inventory.items),
         sections=[
             _section(
                 key, f"part-{place}", tables, figures, title=title_of(key, several=several), confidence=view.confidence

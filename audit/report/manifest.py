@@ -1,4 +1,4 @@
-"""What the report takes from a run's manifest: the one place that knows the manifest's names."""
+"""What the report takes from a run's manifest: its attributes as words, and the rest of it, section by section."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from audit.errors import AuditError
+from audit.runs.manifest import Manifest, ManifestError, Noise
 from audit.wording import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
@@ -35,13 +35,6 @@ _ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_p
 """Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares."""
 
 
-class ManifestError(AuditError, KeyError):
-    """The manifest lacks what a report can not do without; the message names the key and what there is."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """A part of the manifest as it is shown.
@@ -56,16 +49,6 @@ class Facts:
 
     title: str
     rows: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """What prompts differed by when they were asked again: how many, and the differences in points."""
-
-    n: int
-    rms_points: float
-    max_points: float
-    varied: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,107 +142,82 @@ class ManifestView:
         return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
 
 
-def read_manifest(manifest: Mapping[str, object]) -> ManifestView:
+def view_manifest(manifest: Manifest, *, shown: Mapping[str, object] | None = None) -> ManifestView:
     """View a manifest by the report's names.
 
     Parameters
     ----------
     manifest
-        The run's manifest as parsed from JSON. ``model.name`` must be there and, unless ``task`` says that no rating
-        was asked for, ``scale.low``, ``scale.high`` and ``elicitation.method``; without them the report's sentences
-        have no meaning.
+        The run's. ``model.name`` must be there and, unless ``task`` says that no rating was asked for, ``scale.low``,
+        ``scale.high`` and ``elicitation.method``; without them the report's sentences have no meaning.
+    shown
+        What takes the place of the manifest's content among ``facts``, where a part of it is shown elsewhere.
 
     Raises
     ------
     ManifestError
-        If one of these is missing or has another type.
+        If one of these is missing.
     """
-    rated = "task" not in manifest
+    model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
+    example, noise, statistics = manifest.example_prompt, manifest.noise, manifest.statistics
+    required: dict[str, object] = {"model.name": model.name}
+    if manifest.task is None:
+        required |= {"elicitation.method": elicitation.method, "scale.low": scale.low, "scale.high": scale.high}
+    else:
+        required |= {"task.kind": manifest.task.kind}
+    for path, found in required.items():
+        if found == "" or found != found:
+            raise ManifestError(_lacking(manifest, path))
+    content = manifest.content if shown is None else shown
     return ManifestView(
-        model=brief(str(_require(manifest, "model", "name"))),
-        method=str(_require(manifest, "elicitation", "method") if rated else _require(manifest, "task", "kind")),
-        parser=_text(manifest, "elicitation", "parser", absent=""),
-        begun=_text(manifest, "elicitation", "prefill", absent=""),
-        asks_ends=bool(_find(manifest, "identity", "elicitation", "reads")),
-        confidence=_confidence(_find(manifest, "config", "statistics", "confidence")),
-        margin=_margin(_find(manifest, "config", "statistics", "margin")),
-        low=_number(manifest, "scale", "low") if rated else math.nan,
-        high=_number(manifest, "scale", "high") if rated else math.nan,
-        low_label=_text(manifest, "scale", "low_label", absent=""),
-        high_label=_text(manifest, "scale", "high_label", absent=""),
-        stimuli=_text(manifest, "stimuli", "source"),
-        variant=_text(manifest, "prompt", "variant"),
-        strategy=_text(manifest, "strategy", "name", absent=""),
-        strategy_source=_text(manifest, "strategy", "source", absent=""),
-        strategy_deviates=_text(manifest, "strategy", "deviates", absent=""),
-        date=_day(_text(manifest, "started")),
-        revision=_text(manifest, "model", "revision"),
-        version=_text(manifest, "versions", "empathy-audit"),
-        emotions=_texts(_find(manifest, "stimuli", "emotions")),
-        system_prompt=_text(manifest, "example_prompt", "system", absent=""),
-        turns=_turns(_find(manifest, "example_prompt", "turns")),
-        user_prompt=_text(manifest, "example_prompt", "user", absent=""),
-        command=_text(manifest, "command"),
-        report_command=_text(manifest, "report_command", absent=""),
-        preset=_text(manifest, "preset"),
-        config=_config(manifest.get("config")),
-        human=_text(manifest, "human", "where", absent=""),
-        noise=_noise(manifest.get("noise")),
-        noise_formats=_noises(manifest.get("noise_formats")),
-        facts=tuple(_facts(manifest)),
+        model=brief(model.name),
+        method=elicitation.method if manifest.task is None else manifest.task.kind,
+        parser=_text(elicitation.parser, absent=""),
+        begun=_text(elicitation.prefill, absent=""),
+        asks_ends=bool(manifest.identity.elicitation.get("reads")),
+        confidence=statistics.confidence,
+        margin=statistics.margin,
+        low=scale.low,
+        high=scale.high,
+        low_label=_text(scale.low_label, absent=""),
+        high_label=_text(scale.high_label, absent=""),
+        stimuli=_text(manifest.stimuli.source),
+        variant=_text(manifest.prompt.variant),
+        strategy=_text(strategy.name, absent=""),
+        strategy_source=_text(strategy.source, absent=""),
+        strategy_deviates=_text(strategy.deviates, absent=""),
+        date=_day(_text(manifest.started)),
+        revision=_text(model.revision),
+        version=_text(manifest.versions.get("empathy-audit", "")),
+        emotions=manifest.stimuli.emotions,
+        system_prompt=_text(example.system, absent=""),
+        turns=tuple((role, _show(text)) for role, text in example.turns),
+        user_prompt=_text(example.user, absent=""),
+        command=_text(manifest.command),
+        report_command=_text(manifest.report_command, absent=""),
+        preset=_text(manifest.preset),
+        config=_config(manifest.config.content),
+        human=_text(manifest.human.where, absent=""),
+        noise=noise if _is_known(noise) else None,
+        noise_formats={name: own for name, own in manifest.noise_formats.items() if _is_known(own)},
+        facts=tuple(_facts(content)),
     )
 
 
-def _noise(found: object) -> Noise | None:
-    if not isinstance(found, Mapping):
-        return None
-    numbers = [found.get(name) for name in ("n", "rms_points", "max_points")]
-    if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in numbers) or not numbers[0]:
-        return None
-    n, rms, largest = (float(str(each)) for each in numbers)
-    return Noise(int(n), rms, largest, str(found.get("varied") or ""))
+def _lacking(manifest: Manifest, path: str) -> str:
+    """Say what the manifest lacks, and what there is in its place."""
+    name = path.partition(".")[0]
+    section = manifest.content.get(name)
+    known = ", ".join(map(str, section)) if isinstance(section, Mapping) and section else "nothing"
+    return f"the manifest has no {path}, which the report needs; {name} has: {known}"
 
 
-def _noises(found: object) -> dict[str, Noise]:
-    noises = {str(name): _noise(own) for name, own in found.items()} if isinstance(found, Mapping) else {}
-    return {name: noise for name, noise in noises.items() if noise is not None}
+def _is_known(noise: Noise) -> bool:
+    return bool(noise.n) and math.isfinite(noise.rms_points + noise.max_points)
 
 
-def _find(manifest: Mapping[str, object], *path: str) -> object:
-    found: object = manifest
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
-
-
-def _require(manifest: Mapping[str, object], *path: str) -> object:
-    found = _find(manifest, *path)
-    if found is None or found == "":
-        section = _find(manifest, *path[:-1])
-        known = ", ".join(map(str, section)) if isinstance(section, Mapping) and section else "nothing"
-        raise ManifestError(f"the manifest has no {'.'.join(path)}, which the report needs; {path[-2]} has: {known}")
-    return found
-
-
-def _number(manifest: Mapping[str, object], *path: str) -> float:
-    found = _require(manifest, *path)
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
-        raise ManifestError(f"the manifest's {'.'.join(path)} is {found!r}, and should be a number")
-    return float(found)
-
-
-def _text(manifest: Mapping[str, object], *path: str, absent: str = NOT_RECORDED) -> str:
-    found = _find(manifest, *path)
-    return absent if found is None or found == "" else _show(found)
-
-
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
-
-
-def _turns(found: object) -> tuple[tuple[str, str], ...]:
-    turns = found if isinstance(found, Sequence) and not isinstance(found, str) else ()
-    return tuple((str(role), _show(text)) for role, text in turns)
+def _text(found: str, absent: str = NOT_RECORDED) -> str:
+    return _show(found) if found else absent
 
 
 def _show(found: object) -> str:
@@ -277,14 +235,6 @@ def _show(found: object) -> str:
     return brief(str(found), at_most=1_000)
 
 
-def _confidence(found: object) -> float:
-    return float(found) if isinstance(found, (int, float)) and 0 < found < 1 else 0.95
-
-
-def _margin(found: object) -> float | None:
-    return float(found) if isinstance(found, (int, float)) and found > 0 else None
-
-
 def _day(started: str) -> str:
     try:
         return datetime.fromisoformat(started).date().isoformat()
@@ -292,7 +242,7 @@ def _day(started: str) -> str:
         return started
 
 
-def _config(config: object) -> str:
+def _config(config: Mapping[str, object]) -> str:
     if not config:
         return ""
     plain = json.loads(json.dumps(config, default=str))

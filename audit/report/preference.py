@@ -17,6 +17,7 @@ from markupsafe import Markup
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import asset, encodable, environment, policy
 from audit.report.tables import Table
+from audit.runs.manifest import JudgementManifest
 from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
 
 _EACH: Final = 2
@@ -88,7 +89,7 @@ def render_judgement(
     *,
     labels: tuple[str, str],
     narratives: Mapping[str, str],
-    manifest: Mapping[str, Any],
+    manifest: JudgementManifest,
     remarks: Sequence[str],
     limits: Sequence[RemarkLike],
 ) -> str:
@@ -114,7 +115,7 @@ def render_judgement(
     str
         A whole HTML document, encodable as UTF-8.
     """
-    level = coverage(manifest["confidence"])
+    level = coverage(manifest.confidence)
     rows = rows_of(preference, "preference")
     judged = rows_of(pairs, "pairs")
     answers = [
@@ -124,7 +125,7 @@ def render_judgement(
             labels=labels,
             narratives=narratives,
             level=level,
-            alpha=1 - manifest["confidence"],
+            alpha=1 - manifest.confidence,
         )
         for dimension in dict.fromkeys(row["dimension"] for row in rows)
     ]
@@ -132,13 +133,13 @@ def render_judgement(
         answers=answers,
         first=labels[0],
         second=labels[1],
-        asked=manifest["asked"],
-        judge=manifest["judge"],
-        versions=manifest["versions"],
+        asked=manifest.asked,
+        judge=manifest.judge,
+        versions=manifest.versions,
         remarks=remarks,
         limits=[(dimension_title(limit.dimension), limit.text) for limit in limits],
         level=level,
-        command=manifest["command"],
+        command=manifest.command,
         style=asset("style.css"),
         policy=policy(),
     )  # fmt: skip

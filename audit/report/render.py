@@ -22,7 +22,7 @@ from audit.report.elicitations import describe_elicitation
 from audit.report.elicited import Elicited, elicited
 from audit.report.explore import Explorer
 from audit.report.held_against import Circumstances
-from audit.report.manifest import ManifestError, ManifestView, read_manifest
+from audit.report.manifest import ManifestView, view_manifest
 from audit.report.numbers import Row, rows_of
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.people import people_section
@@ -45,6 +45,7 @@ from audit.report.tables import (
 )
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
 from audit.report.wordings import Wordings, wordings_section
+from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.registry import TABLES
 from audit.tables.shared import OVERALL
 from audit.wording import MEANING, brief, coverage, dimension_title
@@ -149,7 +150,7 @@ class Section:
 
 def render_report(
     *,
-    manifest: Mapping[str, object],
+    manifest: Manifest,
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike] = (),
@@ -162,7 +163,7 @@ def render_report(
     Parameters
     ----------
     manifest
-        The run's manifest; see `read_manifest` for what must be there.
+        The run's manifest; see `view_manifest` for what must be there.
     tables
         The tables of `tables.TABLES` by name, as they are written (indexed from 0), of which ``gap`` must be there; an
         absent one leaves its part out.
@@ -188,7 +189,7 @@ def render_report(
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
-    view = read_manifest(manifest)
+    view = view_manifest(manifest)
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
     measured = [
         key

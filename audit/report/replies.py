@@ -16,13 +16,14 @@ from audit.grid import BASELINES
 from audit.report.beside import beside
 from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
 from audit.report.downloads import pack
-from audit.report.manifest import read_manifest
+from audit.report.manifest import view_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
 from audit.report.sentences import LIMITS
 from audit.report.tables import Table, calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
+from audit.runs.manifest import Manifest
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.shared import OVERALL
@@ -135,7 +136,7 @@ class Section:
 
 def render_replies(
     *,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
@@ -148,7 +149,7 @@ def render_replies(
     Parameters
     ----------
     manifest
-        The run's manifest; see :func:`~audit.report.manifest.read_manifest` for what must be there.
+        The run's manifest; see :func:`~audit.report.manifest.view_manifest` for what must be there.
     tables
         The tables of ``tables.REPLY_TABLES`` by name, as they are written (indexed from 0).
     figures
@@ -166,7 +167,9 @@ def render_replies(
     str
         A whole HTML document, encodable as UTF-8.
     """
-    view = read_manifest(_brief_manifest(manifest))
+    task = manifest.task
+    assert task is not None
+    view = view_manifest(manifest, shown=_told(manifest))
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
@@ -181,7 +184,7 @@ def render_replies(
             confidence=view.confidence,
             several=several,
             share=1 / len(keys),
-            read=_read(key, replies, values, measures, narratives, seed=int(manifest["seed"])),
+            read=_read(key, replies, values, measures, narratives, seed=manifest.seed),
         )
         for place, key in enumerate(keys, start=1)
     ]
@@ -190,8 +193,8 @@ def render_replies(
     script = asset("downloads.js")
     page = environment().get_template("replies.html.j2").render(
         run=view,
-        task=manifest["task"],
-        words=_WORDS.get(str(manifest["task"]["kind"]), _WORDS["reply"]),
+        task=task,
+        words=_WORDS.get(task.kind, _WORDS["reply"]),
         beside=beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence),
         sections=sections,
         n_prompts=show_sum(whole, "n_prompts", count),
@@ -211,10 +214,10 @@ def render_replies(
     return encodable(page)
 
 
-def _brief_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _told(manifest: Manifest) -> dict[str, object]:
     """Leave out what the page shows elsewhere: what the scorers measure, and which are absent."""
-    scorers = {name: taken["facts"] for name, taken in manifest.get("scorers", {}).items()}
-    return {name: value for name, value in manifest.items() if name != "absent"} | {"scorers": scorers}
+    scorers = {name: taken.facts.content for name, taken in manifest.scorers.items()}
+    return {name: value for name, value in manifest.content.items() if name != "absent"} | {"scorers": scorers}
 
 
 def _section(

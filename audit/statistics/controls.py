@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -57,11 +57,6 @@ class Repetition:
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     placebo: Collection[str] = ()
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read it from a run's manifest; runs of earlier versions had none of it."""
-        return cls(manifest.get("stems", {}), tuple(manifest.get("placebo", ())), manifest.get("cues", {}))
 
     def controlled(
         self,

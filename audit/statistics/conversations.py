@@ -32,9 +32,9 @@ def conversation_of(narrative_id: str) -> str:
     return narrative_id.rsplit(":", 1)[0]
 
 
-def told_apart_by(manifest: Mapping[str, Any]) -> Callable[[str], str] | None:
-    """Return what tells the conversation of a run's narratives; None of a run whose narratives are no utterances."""
-    return conversation_of if manifest.get("stimuli", {}).get("source") == "conversations" else None
+def told_apart_by(source: str) -> Callable[[str], str] | None:
+    """Return what tells the conversation of narratives from a source; None where they are no utterances."""
+    return conversation_of if source == "conversations" else None
 
 
 def conversations_of(narrative_ids: Sequence[Any], unit_of: Callable[[str], str] | None) -> tuple[str, ...]:

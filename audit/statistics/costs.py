@@ -13,9 +13,7 @@ from audit.tables.reply_comparison import REPLY_COSTS
 from audit.tables.shared import OVERALL
 
 
-def cost_of(
-    prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, timings: Mapping[str, Any]
-) -> dict[str, float]:
+def cost_of(prompts: pd.DataFrame, stages: pd.DataFrame, *, n_prompts: int, seconds: float) -> dict[str, float]:
     """Return the mean cost of a run's prompts, by the names of ``tables.STRATEGIES``.
 
     Parameters
@@ -27,8 +25,8 @@ def cost_of(
         Columns of ``tables.STAGES``; no rows without a strategy.
     n_prompts
         Of the run.
-    timings
-        Of its last session, as the manifest has them; may be empty.
+    seconds
+        That a prompt took in its last session; NaN if that is not known.
 
     Returns
     -------
@@ -36,7 +34,6 @@ def cost_of(
         ``n_calls``, ``n_prompt_tokens``, ``n_tokens``, ``n_question_tokens``, ``shortened_share`` and ``seconds``; NaN
         where it was not recorded.
     """
-    asked = timings.get("n_prompts") or float("nan")
     read = prompts.loc[prompts["n_prompt_tokens"] > 0, "n_prompt_tokens"]
     # A prompt of an older run can have been asked without its tokens being counted.
     unasked = (prompts["status"].astype(str) == "failed") & ~(prompts["n_prompt_tokens"] > 0)
@@ -53,7 +50,7 @@ def cost_of(
         cost |= {name: float(stages[name].sum()) / n_prompts for name in ("n_prompt_tokens", "n_tokens")}
         shortened |= prompts["prompt_index"].isin(stages.loc[stages["n_dropped"] > 0, "prompt_index"])
     cost["shortened_share"] = float(shortened.mean()) if prompts["n_dropped"].notna().any() else float("nan")
-    return cost | {"seconds": timings.get("elicit_s", float("nan")) / asked}
+    return cost | {"seconds": seconds}
 
 
 def cost_rows(

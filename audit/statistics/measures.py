@@ -195,17 +195,23 @@ def measure_tables(
     }
 
 
-def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> Iterator[Remark]:
+def remarks_on_replies(
+    replies: pd.DataFrame, *, source: str, files: Mapping[str, str], scorers: Mapping[str, Mapping[str, str]]
+) -> Iterator[Remark]:
     """Yield what a reader must know before trusting the gaps of measures.
 
     Parameters
     ----------
     replies
         Columns of ``tables.REPLIES``.
-    manifest
-        The run's, with the files of its model and of its scorers, and where its narratives are from.
+    source
+        Where the narratives are from.
+    files
+        SHA-256 of the files of the model that wrote the replies, by name.
+    scorers
+        The same of each scorer's model, by the scorer.
     """
-    conversation_of = told_apart_by(manifest)
+    conversation_of = told_apart_by(source)
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
         between = own.loc[own["in_group"].notna().to_numpy()]
         status = between["status"].astype(str)
@@ -232,9 +238,9 @@ def remarks_on_replies(replies: pd.DataFrame, manifest: Mapping[str, Any]) -> It
                 f"Each δ comes from {plural(n_units, kind)}: its interval leans on how these few differ, and takes it "
                 f"that such {kind}s' gaps are spread about normally.",
             )
-    weights = weights_of(manifest.get("model", {}).get("files", {}))
-    for scorer, taken in manifest.get("scorers", {}).items():
-        if weights and weights & weights_of(taken["facts"].get("files", {})):
+    weights = weights_of(files)
+    for scorer, own_files in scorers.items():
+        if weights & weights_of(own_files):
             yield Remark(
                 "",
                 "",

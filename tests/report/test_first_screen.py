@@ -37,7 +37,7 @@ def page_of(
         outside = read_outside(*files, low=0, high=100)
         manifest = describe_outside(outside, command="python -m audit report ...", seed=0, model="a model")
     settings = Settings(n_permutations=200, **planted.settings)
-    manifest["config"]["statistics"] = {"confidence": settings.confidence, "margin": settings.margin}
+    manifest = manifest.adding("config", statistics={"confidence": settings.confidence, "margin": settings.margin})
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
                        settings=settings, repetition=repetition)  # fmt: skip

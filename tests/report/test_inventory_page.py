@@ -14,6 +14,7 @@ from test_numbers import Numbers
 from audit.figures.inventories import draw_inventory
 from audit.figures.style import figure_bytes
 from audit.report.inventory import render_inventory
+from audit.runs.manifest import Manifest
 from audit.statistics.inventory_runs import AFFECT_GROUPS, answer_outcomes, remarks_on_answers, scored_tables
 from audit.tables.inventory import INVENTORY_GROUPS, INVENTORY_OUTCOMES
 from stimuli.inventories import Inventory, Item
@@ -53,7 +54,7 @@ def manifest_of(inventory, *, affect=True, presentation="list"):
              for i in inventory.items]  # fmt: skip
     scale = {"low": 1, "high": 5, "low_label": "never", "high_label": inventory.scale.high_label}
     method = "generate" if presentation == "list" else "expected"
-    return {
+    return Manifest.of({
         "started": "2026-01-02T03:04:05+00:00", "command": "python -m audit run task=inventory", "seed": 0,
         "model": {"name": "a model"}, "config": {"statistics": {"confidence": 0.95}},
         "task": {"kind": "inventory", "presentation": presentation, "n_orders": 3, "affect": affect, "method": method},
@@ -61,7 +62,7 @@ def manifest_of(inventory, *, affect=True, presentation="list"):
                       "total": False, "scale": scale, "items": items},
         "prompt": {"variant": "origin"}, "stimuli": {"source": "geneva"},
         "example_prompt": {"system": "You are.", "user": inventory.items[0].text},
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def parts_of(**how):

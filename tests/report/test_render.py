@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from audit.report.controlled import NOT_CONTROLLED
-from audit.report.manifest import ManifestError, read_manifest
 from audit.report.render import render_report
+from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.cells import CELLS
 from audit.tables.ratings import OUTCOMES
 from audit.tables.registry import TABLES
@@ -140,7 +140,8 @@ FIGURES = {"gaps": SVG, "cells-religion-origin": SVG, "interaction-religion-orig
 
 
 def render(**given: Any) -> str:
-    return render_report(**({"manifest": MANIFEST, "tables": tables(), "figures": FIGURES} | given))
+    parts = {"manifest": MANIFEST, "tables": tables(), "figures": FIGURES} | given
+    return render_report(**(parts | {"manifest": Manifest.of(parts["manifest"])}))
 
 
 class Page(HTMLParser):
@@ -1002,7 +1003,7 @@ def test_manifest_without_a_required_key_is_a_clear_error(path: tuple[str, str])
 
 def test_scale_that_is_no_number_is_a_clear_error() -> None:
     with pytest.raises(ManifestError, match=r"scale.low is 'zero', and should be a number"):
-        read_manifest(MANIFEST | {"scale": {"low": "zero", "high": 100}})
+        Manifest.of(MANIFEST | {"scale": {"low": "zero", "high": 100}})
 
 
 def test_everything_else_of_the_manifest_may_be_missing() -> None:

@@ -17,6 +17,7 @@ from audit.figures.style import figure_bytes
 from audit.measures.base import Measure
 from audit.pipeline import report_run
 from audit.report.replies import render_replies
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import REPLIES
@@ -96,7 +97,7 @@ def write_run(folder, replies, *, tail="", measures=3, narratives=None, **change
     with RunFolder(folder) as run:
         run.write_shard(0, replies, "replies")
         run.write_scores("counts", 0, scores, {})
-        run.write_manifest(manifest | change)
+        run.write_manifest(Manifest.of(manifest | change))
     return report_run(folder, defaults=statistics_defaults()).report
 
 
@@ -268,7 +269,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     manifest = {"model": {"name": "a model"}, "task": {"kind": "reply", "max_tokens": 9, "temperature": 0.0}, "seed": 0}
     manifest |= {"config": {"statistics": {"confidence": 0.95}}}
     html = render_replies(
-        manifest=manifest, tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
+        manifest=Manifest.of(manifest), tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
         values=pd.DataFrame(), narratives={},
     )  # fmt: skip
     assert len(figures) == 5

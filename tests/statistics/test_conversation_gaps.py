@@ -117,8 +117,8 @@ def test_a_conversation_is_what_stands_before_the_last_colon():
     assert conversations_of(["a:1", "a:2", "b:1"], conversation_of) == ("a", "a", "b")
     assert conversations_of(["a:1", "b:1"], conversation_of) == ()
     assert conversations_of(["a:1", "a:2"], None) == ()
-    assert told_apart_by({"stimuli": {"source": "conversations"}}) is conversation_of
-    assert told_apart_by({"stimuli": {"source": "csv"}}) is told_apart_by({}) is None
+    assert told_apart_by("conversations") is conversation_of
+    assert told_apart_by("csv") is told_apart_by("") is None
 
 
 def rejected(sizes, *, n, missing=0.0):

@@ -10,6 +10,7 @@ import pytest
 
 from audit.measured import measures_of
 from audit.measures.diversity import distinct, leave_one_out_distinct
+from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
 from audit.statistics.conversations import conversation_of
 from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
@@ -272,12 +273,15 @@ def test_a_family_over_conversations_is_the_one_of_their_means_where_these_have_
     pd.testing.assert_frame_equal(own.reset_index(drop=True), other.reset_index(drop=True))
 
 
+def remarks_on(replies, *, source="geneva", files=None, scorers=None):
+    return remarks_on_replies(replies, source=source, files=files or {}, scorers=scorers or {})
+
+
 def test_a_reader_is_told_of_few_conversations(ratings_of):
-    manifest = {"stimuli": {"source": "conversations"}}
     replies = replies_of(utterances(ratings_of))
-    texts = [remark.text for remark in remarks_on_replies(replies, manifest)]
+    texts = [remark.text for remark in remarks_on(replies, source="conversations")]
     assert [text[:37] for text in texts] == ["Each δ comes from 6 conversations: it"] * 2
-    assert list(remarks_on_replies(replies, {"stimuli": {"source": "csv"}})) == []
+    assert list(remarks_on(replies, source="csv")) == []
 
 
 STATUSES = ("written", "cut", "empty", "refused", "other_script", "failed")
@@ -312,7 +316,7 @@ def test_replies_that_are_not_scored_are_missing_and_never_0(ratings_of):
 
 def test_outcomes_are_counted_and_are_measures_of_their_own(ratings_of):
     replies, _ = with_statuses(ratings_of)
-    manifest = {"diversity": True, "absent": {"eq": "not here"}}
+    manifest = Manifest.of({"diversity": True, "absent": {"eq": "not here"}})
     described, measured = measures_of(manifest, replies, pd.DataFrame(columns=["prompt_index", "measure", "value"]))
     assert described["measure"].tolist() == ["dist_1", "dist_2", "refused", "empty", "other_script", "cut", "eq"]
     tables = tables_of(replies, *measured)
@@ -337,7 +341,7 @@ def test_outcomes_are_counted_and_are_measures_of_their_own(ratings_of):
 
 def test_where_no_reply_was_refused_the_gap_of_refusals_is_0_and_has_no_interval(ratings_of):
     replies, _ = with_statuses(ratings_of, ["written"])
-    _, measured = measures_of({}, replies, pd.DataFrame(columns=["prompt_index", "measure", "value"]))
+    _, measured = measures_of(Manifest.of({}), replies, pd.DataFrame(columns=["prompt_index", "measure", "value"]))
     assert [each.name for each in measured] == ["refused"]
     row = gap_of(tables_of(replies, *measured), "refused")
     assert row["delta"] == 0
@@ -367,7 +371,7 @@ def test_a_number_that_is_not_finite_is_missing(ratings_of):
     scores = pd.DataFrame({"prompt_index": values.index, "measure": "x", "value": values.to_numpy()})
     scores.loc[3, "value"] = np.inf
     measure = {"name": "x", "title": "x", "unit": "", "better": "higher", "source": "", "caution": "", "low": None}
-    manifest = {"scorers": {"s": {"facts": {}, "measures": [measure | {"high": None}]}}}
+    manifest = Manifest.of({"scorers": {"s": {"facts": {}, "measures": [measure | {"high": None}]}}})
     described, measured = measures_of(manifest, replies_of(ratings), scores)
     row = described.iloc[0]
     known = values.drop(values.index[3])
@@ -493,15 +497,14 @@ def test_what_can_not_be_estimated_is_a_row_that_says_why(ratings_of, kind):
     assert (without["note"] != "").all()
     if kind not in ("no words", "no replies"):
         assert gaps.loc[gaps["measure"] == "eq", "se"].isna().all()
-    list(remarks_on_replies(replies, {}))
+    list(remarks_on(replies))
 
 
 def test_a_reader_is_told_of_few_narratives_missing_and_cut_replies_and_of_a_model_that_scores_itself(ratings_of):
     replies, _ = with_statuses(ratings_of, ["refused"])
-    files = {"files": {"model.safetensors": "aa", "config.json": "bb"}}
-    other = {"files": {"model.safetensors": "cc", "config.json": "bb"}}
-    manifest = {"model": files, "scorers": {"own": {"facts": files}, "other": {"facts": other}}}
-    codes = [remark.code for remark in remarks_on_replies(replies, manifest)]
+    files = {"model.safetensors": "aa", "config.json": "bb"}
+    other = {"model.safetensors": "cc", "config.json": "bb"}
+    codes = [remark.code for remark in remarks_on(replies, files=files, scorers={"own": files, "other": other})]
     assert codes == ["few_narratives", "own_scorer"]  # one in eleven is not many, but for its share between identities
     half = replies.assign(status=np.resize(["cut", "refused"], len(replies)))
-    assert {"replies_missing", "replies_cut"} < {remark.code for remark in remarks_on_replies(half, {})}
+    assert {"replies_missing", "replies_cut"} < {remark.code for remark in remarks_on(half)}

@@ -1,0 +1,579 @@
+"""What a folder says of itself: ``manifest.json`` of a run, of a comparison, of judged pairs, of choices.
+
+The file is read and written here alone. What the code asks of a manifest is an attribute, with its type and with the
+default that holds where an earlier version did not write it. What nobody asks for is kept all the same: a manifest is
+written back as it was read, field by field and in the same order, but for what was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from audit.errors import AuditError, StoreError
+
+SCHEMA_VERSION: Final = 1
+FILE: Final = "manifest.json"
+_OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
+"""Tasks in which the model writes to or about an experiencer."""
+_OF_RUNS: Final = {
+    "comparison": "comparison of runs",
+    "judgement": "comparison of two runs' replies by a judge",
+    "choices": "choice of people between two runs' replies",
+}
+"""What folders hold that are made of runs, by what their manifests say in ``kind``."""
+_SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
+                     ("list", "a list"), ("tuple", "a list"))  # fmt: skip
+"""What is expected where a value has another type, by how the error's type begins."""
+
+Count: TypeAlias = Annotated[int, Field(strict=True)]
+Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
+"""A number as the file has it: 0 does not become 0.0, which tables would show."""
+Words: TypeAlias = Mapping[str, str]
+_OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Dimension → wording, or group → what is said of it."""
+
+
+class ManifestError(AuditError, KeyError):
+    """The manifest lacks what is asked of it, or has it in another type; names the key and what there is."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class _Part(BaseModel):
+    """A part of a manifest: attributes for what is read, and ``content``, all that the file says there."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+    _content: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """All that the file says, as JSON has it."""
+        return self._content
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep(cls, values: Any, make: Any) -> Any:
+        """Keep what was read; null stands for what was not recorded."""
+        if not isinstance(values, Mapping):
+            return make(values)
+        fields = cls.model_fields
+        made = make({name: v for name, v in values.items() if v is not None and name in fields})
+        made._content = values
+        return made
+
+
+# --- A run -----------------------------------------------------------------------------------------------------------
+
+
+class Model(_Part):
+    """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name."""
+
+    name: str = ""
+    path: str = ""
+    revision: str = ""
+    dtype: str = ""
+    files: Words = {}
+
+
+class Engine(_Part):
+    """What ran the model."""
+
+    name: str = ""
+    version: str = ""
+    device: str = ""
+    dtype: str = ""
+
+
+class Elicitation(_Part):
+    """How a rating is got: ``expected``, ``generate`` or ``outside``; what answers were begun with, what read them."""
+
+    method: str = ""
+    prefill: str = ""
+    parser: str = ""
+
+
+class Scale(_Part):
+    """The ends of the scale in points, and what they are called."""
+
+    low: Points = math.nan
+    high: Points = math.nan
+    low_label: str = ""
+    high_label: str = ""
+
+
+class Task(_Part):
+    """What a run asks for that asks for no rating; the last four are of questionnaires."""
+
+    kind: str = ""
+    max_tokens: Count | None = None
+    temperature: Points = 0
+    top_p: Points = 1
+    presentation: str = ""
+    method: str = ""
+    n_orders: Count = 1
+    affect: bool = False
+
+
+class Inventory(_Part):
+    """A questionnaire with its key, so that scoring needs no other file."""
+
+    name: str = ""
+    source: str = ""
+    scale: Scale = Scale()
+    instruction: str = ""
+    total: bool = False
+    items: tuple[Mapping[str, Any], ...] = ()
+
+
+class Stimuli(_Part):
+    """Where the narratives come from, how many were taken of how many, and the SHA-256 of what they tell."""
+
+    source: str = ""
+    n_narratives: Count | None = None
+    n_available: Count | None = None
+    emotions: tuple[str, ...] = ()
+    sha256: str = ""
+
+
+class PromptAsked(_Part):
+    """The prompt variant, and the SHA-256 of its wording."""
+
+    variant: str = ""
+    sha256: str = ""
+
+
+class Knowledge(_Part):
+    """How often a model inferred nothing of a narrative."""
+
+    n_empty: Count = 0
+
+
+class Strategy(_Part):
+    """How the model was led to its answer: a name, where it is from, the names of its stages."""
+
+    name: str = ""
+    source: str = ""
+    deviates: str = ""
+    stages: tuple[str, ...] = ()
+    sha256: str = ""
+    given_sha256: str = ""
+    knowledge: Knowledge = Knowledge()
+
+
+class Example(_Part):
+    """One prompt's last call; ``turns`` are role and text of what stands between system and user message."""
+
+    system: str = ""
+    turns: tuple[tuple[str, str], ...] = ()
+    user: str = ""
+    begun: str = ""
+
+
+class Identity(_Part):
+    """What makes two runs the same run; its ``content`` is compared, key by key, by :mod:`audit.provenance`."""
+
+    strategy: Mapping[str, Any] = {}
+    identities: str = ""
+    special_tokens: str | None = None
+    model_files: str = ""
+    elicitation: Mapping[str, Any] = {}
+    task: Mapping[str, Any] | None = None
+
+
+class Statistics(_Part):
+    """The settings of the run's analysis, as :class:`audit.config.StatisticsConfig` describes them."""
+
+    n_permutations: Count = 10_000
+    confidence: Points = 0.95
+    margin: Points | None = None
+    wanted: Points | None = None
+    power: Points = 0.8
+    min_number_mass: Points = 0.5
+    formula: str | None = None
+    fit: str = "mixed"
+    random: str | None = None
+    cluster: str = "narrative_id"
+    stereotypes: Path | None = None
+    human: Path | None = None
+    human_id: str = "narrative_id"
+    human_rating: str = "intensity"
+
+
+class Config(_Part):
+    """What is read of the composed configuration; ``content`` is all of it, as ``load_config`` takes it."""
+
+    engine: Mapping[str, Any] = {}
+    strategy: Mapping[str, Any] = {}
+    statistics: Statistics = Statistics()
+
+    @property
+    def quantization(self) -> str:
+        """What the model's card says of it; of ratings that were read, ``model`` is no card but a name."""
+        card = self.content.get("model")
+        return str(card.get("quantization") or "") if isinstance(card, Mapping) else ""
+
+
+class Timings(_Part):
+    """How long the last session took: seconds to load the model, seconds and number of the prompts that it asked."""
+
+    load_s: Points | None = None
+    elicit_s: Points = math.nan
+    n_prompts: Count = 0
+
+    @property
+    def seconds_per_prompt(self) -> float:
+        """NaN where it was not recorded."""
+        return self.elicit_s / (self.n_prompts or math.nan)
+
+
+class Check(_Part):
+    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made."""
+
+    n_prompts: Count = 0
+    varied: str = ""
+    notes: Words = {}
+    refused: str = ""
+
+
+class Noise(_Part):
+    """What prompts differed by when they were asked again: how many, and the differences in points."""
+
+    n: Count = 0
+    rms_points: Points = math.nan
+    max_points: Points = math.nan
+    varied: str = ""
+
+
+class ScorerFacts(_Part):
+    """What a scorer is: the model that it asks, the SHA-256 of its files, a judge's rubric."""
+
+    name: str = ""
+    model: str = ""
+    files: Words = {}
+    rubric: str = ""
+
+
+class OwnGap(_Part):
+    """Of how many narratives a judge was asked for its own gap, and how many were no use in each dimension."""
+
+    n_narratives: Count = 0
+    left_out: Mapping[str, Count] = {}
+
+
+class Scored(_Part):
+    """What a scorer was asked, what it is, and which measures it takes, see :func:`audit.measures.base.described`."""
+
+    asked: Mapping[str, Any] = {}
+    facts: ScorerFacts = ScorerFacts()
+    measures: tuple[Mapping[str, Any], ...] = ()
+    own_gap: OwnGap = OwnGap()
+
+
+class Question(_Part):
+    """What raters were asked of a reply, and the ends of its scale."""
+
+    name: str = ""
+    text: str = ""
+    low: Points = math.nan
+    high: Points = math.nan
+
+
+class People(_Part):
+    """What people gave a run."""
+
+    n_raters: Count = 0
+    n_items: Count = 0
+    questions: tuple[Question, ...] = ()
+
+
+class Human(_Part):
+    """Where people's intensities are from."""
+
+    where: str = ""
+
+
+class EmotionsRead(_Part):
+    """The words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
+
+    words: Mapping[str, Mapping[str, Any]] = {}
+
+
+class Outside(_Part):
+    """Of ratings that another tool collected: whether they are a study's results, and tell why one is missing."""
+
+    released: bool = False
+    status_given: bool = True
+
+
+class _Written(_Part):
+    """A whole manifest."""
+
+    kind_written: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Return a manifest with that content.
+
+        Raises
+        ------
+        ManifestError
+            If a field has another type than it should.
+        """
+        kind = {"kind": cls.kind_written} if cls.kind_written else {}
+        try:
+            return cls.model_validate({"schema_version": SCHEMA_VERSION, **kind, **content})
+        except ValidationError as error:
+            raise ManifestError(_explain(error.errors(include_url=False)[0])) from error
+
+    def having(self, **changes: Any) -> Self:
+        """Return the manifest with other fields: a field that is there keeps its place, a new one is the last."""
+        return self.of({**self.content, **changes})
+
+    def adding(self, field: str, **entries: Any) -> Self:
+        """Return the manifest with more entries in a field that has names and values."""
+        return self.having(**{field: {**(self.content.get(field) or {}), **entries}})
+
+    def to_bytes(self) -> bytes:
+        """Return what the file holds.
+
+        Raises
+        ------
+        ValueError
+            If a number is NaN or infinite: JSON has none.
+        """
+        return f"{json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+class Manifest(_Written):
+    """What a run is and what became of it. Where nothing was recorded, text is empty and a count is 0.
+
+    Attributes
+    ----------
+    status
+        ``running`` or ``complete``.
+    command, report_command, preset
+        What asked for it, what analysed it anew with other settings, and the experiment that it is.
+    started
+        When, ISO 8601.
+    n_sessions, n_prompts, shard_size
+        Sessions so far, prompts of the whole run, and prompts of a shard.
+    seed
+        Of all that is drawn.
+    task
+        None in a run of ratings.
+    inventory
+        None unless a questionnaire was filled in.
+    dimensions, placebo
+        The dimensions in their order, and which are sets of invented groups.
+    clusters, stems, cues
+        By dimension: the cultural cluster of groups, and of wordings the stem and how they tell their group.
+    scorers, wanted, absent
+        What scored replies, what was asked for, and why what could not be had.
+    diversity
+        Whether words of all replies are counted.
+    epitome_labels
+        Levels of people's replies: narrative → mechanism → level.
+    versions, hardware
+        The packages and the machine.
+    """
+
+    status: str = ""
+    command: str = ""
+    report_command: str = ""
+    preset: str = ""
+    started: str = ""
+    n_sessions: Count = 0
+    n_prompts: Count = 0
+    shard_size: Count = 0
+    seed: Count = 0
+    model: Model = Model()
+    engine: Engine = Engine()
+    elicitation: Elicitation = Elicitation()
+    scale: Scale = Scale()
+    task: Task | None = None
+    inventory: Inventory | None = None
+    stimuli: Stimuli = Stimuli()
+    prompt: PromptAsked = PromptAsked()
+    strategy: Strategy = Strategy()
+    dimensions: tuple[str, ...] = ()
+    clusters: _OfTerms = {}
+    stems: _OfTerms = {}
+    cues: _OfTerms = {}
+    placebo: tuple[str, ...] = ()
+    versions: Words = {}
+    hardware: Mapping[str, Any] = {}
+    example_prompt: Example = Example()
+    config: Config = Config()
+    identity: Identity = Identity()
+    counts: Mapping[str, Count] = {}
+    timings: Timings = Timings()
+    checks: Mapping[str, Check] = {}
+    noise: Noise = Noise()
+    noise_formats: Mapping[str, Noise] = {}
+    scorers: Mapping[str, Scored] = {}
+    wanted: tuple[str, ...] = ()
+    absent: Words = {}
+    diversity: bool = False
+    epitome_labels: Mapping[str, Mapping[str, Count]] = {}
+    people: People = People()
+    human: Human = Human()
+    emotions: EmotionsRead = EmotionsRead()
+    outside: Outside = Outside()
+
+    @property
+    def statistics(self) -> Statistics:
+        """The settings of the analysis."""
+        return self.config.statistics
+
+    @property
+    def is_of_replies(self) -> bool:
+        """Whether the run asked for replies, and not for ratings or answers of a questionnaire."""
+        return self.task is not None and self.task.kind in _OF_REPLIES
+
+    @property
+    def is_of_inventory(self) -> bool:
+        """Whether the run filled in a questionnaire."""
+        return self.task is not None and self.task.kind == "inventory"
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return a run folder's manifest.
+
+        Raises
+        ------
+        StoreError
+            If the folder is none of a run's, or its manifest is not readable, of another version, or damaged.
+        """
+        path = folder / FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} can not be read ({error})") from error
+        kind = content.get("kind") if isinstance(content, dict) else None
+        if isinstance(kind, str) and kind in _OF_RUNS:
+            raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
+        version = content.get("schema_version") if isinstance(content, dict) else None
+        if version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
+            )
+        try:
+            return cls.of(content)
+        except ManifestError as error:
+            raise StoreError(f"{path} is damaged: {error}; restore the file") from error
+
+    def complete(self, *, finished: str) -> Self:
+        """Return the manifest of a run in which nothing is left to ask; the time of the first end stays."""
+        return self.of({"finished": finished, **self.content, "status": "complete"})
+
+
+# --- What is made of runs --------------------------------------------------------------------------------------------
+
+
+class RunNamed(_Part):
+    """What one of several runs is called."""
+
+    run: str = ""
+
+
+class OfRuns(_Written):
+    """What a folder that is made of several runs says of itself."""
+
+    command: str = ""
+    runs: tuple[RunNamed, ...] = ()
+    confidence: Points = 0.95
+    versions: Words = {}
+
+    @classmethod
+    def read_if_there(cls, folder: Path) -> Self | None:
+        """Return the manifest; None where there is none of this kind.
+
+        Raises
+        ------
+        StoreError
+            If it is damaged.
+        """
+        try:
+            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(content, dict) or content.get("kind") != cls.kind_written:
+            return None
+        try:
+            return cls.of(content)
+        except ManifestError as error:
+            raise StoreError(f"{folder / FILE} is damaged: {error}; restore the file") from error
+
+
+class ComparisonManifest(OfRuns):
+    """Runs side by side."""
+
+    kind_written = "comparison"
+
+
+class Judge(_Part):
+    """The model that compared replies: what is shown of it, and the SHA-256 of its files."""
+
+    revision: str = ""
+    engine: Engine = Engine()
+    files: Words = {}
+
+
+class JudgeAsked(_Part):
+    """How a judge was asked."""
+
+    model: str = ""
+    method: str = ""
+    rubric: str = ""
+    rubric_file: str = ""
+    rubric_source: str = ""
+    criterion: str = ""
+    which: str = ""
+
+
+class JudgementManifest(OfRuns):
+    """Replies of two runs, compared by a model; ``judge`` is None until it was loaded."""
+
+    kind_written = "judgement"
+    identity: Mapping[str, Any] = {}
+    asked: JudgeAsked = JudgeAsked()
+    judge: Judge | None = None
+
+
+class Drawn(_Part):
+    """How pairs were drawn for people."""
+
+    seed: Count = 0
+
+
+class PairsIdentity(_Part):
+    """What an export of pairs is; its ``content`` is compared as a whole."""
+
+    drawn: Drawn = Drawn()
+
+
+class ChoicesManifest(OfRuns):
+    """Replies of two runs, between which people choose."""
+
+    kind_written = "choices"
+    identity: PairsIdentity = PairsIdentity()
+
+
+def _explain(fault: ErrorDetails) -> str:
+    """Say in a line which field is wrong, what it is, and what it should be."""
+    # A number that may be whole or not is tried as both, and the last name is which.
+    place = [str(name) for name in fault["loc"]]
+    if place and (place[-1] in ("int", "float", "str") or place[-1].startswith("constrained-")):
+        place.pop()
+    should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
+    return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"
