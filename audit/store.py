@@ -148,22 +148,26 @@ def _parquet(table: Table, rows: Rows) -> bytes:
     pyarrow.ArrowException
         If values are of another type.
     """
-    given: Iterable[Iterable[Any]]
-    if isinstance(rows, pd.DataFrame):
-        given, made = [rows.columns], pa.Table.from_pandas
-    elif isinstance(rows, Mapping):
-        given, made = [rows], pa.Table.from_pydict
-    else:
-        given, made = rows, pa.Table.from_pylist
-    for each in given:
-        if different := set(each) ^ set(table):
-            raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
     schema = _schema(table)
-    kept = {"preserve_index": False} if isinstance(rows, pd.DataFrame) else {}
-    written = made(rows, schema=schema, **kept).replace_schema_metadata(schema.metadata)
+    if isinstance(rows, pd.DataFrame):
+        _check_columns(table, rows.columns)
+        written = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+    elif isinstance(rows, Mapping):
+        _check_columns(table, rows)
+        written = pa.Table.from_pydict(dict(rows), schema=schema)
+    else:
+        for row in rows:
+            _check_columns(table, row)
+        written = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    written = written.replace_schema_metadata(schema.metadata)  # without what pandas adds
     sink = pa.BufferOutputStream()
     pq.write_table(written, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _check_columns(table: Table, names: Iterable[str]) -> None:
+    if different := set(names) ^ set(table):
+        raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
 
 
 def _read_parquet(path: Path, table: Table) -> pa.Table:

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from audit import store
 from audit.errors import StoreError
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
 from audit.store import RunFolder, write_atomically
+from audit.tables.base import Table, word
 from audit.tables.ratings import RATINGS
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
@@ -549,6 +551,20 @@ def test_rows_with_other_columns_are_not_written(change, named, typed, tmp_path)
         with pytest.raises(ValueError, match=f"rows of ratings have not just its columns: {named}"):
             folder.write_shard(0, rows[typed])
         assert folder.shards() == set()
+
+
+@pytest.mark.parametrize(("before", "expected"), [("calm", "calm"), (None, None)])
+def test_a_column_that_is_added_opens_the_shards_of_before(before, expected, tmp_path, monkeypatch):
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_shard(0, [row(0)])
+        added = Table(
+            "ratings", RATINGS.row, {**RATINGS, "mood": word("how it was said", since=5, before=before)}, True
+        )
+        monkeypatch.setitem(store._COLLECTED, "ratings", added)
+        folder.write_shard(1, [row(1, mood="cross")])
+        ratings = folder.read_ratings(n_prompts=2)
+    assert list(ratings) == [*RATINGS, "mood"]
+    assert ratings["mood"].astype(object).where(ratings["mood"].notna(), None).tolist() == [expected, "cross"]
 
 
 def test_a_shard_says_the_version_of_its_table(tmp_path):
