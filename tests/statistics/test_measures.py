@@ -489,7 +489,7 @@ def test_what_can_not_be_estimated_is_a_row_that_says_why(ratings_of, kind):
     scored = replies.loc[replies["status"] == "written", "prompt_index"]
     values = values_of(ratings).loc[scored]
     scores = pd.DataFrame({"prompt_index": scored, "measure": "eq", "value": values.to_numpy()})
-    described, measured = measures_of({"diversity": True}, replies, scores)
+    described, measured = measures_of(Manifest.of({"diversity": True}), replies, scores)
     tables = tables_of(replies, Measured("eq", values=values), Measured("none", values=values * np.nan), *measured)
     gaps = tables["measure_gaps"]
     assert set(gaps["measure"]) == ({"eq", "none", *described["measure"]} if len(replies) else set())
