@@ -213,7 +213,7 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
 
 def _of_replies(folder: Path) -> Manifest:
     manifest = Manifest.read(folder)
-    kind = "ratings" if manifest.task is None else manifest.task.kind
+    kind = (manifest.task.kind if manifest.task is not None else "") or "ratings"
     if kind != "reply":
         raise ConfigError(f"{folder} is a run of {kind}, which has no replies to compare; task=reply makes one")
     if manifest.status != "complete":
