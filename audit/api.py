@@ -1,0 +1,403 @@
+"""The public names of ``audit``: run an audit, open a run, compare runs, and δ of ratings in a DataFrame.
+
+All of them do what the command of the same purpose does, by the same functions; :mod:`audit` imports them when they are
+first asked for, so that ``import audit`` stays instant.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.errors import AuditError, ConfigError, StoreError
+from audit.runs.manifest import Manifest
+
+if TYPE_CHECKING:
+    from audit.statistics.remarks import Remark
+
+_GROUPS: Final = ("perceiver_group", "experiencer_group")
+_HEADLINE: Final = (
+    "dimension", "variant", "delta_points", "ci_low", "ci_high", "p", "n_narratives", "n_ratings", "note",
+)  # fmt: skip
+
+
+def _silent(line: str) -> None:
+    """Take a line about progress, and say nothing."""
+
+
+class Tables(Mapping[str, pd.DataFrame]):
+    """The tables of a folder by name, each read when it is first asked for.
+
+    Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._read:
+            path = self._folder / f"{name}.csv"
+            if not path.is_file():
+                raise KeyError(f"{self._folder} has no table {name!r}; there are: {', '.join(self) or 'none'}")
+            self._read[name] = pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""})
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.stem for path in self._folder.glob("*.csv")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    """
+
+    path: Path
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What the run is: its model, prompts, settings and versions."""
+        return Manifest.read(self.path)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The statistics that the last report of the run made, e.g. ``run.tables["gap"]``."""
+        return Tables(self.path / "tables")
+
+    @property
+    def page(self) -> Path:
+        """The rendered report."""
+        return self.path / "report.html"
+
+    @cached_property
+    def answers(self) -> pd.DataFrame:
+        """What the model answered, a row a prompt: ratings, or replies, or answers to a questionnaire's items.
+
+        Raises
+        ------
+        StoreError
+            If a part can not be read.
+        """
+        from audit.store import RunFolder
+
+        folder = RunFolder(self.path)
+        unfinished = self.manifest.status == "running"
+        if self.manifest.is_of_replies:
+            return folder.read("replies", n_prompts=self.manifest.n_prompts, unfinished=unfinished)
+        if self.manifest.is_of_inventory:
+            return folder.read("answers", n_prompts=self.manifest.n_prompts, unfinished=unfinished)
+        return folder.read_ratings(n_prompts=self.manifest.n_prompts, unfinished=unfinished)
+
+    def report(self, **statistics: Any) -> Run:
+        """Analyse and render the run again, without its model, as ``python -m audit report`` does.
+
+        Parameters
+        ----------
+        **statistics
+            Settings that take the place of the run's own, e.g. ``margin=2``.
+
+        Returns
+        -------
+        Run
+            The same folder, of which nothing has been read yet.
+
+        Raises
+        ------
+        AuditError
+            As of :func:`audit.pipeline.report_run`.
+        """
+        from audit.cli.composition import statistics_defaults
+        from audit.pipeline import report_run
+
+        words = [f"statistics.{name}={value}" for name, value in statistics.items()]
+        command = shlex.join(["python", "-m", "audit", "report", str(self.path), *words])
+        report_run(self.path, defaults=statistics_defaults(), settings=statistics or None, command=command)
+        return Run(self.path)
+
+
+def open_run(folder: str | Path) -> Run:
+    """Open a run folder; nothing is written.
+
+    Parameters
+    ----------
+    folder
+        As ``python -m audit run`` leaves it.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, or its manifest is damaged.
+    """
+    run = Run(Path(folder))
+    _ = run.manifest
+    return run
+
+
+def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
+    """Run an audit, or go on with one, as ``python -m audit run OVERRIDE ...`` does, and open its folder.
+
+    Parameters
+    ----------
+    *overrides
+        The words of the command line: ``"dimensions=[religion]"``, ``"model.path=HUB_ID"``, ``"run_dir=PATH"``.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    ConfigError
+        If an override can not be used, or asks for a sweep, which is several runs.
+    AuditError, StimulusError
+        Whatever else the user can mend; what was collected before is kept.
+    """
+    from audit.cli.composition import Composed, compose
+    from audit.pipeline import run_audit
+
+    sweep = next((word for word in overrides if word in ("-m", "--multirun")), None)
+    if sweep is not None:
+        raise ConfigError(f"{sweep}: audit.run makes one run; call it once for each, and audit.compare for all of them")
+    made: list[Path] = []
+    command = shlex.join(["python", "-m", "audit", "run", *overrides])
+
+    def job(composed: Composed) -> None:
+        outcome = run_audit(composed.validated(), command=command, preset=composed.preset, job=None, say=say)
+        made.append(outcome.run_dir)
+
+    compose(list(overrides), job)
+    if not made:
+        raise ConfigError(f"{shlex.join(overrides)} asks for no run")
+    return Run(made[0])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Runs side by side.
+
+    Attributes
+    ----------
+    path
+        The comparison's folder.
+    page
+        The rendered page.
+    remarks
+        What a reader must know beside its numbers.
+    """
+
+    path: Path
+    page: Path
+    remarks: tuple[str, ...]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Its tables, e.g. ``compared.tables["gap"]``."""
+        return Tables(self.path / "tables")
+
+
+def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> Compared:
+    """Put complete runs side by side, as ``python -m audit report RUN_DIR RUN_DIR ...`` does.
+
+    Parameters
+    ----------
+    *runs
+        Two or more, or their folders. They are only read.
+    run_dir
+        Where the comparison is kept; an earlier one there is replaced.
+    **statistics
+        Settings for all of them: ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass``.
+
+    Raises
+    ------
+    AuditError
+        As of :func:`audit.comparison.compare_folders`.
+    """
+    from audit.cli.composition import statistics_defaults
+    from audit.comparison import compare_folders
+
+    folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
+    made = compare_folders(
+        folders,
+        out=Path(run_dir),
+        reports_dir=Path(run_dir).parent,
+        defaults=statistics_defaults(),
+        settings=statistics,
+        say=_silent,
+    )
+    return Compared(made.path, made.page, made.remarks)
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """δ of ratings, with all that was computed beside it.
+
+    Attributes
+    ----------
+    tables
+        By name, as a run folder's: ``gap``, ``controls``, ``families``, ``missing`` and the others.
+    remarks
+        What a reader must know before trusting the numbers: text, and the dimension that it is about.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    remarks: tuple[Remark, ...]
+
+    @property
+    def headline(self) -> pd.DataFrame:
+        """A row for each dimension and variant: δ in scale points, its confidence interval, p, and what it is of."""
+        gap = self.tables["gap"]
+        own = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives"), list(_HEADLINE)]
+        return own.reset_index(drop=True)
+
+    @property
+    def delta(self) -> float:
+        """δ in scale points, where there is one dimension and variant.
+
+        Raises
+        ------
+        ConfigError
+            If there are several: ``headline`` has a row for each.
+        """
+        rows = self.headline
+        if len(rows) != 1:
+            raise ConfigError(f"there are {len(rows)} gaps, of several dimensions or variants; headline has them all")
+        return float(rows["delta_points"].iloc[0])
+
+    def __repr__(self) -> str:
+        """Say the headline in words, what of it is repetition of words, and what limits it, a line each."""
+        return "\n".join([*self._lines(), *(f"note: {remark.text}" for remark in self.remarks)])
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{html.escape(remark.text)}</li>" for remark in self.remarks)
+        return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + (f"<ul>{said}</ul>" if said else "")
+
+    def _lines(self) -> Iterator[str]:
+        from audit.report.controlled import control_lines
+        from audit.wording import dimension_title, interval, p_value, plural, points
+
+        for row in self.headline.to_dict("records"):
+            counted = f"{plural(row['n_narratives'], 'narrative')}, {plural(row['n_ratings'], 'rating')}"
+            if pd.isna(row["delta_points"]):
+                yield f"{dimension_title(row['dimension'])}: no gap: {row['note']}"
+            elif pd.isna(row["ci_low"]):
+                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta_points'])} points; {row['note']}"
+            else:
+                within = f"{interval(row['ci_low'], row['ci_high'])}, {p_value(row['p'])}; {counted}"
+                yield f"{dimension_title(row['dimension'])}: δ {points(row['delta_points'])} points ({within})"
+        yield from control_lines(self.tables["controls"])
+
+
+def empathy_gap(
+    ratings: pd.DataFrame,
+    groups: Mapping[str, str] | pd.DataFrame | None = None,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    missing: Sequence[float] = (),
+    seed: int = 0,
+    **statistics: Any,
+) -> Gap:
+    """Estimate δ, in-group minus out-group, of ratings that another tool collected; nothing is kept on the disk.
+
+    Parameters
+    ----------
+    ratings
+        One row a prompt: ``perceiver`` and ``experiencer``, the wordings of the identities; ``narrative_id``;
+        ``rating`` in points, missing where there is none. ``dimension``, ``variant``, ``emotion`` and ``status`` may be
+        left out; see :func:`audit.outside.read_outside`. Not modified.
+    groups
+        The group of each wording, as a mapping or as a table with ``term`` and ``group`` (and ``dimension``, ``stem``).
+        None takes the columns ``perceiver_group`` and ``experiencer_group``.
+    low, high
+        Ends of the rating scale, in points. They may be left out where ratings reach from 0 to 100.
+    missing
+        Numbers that stand for a refusal or no answer, such as −1.
+    seed
+        Of the permutations.
+    **statistics
+        Settings of the analysis, e.g. ``margin=2`` or ``confidence=0.9``.
+
+    Raises
+    ------
+    ConfigError
+        If the ratings, the groups or a setting can not be used.
+
+    Examples
+    --------
+    >>> import pandas as pd, audit
+    >>> rows = [
+    ...     (p, e, story, 50 + story % 3 + 4 * (p == e) + (7 * story + 3 * len(p) * len(e)) % 5)
+    ...     for p in ("a Hindu", "a Muslim", "a Christian")
+    ...     for e in ("a Hindu", "a Muslim", "a Christian")
+    ...     for story in range(12)
+    ... ]
+    >>> ratings = pd.DataFrame(rows, columns=["perceiver", "experiencer", "narrative_id", "rating"])
+    >>> gap = audit.empathy_gap(ratings, {"a Hindu": "Hindu", "a Muslim": "Muslim", "a Christian": "Christian"},
+    ...                         low=0, high=100)
+    >>> 2 < gap.delta < 6
+    True
+    """
+    from audit.cli.composition import statistics_defaults
+    from audit.config import load_statistics
+    from audit.outside import read_outside
+    from audit.statistics.analysis import analyse
+    from audit.statistics.controls import Repetition
+    from audit.statistics.rows import Settings
+
+    settings = load_statistics({**statistics_defaults(), **statistics})
+    with tempfile.TemporaryDirectory() as place:
+        files = {"ratings": Path(place) / "ratings.csv", "groups": Path(place) / "groups.csv"}
+        ratings.to_csv(files["ratings"], index=False)
+        _groups_of(ratings, groups).to_csv(files["groups"], index=False)
+        try:
+            read = read_outside(files["ratings"], files["groups"], low=low, high=high, missing=missing)
+        except (ConfigError, StoreError) as error:
+            said = str(error)
+            for name, path in files.items():
+                said = said.replace(str(path), f"the table of {name}")
+            raise ConfigError(said) from error
+    analysis = analyse(
+        read.ratings,
+        scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},
+        seed=seed,
+        settings=Settings(**{field.name: getattr(settings, field.name) for field in fields(Settings)}),
+        repetition=Repetition(read.stems),
+    )
+    return Gap(analysis.tables, analysis.remarks)
+
+
+def _groups_of(ratings: pd.DataFrame, groups: Mapping[str, str] | pd.DataFrame | None) -> pd.DataFrame:
+    """Lay out which group each wording belongs to."""
+    if isinstance(groups, pd.DataFrame):
+        return groups
+    if groups is not None:
+        return pd.DataFrame({"term": list(groups), "group": list(groups.values())})
+    absent = [name for name in (*_GROUPS, "perceiver", "experiencer") if name not in ratings]
+    if absent:
+        raise ConfigError(
+            f"the table of ratings has no column {absent[0]}; give groups={{wording: group}}, or the columns "
+            f"{' and '.join(_GROUPS)}"
+        )
+    keys = ["dimension"] if "dimension" in ratings else []
+    sides = [
+        ratings[[side, f"{side}_group", *keys]].set_axis(["term", "group", *keys], axis=1)
+        for side in ("perceiver", "experiencer")
+    ]
+    return pd.concat(sides).drop_duplicates()
+
+
+__all__ = ["AuditError", "Compared", "Gap", "Run", "Tables", "compare", "empathy_gap", "open_run", "run"]

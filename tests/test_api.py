@@ -1,0 +1,156 @@
+"""The public names: what they return is what the commands write, and importing them costs nothing."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import svg_alone
+
+import audit
+from audit import api
+
+EXAMPLES = Path(__file__).parents[1] / "reports"
+ORIGIN, PERSONA = (EXAMPLES / "example-sweep" / name for name in ("origin", "persona-1"))
+GROUPS = {"a Hindu": "Hindu", "a Muslim": "Muslim", "a Sikh": "Sikh", "a person": "unspecified"}
+
+
+def rated(*, gap=3.0, n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [
+        (p, e, f"n{k}", 50 + gap * (p == e) + rng.normal(0, 1)) for p in GROUPS for e in GROUPS for k in range(n)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["perceiver", "experiencer", "narrative_id", "rating"])
+
+
+def test_the_public_names_are_these_and_each_says_what_it_is():
+    assert set(audit.__all__) == set(api.__all__) == {
+        "AuditError", "Compared", "Gap", "Run", "Tables", "compare", "empathy_gap", "open_run", "run",
+    }  # fmt: skip
+    for name in audit.__all__:
+        assert inspect.getdoc(getattr(audit, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        audit.nothing  # noqa: B018
+
+
+def test_importing_audit_imports_nothing_heavy():
+    said = "import audit, sys; print([name for name in ('pandas', 'numpy', 'torch', 'hydra') if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_examples_in_the_docstrings_run():
+    found = doctest.testmod(api)
+    assert found.attempted > 3
+    assert found.failed == 0
+
+
+def test_a_run_that_is_opened_has_what_its_folder_holds():
+    run = audit.open_run(EXAMPLES / "example")
+    assert run.manifest.prompt.variant == "origin"
+    gap = pd.read_csv(EXAMPLES / "example" / "tables" / "gap.csv")
+    pd.testing.assert_series_equal(run.tables["gap"]["delta_points"], gap["delta_points"])
+    assert run.tables["gap"]["note"].notna().all()
+    assert set(run.tables) == {path.stem for path in (EXAMPLES / "example" / "tables").glob("*.csv")}
+    assert len(run.answers) == run.manifest.n_prompts
+    assert run.tables["gap"] is run.tables["gap"]
+    with pytest.raises(KeyError, match=r"no table 'gaps'; there are: .*gap"):
+        run.tables["gaps"]
+
+
+def test_a_folder_that_is_none_of_a_run_s_is_refused(tmp_path):
+    with pytest.raises(audit.AuditError, match="is not a run folder"):
+        audit.open_run(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory):
+    """A copy of a committed run, reported with another margin."""
+    with svg_alone():
+        run = audit.open_run(shutil.copytree(ORIGIN, tmp_path_factory.mktemp("api") / "run"))
+        return run.report(margin=2.0, n_permutations=100)
+
+
+def test_a_report_with_another_setting_is_that_of_the_command(again):
+    assert again.manifest.statistics.margin == 2.0
+    assert "statistics.margin=2.0" in again.manifest.report_command
+    assert again.page.is_file()
+    assert set(again.tables["equivalence"]["margin"].dropna()) == {2.0}
+
+
+def test_runs_are_compared_as_by_the_command(again, tmp_path):
+    with svg_alone():
+        compared = audit.compare(again, PERSONA, run_dir=tmp_path / "beside", n_permutations=100)
+    assert compared.page.is_file()
+    assert list(compared.tables["runs"]["prompt"]) == ["origin", "persona-1"]
+    own = again.tables["gap"].query("headline and scope == 'narratives'")
+    beside = compared.tables["gap"].query("scope == 'narratives' and run == 'origin'")
+    assert beside.set_index("dimension")["delta_points"].to_dict() == pytest.approx(
+        own.set_index("dimension")["delta_points"].to_dict()
+    )
+
+
+def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
+    ratings = rated()
+    before = ratings.copy()
+    found = audit.empathy_gap(ratings, GROUPS, low=0, high=100, n_permutations=200)
+    pd.testing.assert_frame_equal(ratings, before)
+    assert found.delta == pytest.approx(3.0, abs=0.4)
+    [row] = found.headline.to_dict("records")
+    assert row["ci_low"] < 3.0 < row["ci_high"]
+    assert row["n_ratings"] == 12 * 9
+    assert f"{row['delta_points']:+.2f} points" in repr(found)
+    assert "12 narratives, 108 ratings" in repr(found)
+    # Each group has one term, which all its in-group pairs repeat.
+    assert "Not controlled for repetition of words" in repr(found)
+
+
+def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():
+    run = audit.open_run(EXAMPLES / "example")
+    own = run.answers.rename(columns={"intensity": "rating"})
+    own = own[~own["dimension"].isin(run.manifest.placebo)]
+    found = audit.empathy_gap(own, low=0, high=100, n_permutations=100)
+    gap = run.tables["gap"].query("headline and scope == 'narratives' and dimension == 'religion'")
+    assert found.delta == pytest.approx(gap["delta_points"].iloc[0], rel=1e-9)
+
+
+def test_what_cannot_be_used_is_one_line_that_names_the_table():
+    with pytest.raises(audit.AuditError, match=r"no column perceiver_group; give groups="):
+        audit.empathy_gap(rated())
+    with pytest.raises(audit.AuditError, match=r"the table of groups") as error:
+        audit.empathy_gap(rated(), {"a Hindu": "Hindu"}, low=0, high=100)
+    assert "/" not in str(error.value).replace("low=/high=", "")
+    with pytest.raises(audit.AuditError, match=r"statistics\.marginn"):
+        audit.empathy_gap(rated(), GROUPS, low=0, high=100, marginn=2)
+    with pytest.raises(audit.AuditError, match=r"audit\.run makes one run"):
+        audit.run("-m", "prompt=origin,persona-1")
+
+
+def test_texts_are_escaped_where_a_notebook_shows_them():
+    ratings = rated().assign(dimension="<script>x</script>")
+    shown = audit.empathy_gap(ratings, GROUPS, low=0, high=100, n_permutations=100)._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_several_dimensions_have_no_one_gap():
+    both = pd.concat([rated(seed=k).assign(dimension=name) for k, name in enumerate(("faith", "heritage"))])
+    found = audit.empathy_gap(both, GROUPS, low=0, high=100, n_permutations=100)
+    assert set(found.headline["dimension"]) >= {"faith", "heritage"}
+    with pytest.raises(audit.AuditError, match="headline has them all"):
+        found.delta  # noqa: B018
+
+
+def test_the_page_on_python_shows_what_its_code_gives():
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    code, shown = (page.split(fence)[1].split("```")[0] for fence in ("```python\n", "```text\n"))
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert repr(names["gap"]) == shown.strip()
