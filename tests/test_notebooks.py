@@ -219,4 +219,4 @@ def test_the_prompts_of_the_sweep_can_be_built_again(name):
 
     manifest = Manifest.read(SWEEP / name)
     config = load_config(manifest.config.content)
-    assert prompts_difference(manifest.identity.content, make_plan(config)) == ""
+    assert prompts_difference(manifest.identity.content, make_plan(config)) is None
