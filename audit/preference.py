@@ -198,7 +198,7 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
     runs = []
     for folder, manifest in zip(folders, manifests, strict=True):
         replies = RunFolder(folder).read("replies", n_prompts=manifest.n_prompts)
-        narratives = narratives_of(manifest)
+        narratives = narratives_of(folder, manifest)
         if not narratives:
             raise StoreError(
                 f"{folder}: its narratives could not be read again, and a judge needs them; see its report"
