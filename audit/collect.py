@@ -18,6 +18,8 @@ from audit.plan import Plan, labels
 from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.runs.manifest import Manifest
+from audit.runs.prompts import FILE as PROMPTS
+from audit.runs.prompts import PromptsAsked
 from audit.store import RunFolder
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question
@@ -111,6 +113,8 @@ def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command:
     else:
         check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
         manifest = earlier
+    if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
+        folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
     brought_by = values_of(given)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
 

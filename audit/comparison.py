@@ -288,7 +288,7 @@ def _measure(folder: Path, manifest: Manifest, used: Mapping[str, Any], lexicon:
     cost = cost_of(ratings, stages, n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt)
     read = None
     if len(stages) and not stages_are_told(manifest):
-        read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(manifest))).read
+        read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
     repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
     of_groups = without_dimensions(ratings, repetition.placebo)
     about = score_stages(stages, of_groups, lexicon=lexicon, read_emotions=read)

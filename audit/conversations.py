@@ -1,21 +1,25 @@
 """What a run asks and what was written on the way, put together: before it is asked, and again for the report.
 
-Prompts are in no file of a run: they are built again from its configuration, as long as that gives the same ones.
+A run's folder keeps the parts of its prompts, see :mod:`audit.runs.prompts`. Those of runs of earlier versions are
+built again from the configuration, as long as that gives the same ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from audit.config import load_config
-from audit.errors import AuditError
+from audit.errors import AuditError, StoreError
 from audit.plan import Plan, labels, make_plan
-from audit.provenance import prompts_difference
+from audit.provenance import kept_difference, prompts_difference
 from audit.runs.manifest import Manifest
+from audit.runs.prompts import FILE as PROMPTS
+from audit.runs.prompts import PromptsAsked
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
@@ -54,6 +58,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
 
 def explorer_of(
+    folder: Path,
     manifest: Manifest,
     ratings: pd.DataFrame,
     tables: Mapping[str, pd.DataFrame],
@@ -65,27 +70,27 @@ def explorer_of(
 
     Parameters
     ----------
-    manifest, ratings, tables
-        The run's manifest, ratings and statistics.
+    folder, manifest, ratings, tables
+        The run's folder, manifest, ratings and statistics.
     stages, given
         What its stages wrote, and the examples and knowledge that its strategy brought: columns of ``tables.STAGES``,
         rows of ``tables.GIVEN``.
     """
     from audit.report.explore import explore
 
-    plan, why_not = _plan_of(manifest)
+    kept, why_not = _asked_of(folder, manifest)
     written = _texts_of(stages)
     brought = values_of(given)
-    if plan is not None and plan.strategy.brings and not brought:
-        plan, why_not = None, "the run folder's given.parquet, with examples and knowledge, is gone"
+    if kept is not None and kept.strategy.brings and not brought:
+        kept, why_not = None, "the run folder's given.parquet, with examples and knowledge, is gone"
     dropped = ratings.loc[ratings["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
 
     def asked(place: int) -> Asked:
-        assert plan is not None
-        cell = plan.grid[place]
-        values = strategy_values(plan.grid, cell, brought)
-        narrative = cell.narrative.wording(plan.grid.variant.narrative)
-        return _conversation(values, plan.strategy, written(place), narrative, int(dropped.get(place, 0)))
+        assert kept is not None
+        cell = kept.grid[place]
+        values = strategy_values(kept.grid, cell, brought)
+        narrative = cell.narrative.wording(kept.grid.variant.narrative)
+        return _conversation(values, kept.strategy, written(place), narrative, int(dropped.get(place, 0)))
 
     return explore(
         ratings,
@@ -93,35 +98,34 @@ def explorer_of(
         low=manifest.scale.low,
         high=manifest.scale.high,
         seed=manifest.seed,
-        asked=None if plan is None else asked,
+        asked=None if kept is None else asked,
         clusters=manifest.clusters,
         confidence=manifest.statistics.confidence,
         no_prompts=why_not,
     )
 
 
-def narratives_of(manifest: Manifest) -> dict[str, str]:
+def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
     """Return the narratives of a run as its prompts showed them, by identifier; none where they can not be told."""
-    plan, _ = _plan_of(manifest)
-    if plan is None:
+    grid, _ = grid_of(folder, manifest)
+    if grid is None:
         return {}
-    shown = plan.grid.variant.narrative
-    return {narrative.narrative_id: narrative.wording(shown) for narrative in plan.grid.narratives.narratives}
+    return {each.narrative_id: each.wording(grid.variant.narrative) for each in grid.narratives.narratives}
 
 
-def grid_of(manifest: Manifest) -> tuple[PromptGrid | None, str]:
+def grid_of(folder: Path, manifest: Manifest) -> tuple[PromptGrid | None, str]:
     """Return what a run asks, or None and why it can not be told any more."""
-    plan, why_not = _plan_of(manifest)
-    return (None, why_not) if plan is None else (plan.grid, "")
+    asked, why_not = _asked_of(folder, manifest)
+    return (None, why_not) if asked is None else (asked.grid, "")
 
 
-def emotions_of(manifest: Manifest) -> dict[str, EmotionWords]:
+def emotions_of(folder: Path, manifest: Manifest) -> dict[str, EmotionWords]:
     """Return the words of the emotions of a run's narratives, by name; none where they can not be told."""
     kept = manifest.emotions.words
     if kept:  # a file of narratives may have moved since
         return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
-    plan, _ = _plan_of(manifest)
-    return {} if plan is None else {each.emotion: each.words for each in plan.grid.narratives.narratives}
+    grid, _ = grid_of(folder, manifest)
+    return {} if grid is None else {each.emotion: each.words for each in grid.narratives.narratives}
 
 
 def stages_are_told(manifest: Manifest) -> bool:
@@ -202,14 +206,23 @@ def _left_out(n_dropped: int) -> str:
     return f"{n_dropped} examples or earlier calls did not fit and were left out"
 
 
-def _plan_of(manifest: Manifest) -> tuple[Plan | None, str]:
-    """Build a run's plan again, or say why that can not be."""
+def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, str]:
+    """Return a run's prompts as its folder keeps them, or build them again; or say why that can not be."""
     if manifest.elicitation.method == "outside":
         return None, "another tool collected the ratings"
+    try:
+        kept = PromptsAsked.read(folder)
+    except StoreError as error:
+        return None, " ".join(str(error).split())
+    if kept is not None:
+        other = kept_difference(manifest.identity.content, kept)
+        return (kept, "") if other is None else (None, f"those in {PROMPTS} are not of this run ({other})")
     try:
         plan = make_plan(load_config(manifest.config.content))
         difference = prompts_difference(manifest.identity.content, plan)
         reason = "" if difference is None else str(difference)
     except (AuditError, StimulusError) as error:
         reason = " ".join(str(error).split())
-    return (None, f"they could not be built again ({reason})") if reason else (plan, "")
+    if reason:
+        return None, f"they could not be built again ({reason})"
+    return PromptsAsked(plan.grid, plan.strategy), ""

@@ -202,7 +202,7 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
     for folder, manifest in zip(folders, manifests, strict=True):
         replies = RunFolder(folder).read("replies", n_prompts=manifest.n_prompts)
         replies = replies.loc[~replies["dimension"].isin(manifest.placebo)]
-        narratives = narratives_of(manifest)
+        narratives = narratives_of(folder, manifest)
         if not narratives:
             raise StoreError(
                 f"{folder}: its narratives could not be read again, and a judge needs them; see its report"

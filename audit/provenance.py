@@ -21,6 +21,7 @@ from audit.errors import StoreError
 from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan
 from audit.runs.manifest import Manifest
+from audit.runs.prompts import PromptsAsked
 from stimuli.identities import Identity
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt, PromptGrid
@@ -61,7 +62,8 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
     settings["stimuli"].pop("conversations")
     if plan.conversations is not None:
         settings["conversations"] = plan.conversations.sha256
-    settings["prompt"] = {"variant": grid.variant.name, "sha256": _wording(grid)}
+    asked = grid_identity(grid)
+    settings["prompt"] = asked.pop("prompt")
     # A run in one wording is the run that it was before there were several.
     if len(grid.wordings) > 1:
         settings["wordings"] = len(grid.wordings)
@@ -86,18 +88,24 @@ def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
         # Nothing is rated; what is asked is in the prompt's hash.
         settings["elicitation"] = None
         settings["task"] = {key: task[key] for key in ("kind", "max_tokens", "temperature", "top_p")}
-    settings["narratives"] = grid.narratives.sha256
-    settings["identities"] = fingerprint(
-        {
-            d.name: [
-                *([_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
-                *(sorted(map(list, pairs)) for pairs in d.in_group_pairs),
-            ]
-            for d in grid.dimensions
-        }
-    )
-    settings["dimensions"] = [d.name for d in grid.dimensions]
-    return settings
+    return settings | asked
+
+
+def grid_identity(grid: PromptGrid) -> dict[str, Any]:
+    """Return of a run's identity what its grid is: wordings, narratives, identities and dimensions."""
+    identities = {
+        d.name: [
+            *([_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
+            *(sorted(map(list, pairs)) for pairs in d.in_group_pairs),
+        ]
+        for d in grid.dimensions
+    }
+    return {
+        "prompt": {"variant": grid.variant.name, "sha256": _wording(grid)},
+        "narratives": grid.narratives.sha256,
+        "identities": fingerprint(identities),
+        "dimensions": [d.name for d in grid.dimensions],
+    }
 
 
 def _wording(grid: PromptGrid) -> str:
@@ -184,6 +192,12 @@ def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> D
 def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> Difference | None:
     """Return the same as far as prompts depend on it: how the answer to them is got is no part of them."""
     return plan_difference({**earlier, "elicitation": run_identity(plan).get("elicitation")}, plan)
+
+
+def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
+    """Return the first setting in which a run's identity differs from the prompts that its folder keeps, or None."""
+    led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
+    return first_difference(earlier, {**grid_identity(asked.grid), "strategy": led})
 
 
 def model_identity(model: OpenModel) -> dict[str, Any]:

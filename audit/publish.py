@@ -136,7 +136,7 @@ def _publish_ratings(folder: RunFolder, manifest: Manifest) -> Outcome:
         }
         manifest = manifest.having(noise_formats=in_formats)
     stages = folder.read_stages()
-    scored, manifest = _score_stages(stages, of_groups, manifest)
+    scored, manifest = _score_stages(folder, stages, of_groups, manifest)
     on_texts = text_tables(scored, confidence=settings.confidence)
     human = _human(settings, ratings)
     beside = human_table(
@@ -181,7 +181,7 @@ def _publish_ratings(folder: RunFolder, manifest: Manifest) -> Outcome:
         tables=tables,
         figures=figures,
         remarks=remarks,
-        explorer=explorer_of(manifest, of_groups, tables, stages=stages, given=folder.read_given()),
+        explorer=explorer_of(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
     said = tuple(control_lines(tables["controls"]))
@@ -257,7 +257,7 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
         tables |= recognised_tables(kind, of_groups, values, corpus, seed=seed, confidence=settings.confidence)
     tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
     stages = folder.read_stages()
-    scored, manifest = _score_stages(stages, of_groups, manifest)
+    scored, manifest = _score_stages(folder, stages, of_groups, manifest)
     on_texts = text_tables(scored, confidence=settings.confidence)
     tables |= {"calls": call_table(of_groups, stages), **on_texts}
     remarks = (
@@ -277,7 +277,7 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
         remarks=remarks,
         replies=of_groups,
         values=values,
-        narratives=narratives_of(manifest),
+        narratives=narratives_of(folder.path, manifest),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
     return Outcome(folder.path, report, tables["measure_gaps"], settings.confidence, remarks)
@@ -300,7 +300,9 @@ def _settings(statistics: Statistics) -> Settings:
     return Settings(**{field.name: getattr(statistics, field.name) for field in fields(Settings)})
 
 
-def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> tuple[pd.DataFrame, Manifest]:
+def _score_stages(
+    folder: RunFolder, stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest
+) -> tuple[pd.DataFrame, Manifest]:
     """Score what stages wrote, and return that and the manifest, which says by which words."""
     from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.texts.scores import score_stages
@@ -311,7 +313,7 @@ def _score_stages(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifes
     manifest = manifest.having(stereotypes={"source": lexicon.source, "sha256": lexicon.sha256})
     if stages_are_told(manifest):
         return score_stages(stages, answers, lexicon=lexicon), manifest
-    words = emotions_of(manifest)
+    words = emotions_of(folder.path, manifest)
     emotions = EmotionScorer(run_vocabulary(answers["emotion"].unique(), words))
     kept = {"words": {emotion: asdict(own) for emotion, own in words.items()}}
     scored = score_stages(stages, answers, lexicon=lexicon, read_emotions=emotions.read)

@@ -104,7 +104,7 @@ def export_items(
             f"{questions}: replies are scored by numbers; leave out `about` and questions with `options`, which other "
             "forms have"
         )
-    texts = narratives_of(manifest)
+    texts = narratives_of(path, manifest)
     with RunFolder(path) as folder:
         if folder.has_people():
             raise ConfigError(_HOLDS_RATINGS.format(place=path / FOLDERS["replies"]))
@@ -158,7 +158,7 @@ def export_lists(
     from audit.report.form import SITUATIONS, render_form
 
     manifest = _complete(path)
-    grid, why_not = grid_of(manifest)
+    grid, why_not = grid_of(path, manifest)
     if grid is None or grid.variant.scale is None:
         raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")
     first = None if introduction is None else read_text(introduction)

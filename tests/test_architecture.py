@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wording": set(),
     "runs": set(),
     "runs.manifest": {"errors"},
+    "runs.prompts": {"errors", "stimuli"},
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
@@ -59,15 +60,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": {"config", "errors", "stimuli"},
     "inventory": set(),
     "inventory.plan": {"config", "errors", "stimuli", "tables"},
-    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "runs.manifest", "stimuli"},
-    "conversations": {*FOUNDATIONS, "config", "plan", "provenance", "report", "stimuli", "strategies"},
+    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "runs.manifest", "runs.prompts", "stimuli"},
+    "conversations": {
+        *FOUNDATIONS, "config", "plan", "provenance", "report", "runs.prompts", "stimuli", "strategies",
+    },
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     "released": {*FOUNDATIONS, "outside", "stimuli"},
     # Who knows the order, and who asks for it.
     "checks": {*FOUNDATIONS, "config", "elicitation", "engines", "plan", "progress", "stimuli", "store"},
     "collect": {
         *FOUNDATIONS, "checks", "config", "conversations", "elicitation", "engines", "inventory.plan", "plan",
-        "progress", "provenance", "stimuli", "store", "strategies", "texts",
+        "progress", "provenance", "runs.prompts", "stimuli", "store", "strategies", "texts",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "judge", "measured", "measures", "raters", "recognised", "report",

@@ -152,6 +152,7 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
         "engine.log",
         "figures",
         "manifest.json",
+        "prompts.json.gz",
         "ratings",
         "report.html",
         "tables",

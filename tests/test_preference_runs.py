@@ -312,9 +312,9 @@ def test_what_can_not_be_compared_is_one_line(fault, line, runs, tmp_path, scrip
         tell = conversations.narratives_of
         calls = []
 
-        def telling(manifest):
+        def telling(folder, manifest):
             calls.append(manifest)
-            return {name: text + "!" * len(calls) for name, text in tell(manifest).items()}
+            return {name: text + "!" * len(calls) for name, text in tell(folder, manifest).items()}
 
         monkeypatch.setattr("audit.preference.narratives_of", telling)
     command = ["judge", str(first), str(second), "model=a-judge", f"run_dir={out}", *more]

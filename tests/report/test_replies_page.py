@@ -120,7 +120,7 @@ def hostile(quick, tmp_path_factory):
     replies = replies_of(groups, n=3, tail=ATTACK)
     told = dict.fromkeys(set(replies["narrative_id"]), f"It happened to me{ATTACK}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.publish.narratives_of", lambda manifest: told)
+        patch.setattr("audit.publish.narratives_of", lambda folder, manifest: told)
         return write_run(tmp_path_factory.mktemp("hostile") / "run", replies, tail=ATTACK, preset=ATTACK)
 
 

@@ -1,0 +1,135 @@
+"""What a run asked, kept in its folder: ``prompts.json.gz`` has the parts of all prompts, and no prompt twice.
+
+A prompt is one perceiver, experiencer, narrative and wording of the grid, and the strategy's calls about it. The file
+has each of these once, as text: templates, identities, narratives in the wording that prompts show, and the strategy.
+:class:`stimuli.prompts.PromptGrid` puts them together in the order of ``prompt_index``. So a report shows what was
+asked, whatever becomes of the packaged identities, the user's files and the templates. Narratives' texts are in the
+file since reports show them too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from audit.errors import StoreError
+from stimuli.errors import StimulusError
+from stimuli.identities import Dimension, Identity
+from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
+from stimuli.prompts import PromptGrid, PromptVariant, Scale
+from stimuli.strategies import Examples, Stage, Strategy
+
+FILE: Final = "prompts.json.gz"
+"""Where in a run's folder it lies."""
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class PromptsAsked:
+    """The prompts of a run.
+
+    Attributes
+    ----------
+    grid
+        Who is asked about whom, in which narrative and wording; of narratives the wording that is shown alone.
+    strategy
+        The calls of each prompt.
+    """
+
+    grid: PromptGrid
+    strategy: Strategy
+
+    def to_bytes(self) -> bytes:
+        """Return what the file holds: the same bytes for the same prompts."""
+        grid = self.grid
+        content = {
+            "format": _FORMAT,
+            "wordings": [asdict(each) for each in grid.wordings],
+            "dimensions": [_plain_dimension(each) for each in grid.dimensions],
+            "narratives": {
+                "source": grid.narratives.source,
+                "n_available": grid.narratives.n_available,
+                "sha256": grid.narratives.sha256,
+                "narratives": [_plain_narrative(each, grid.variant.narrative) for each in grid.narratives.narratives],
+            },
+            "strategy": asdict(self.strategy),
+        }
+        # Backslashes in place of what is no text: a user's file may have lone surrogates.
+        return gzip.compress(json.dumps(content, ensure_ascii=True, allow_nan=False).encode(), mtime=0)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Return the prompts of a run's folder; None where the file is not there, as in runs of earlier versions.
+
+        Raises
+        ------
+        StoreError
+            If the file can not be read.
+        """
+        path = folder / FILE
+        if not path.exists():
+            return None
+        try:
+            content = json.loads(gzip.decompress(path.read_bytes()))
+            if content["format"] != _FORMAT:
+                raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+            wordings = [_variant(each) for each in content["wordings"]]
+            dimensions = [_dimension(each) for each in content["dimensions"]]
+            narratives = _narratives(content["narratives"])
+            return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), _strategy(content["strategy"]))
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, StimulusError) as error:
+            raise StoreError(
+                f"{path} can not be read ({error}); restore it, or set it aside: the report then has no prompts"
+            ) from error
+
+
+# --- Parts as JSON has them ------------------------------------------------------------------------------------------
+
+
+def _plain_dimension(dimension: Dimension) -> dict[str, Any]:
+    return {
+        "name": dimension.name,
+        "perceivers": [asdict(each) for each in dimension.perceivers],
+        "experiencers": [asdict(each) for each in dimension.experiencers],
+        "in_group_pairs": [sorted(map(list, pairs)) for pairs in dimension.in_group_pairs],
+        "clusters": dict(dimension.clusters),
+        "placebo": dimension.placebo,
+    }
+
+
+def _dimension(kept: dict[str, Any]) -> Dimension:
+    sides = {
+        side: tuple(Identity(**{**each, "groups": tuple(each["groups"])}) for each in kept[side])
+        for side in ("perceivers", "experiencers")
+    }
+    pairs = tuple(frozenset((own, other) for own, other in pairs) for pairs in kept["in_group_pairs"])
+    return Dimension(**{**kept, **sides, "in_group_pairs": pairs})
+
+
+def _plain_narrative(narrative: Narrative, shown: str) -> dict[str, Any]:
+    """Return a narrative without the wordings that no prompt shows."""
+    return {**asdict(narrative), **{name: "" for name in WORDINGS if name != shown}}
+
+
+def _narratives(kept: dict[str, Any]) -> Narratives:
+    read = tuple(Narrative(**{**each, "words": EmotionWords(**each["words"])}) for each in kept["narratives"])
+    return Narratives(kept["source"], read, kept["n_available"], kept["sha256"])
+
+
+def _variant(kept: dict[str, Any]) -> PromptVariant:
+    return PromptVariant(**{**kept, "scale": None if kept["scale"] is None else Scale(**kept["scale"])})
+
+
+def _strategy(kept: dict[str, Any]) -> Strategy:
+    examples, reply = kept["examples"], kept["reply"]
+    parts = {
+        "stages": tuple(Stage(**each) for each in kept["stages"]),
+        "examples": None if examples is None else Examples(**examples),
+        "relations": tuple(kept["relations"]),
+        "reply": None if reply is None else Stage(**reply),
+    }
+    return Strategy(**{**kept, **parts})

@@ -1,0 +1,196 @@
+"""A run's folder keeps what it asked: its report shows that, whatever becomes of the packaged and the user's files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import FOUR_RELIGIONS, scripted_models
+from test_planted_strategy import Scripted
+from test_strategy_runs import shown_in
+
+from audit.config import load_config
+from audit.conversations import prompt_records
+from audit.plan import make_plan
+from audit.provenance import kept_difference, prompts_difference, run_identity
+from audit.runs.manifest import Manifest
+from audit.runs.prompts import FILE, PromptsAsked
+from stimuli import identities
+from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
+from stimuli.prompts import PromptGrid, PromptVariant, Scale
+from stimuli.strategies import Strategy
+
+ASKED = (
+    "model.path=scripted", "elicitation=generate", "dimensions=[religion]", "stimuli.unspecified=true",
+    "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1", "stimuli.perceiver_terms=1",
+    "stimuli.experiencer_terms=1", "stimuli.placebo=[invented_1]", "stimuli.placebo_terms=1",
+    "statistics.n_permutations=100", "elicitation.noise_sample=0", "elicitation.manipulation=0",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Return a function that runs a command on a scripted model, in one folder and without figures."""
+    folder = tmp_path_factory.mktemp("kept")
+    with scripted_models(folder) as load:
+
+        def run(*words):
+            from audit.__main__ import main
+
+            load(Scripted())
+            return main([str(word) for word in words])
+
+        run.folder = folder
+        yield run
+
+
+@pytest.fixture(scope="module")
+def once(command):
+    """A run with stages and two dimensions, one of them invented; not to be written to."""
+    assert command("run", *ASKED, "strategy=two-stage", "run_dir=once") == 0
+    return command.folder / "once"
+
+
+@pytest.fixture
+def run(once, command):
+    """A copy of it, named ``run`` in the folder that commands run in."""
+    yield shutil.copytree(once, command.folder / "run")
+    shutil.rmtree(command.folder / "run")
+
+
+def reworded(monkeypatch):
+    """Let the packaged identities be those of a later version: religion has other words, and a dimension is new."""
+    packaged, study = identities._packaged(), "geneva"
+    other = json.loads(json.dumps(packaged[study]["religion"]).replace('"a ', '"one '))
+    assert other != packaged[study]["religion"]
+    changed = {**packaged[study], "religion": other, "creed": other}
+    monkeypatch.setattr(identities, "_packaged", lambda: {**packaged, study: changed})
+
+
+def page_of(folder):
+    return (folder / "report.html").read_text()
+
+
+NOT_SHOWN = "Prompts and narratives&#39; texts are not in this file"
+
+
+def test_a_report_shows_what_was_asked_when_the_packaged_identities_have_changed(run, command, monkeypatch):
+    assert command("report", "run") == 0
+    before = page_of(run)
+    config = load_config(Manifest.read(run).config.content)
+    reworded(monkeypatch)
+    assert prompts_difference(Manifest.read(run).identity.content, make_plan(config)) != ""
+    assert command("report", "run") == 0
+    assert page_of(run) == before
+    assert shown_in(run)["calls"]["columns"]["frame"]["of"]
+    assert NOT_SHOWN not in before
+
+
+def test_a_dimension_that_is_added_to_the_package_leaves_old_prompts_as_they_were(command, monkeypatch):
+    packaged, study = identities._packaged(), "geneva"
+    own = {"religion": packaged[study]["religion"]}
+    monkeypatch.setattr(identities, "_packaged", lambda: {study: own})
+    all_there_are = [word for word in ASKED if not word.startswith("dimensions=")]
+    assert command("run", *all_there_are, "run_dir=every") == 0
+    folder = command.folder / "every"
+    before = shown_in(folder)
+    monkeypatch.setattr(identities, "_packaged", lambda: {study: own | {"creed": own["religion"]}})
+    assert command("report", "every") == 0
+    assert shown_in(folder) == before
+    assert NOT_SHOWN not in page_of(folder)
+
+
+def test_a_run_of_an_earlier_version_has_its_prompts_built_again_as_long_as_that_gives_the_same(
+    run, command, monkeypatch
+):
+    before = shown_in(run)
+    (run / FILE).unlink()
+    assert command("report", "run") == 0
+    assert shown_in(run) == before
+    reworded(monkeypatch)
+    assert command("report", "run") == 0
+    assert "they could not be built again (identities is " in page_of(run)
+    assert not (run / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda path: path.write_bytes(b"no gzip"), "can not be read ("),
+        (lambda path: path.write_bytes(path.read_bytes()[:-20]), "can not be read ("),
+        (lambda path: path.write_bytes(gzip.compress(b'{"format": 2}')), "has format 2; this version"),
+        (lambda path: path.write_bytes(gzip.compress(b"[]")), "can not be read ("),
+        (lambda path: rewrite(path, "a Muslim", "a Sikh"), "are not of this run (identities is "),
+        (lambda path: rewrite(path, '"stage_system": "', '"stage_system": "Hear: '), "are not of this run (strategy"),
+    ],
+)
+def test_prompts_that_are_damaged_or_of_another_run_are_not_shown(run, command, change, said):
+    change(run / FILE)
+    assert command("report", "run") == 0
+    assert NOT_SHOWN in page_of(run)
+    assert said in page_of(run)
+
+
+def rewrite(path, old, new):
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert old in text
+    path.write_bytes(gzip.compress(text.replace(old, new).encode()))
+
+
+def test_the_file_is_the_same_for_the_same_prompts_and_small(run, command):
+    plan = make_plan(load_config(Manifest.read(run).config.content))
+    content = (run / FILE).read_bytes()
+    assert PromptsAsked(plan.grid, plan.strategy).to_bytes() == content
+    longer = PromptGrid(plan.grid.dimensions * 50, plan.grid.narratives, plan.grid.variant)
+    assert len(PromptsAsked(longer, plan.strategy).to_bytes()) < 2 * len(content)
+    assert command("run", *ASKED, "strategy=two-stage", "run_dir=run") == 0
+    assert (run / FILE).read_bytes() == content
+
+
+def test_what_is_read_makes_every_prompt_that_was_asked(run):
+    plan = make_plan(load_config(Manifest.read(run).config.content))
+    kept = PromptsAsked.read(run)
+    assert kept is not None
+    assert len(kept.grid) == len(plan.grid) == Manifest.read(run).n_prompts
+    assert [kept.grid.prompt(cell) for cell in kept.grid] == [plan.grid.prompt(cell) for cell in plan.grid]
+    assert kept.strategy == plan.strategy
+    assert kept_difference(run_identity(plan), kept) is None
+    assert next(prompt_records(plan))["stages"]
+    hidden = set(WORDINGS) - {kept.grid.variant.narrative}
+    assert {each.wording(name) for each in kept.grid.narratives.narratives for name in hidden} == {""}
+
+
+texts = st.text(st.characters(codec=None, exclude_categories=()), min_size=1, max_size=20)
+
+
+@given(term=texts, told=texts, words=texts)
+def test_any_text_comes_back_as_it_was(term, told, words, tmp_path_factory):
+    of = identities.Identity(term, "A", ("A",))
+    pairs = (frozenset({("A", "A")}),)
+    dimension = identities.Dimension("d", (of,), (of,), pairs, {"A": words})
+    narrative = Narrative("n", "sad", EmotionWords(words, words), told, told, told)
+    variant = PromptVariant(
+        "v", "{perceiver}", "{persona}", "{experiencer} {narrative} {emotion}", "neutral", Scale(0, 9)
+    )
+    asked = PromptsAsked(PromptGrid([dimension], Narratives("csv", (narrative,), 1, "a"), variant), Strategy("none"))
+    folder = tmp_path_factory.mktemp("any")
+    (folder / FILE).write_bytes(asked.to_bytes())
+    read = PromptsAsked.read(folder)
+    assert read is not None
+    assert read.grid.prompt(read.grid[0]) == asked.grid.prompt(asked.grid[0])
+    assert (read.grid.dimensions, read.strategy) == (asked.grid.dimensions, asked.strategy)
+
+
+def test_a_run_goes_on_that_an_earlier_version_began_and_keeps_its_prompts(command):
+    words = [*ASKED, *FOUR_RELIGIONS, "dimensions=[faith]", "run_dir=begun"]
+    assert command("run", *words) == 0
+    folder = command.folder / "begun"
+    content = (folder / FILE).read_bytes()
+    (folder / FILE).unlink()
+    next((folder / "ratings").iterdir()).unlink()
+    assert command("run", *words) == 0
+    assert (folder / FILE).read_bytes() == content
