@@ -11,6 +11,7 @@ from planted import Planted, alone, grouped, ratings_of, refused
 
 from audit.measures.choose import JUDGE
 from audit.publish import _on_judge
+from audit.runs.manifest import Manifest
 from audit.statistics.inventory_runs import remarks_on_answers
 from audit.wording import either, plural
 
@@ -86,6 +87,8 @@ def test_a_low_probability_of_numbers_is_told_without_a_claim_that_other_thresho
         "say nothing of the rest of what it would write."
     )
     measures = pd.DataFrame({"measure": ["m"], "mean_mass": [0.7], "title": ["warmth"]})
-    [remark] = _on_judge({"scorers": {JUDGE: {"measures": [{"name": "m"}]}}}, measures, min_number_mass=0.9)
+    [remark] = _on_judge(
+        Manifest.of({"scorers": {JUDGE: {"measures": [{"name": "m"}]}}}), measures, min_number_mass=0.9
+    )
     assert remark.text.endswith("0.70 to answering with a number of the scale (warmth): its scores say nothing of the "
                                 "rest of what it would write.")  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from audit.choices import choices_of, telling_choices
 from audit.engines.chat import ChatTokenizer
+from audit.runs.manifest import Manifest
 from stimuli.prompts import Prompt
 
 CONST = '''
@@ -117,7 +118,7 @@ def test_the_replication_feeds_the_token_that_begins_a_text_twice(replicate, tin
     assert replicate(tiny_model, run_dir="once") == 2
     assert "special_tokens is None there" in capsys.readouterr().err
     # Side by side, the two are told apart, and neither is a reference for the other's strategies.
-    named = [choices_of(manifest_of(tmp_path / run), variant="origin") for run in ("run", "once")]
+    named = [choices_of(Manifest.read(tmp_path / run), variant="origin") for run in ("run", "once")]
     assert telling_choices(named) == ["engine"]
     assert [each["engine"].endswith(" with special tokens added") for each in named] == [True, False]
     assert named[0]["answering"] != named[1]["answering"]
