@@ -72,7 +72,7 @@ def test_a_whole_number_stays_one():
         ({"dimensions": "faith"}, "dimensions is 'faith', and should be a list"),
         ({"clusters": {"faith": 3}}, "clusters.faith is 3, and should be names with values"),
         ({"command": 3}, "command is 3, and should be text"),
-        ({"scorers": {"judge": {"own_gap": {"left_out": {"faith": "y"}}}}}, "left_out.faith is 'y', and should be a number"),
+        ({"scorers": {"judge": {"own_gap": {"left_out": {"f": "y"}}}}}, "left_out.f is 'y', and should be a number"),
     ],
 )  # fmt: skip
 def test_a_field_of_another_type_is_named(content, said, tmp_path):
