@@ -249,18 +249,16 @@ def _config(config: Mapping[str, object]) -> str:
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _facts(manifest: Mapping[str, object]) -> Iterator[Facts]:
-    seed = manifest.get("seed")
+def _facts(content: Mapping[str, object]) -> Iterator[Facts]:
+    seed = content.get("seed")
     # A seed is a name, not an amount: no thousands separator.
-    run = {**{name: manifest.get(name) for name in _RUN}, "seed": None if seed is None else str(seed)}
-    others = {name: value for name, value in manifest.items() if name not in {*_RUN, *_SECTIONS, *_ELSEWHERE}}
+    run = {**{name: content.get(name) for name in _RUN}, "seed": None if seed is None else str(seed)}
+    others = {name: value for name, value in content.items() if name not in {*_RUN, *_SECTIONS, *_ELSEWHERE}}
     plain = {name: value for name, value in others.items() if not isinstance(value, Mapping)}
     yield Facts("run", tuple(_leaves({**run, **plain})))
-    expected_here = {
-        name: keys for name, keys in _SECTIONS.items() if "task" not in manifest or name not in _OF_RATINGS
-    }
+    expected_here = {name: keys for name, keys in _SECTIONS.items() if "task" not in content or name not in _OF_RATINGS}
     for section, expected in {**expected_here, **{name: () for name in others if name not in plain}}.items():
-        found = manifest.get(section)
+        found = content.get(section)
         values = dict(found) if isinstance(found, Mapping) else {} if found is None else {section: found}
         shown = {**dict.fromkeys(expected), **values}
         yield Facts(section, tuple(_leaves(shown)) or ((section, NOT_RECORDED),))

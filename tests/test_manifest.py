@@ -1,0 +1,101 @@
+"""A manifest is attributes to who reads it, and comes back to the file as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from audit.errors import StoreError
+from audit.runs.manifest import (
+    SCHEMA_VERSION,
+    ChoicesManifest,
+    ComparisonManifest,
+    JudgementManifest,
+    Manifest,
+    ManifestError,
+)
+
+COMMITTED = sorted(Path(__file__).parents[1].glob("reports/*/*/manifest.json"))
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}")
+def test_committed_folders_are_read_and_would_be_written_as_they_are(path):
+    folder = path.parent
+    read = ComparisonManifest.read_if_there(folder) or Manifest.read(folder)
+    assert read.to_bytes() == path.read_bytes()
+    assert read.command.startswith("python -m audit ")
+
+
+def test_what_nobody_reads_is_kept_at_any_depth_and_fields_keep_their_places():
+    content = {"z": 1, "model": {"x": {"y": [1, None]}, "name": "m"}, "seed": 3, "config": {"own": True}}
+    changed = Manifest.of(content).adding("config", statistics={"margin": 2}).having(seed=4, preset="none")
+    assert (
+        changed.to_bytes()
+        == (
+            json.dumps(
+                {"schema_version": SCHEMA_VERSION, **content, "seed": 4, "preset": "none"}
+                | {"config": {"own": True, "statistics": {"margin": 2}}},
+                indent=2,
+            )
+            + "\n"
+        ).encode()
+    )
+    assert (changed.model.name, changed.statistics.margin, changed.seed) == ("m", 2, 4)
+
+
+def test_what_was_not_recorded_and_what_is_null_have_the_declared_defaults():
+    for content in (
+        {},
+        {"strategy": None, "model": {"revision": None, "files": None}, "clusters": None, "checks": None},
+    ):
+        manifest = Manifest.of(content)
+        assert (manifest.model.revision, manifest.model.files, manifest.strategy.name) == ("", {}, "")
+        assert (manifest.clusters, manifest.placebo, manifest.checks, manifest.task) == ({}, (), {}, None)
+        assert (manifest.statistics.confidence, manifest.statistics.margin) == (0.95, None)
+        assert manifest.timings.seconds_per_prompt != manifest.timings.seconds_per_prompt
+        assert manifest.outside.status_given
+
+
+def test_a_whole_number_stays_one():
+    scale = Manifest.of({"scale": {"low": 0, "high": 10.5}}).scale
+    assert (repr(scale.low), repr(scale.high)) == ("0", "10.5")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"scale": {"low": "zero"}}, "scale.low is 'zero', and should be a number"),
+        ({"n_prompts": True}, "n_prompts is True, and should be a number"),
+        ({"model": 3}, "model is 3, and should be names with values"),
+        ({"dimensions": "faith"}, "dimensions is 'faith', and should be a list"),
+        ({"clusters": {"faith": 3}}, "clusters.faith is 3, and should be names with values"),
+        ({"command": 3}, "command is 3, and should be text"),
+        ({"scorers": {"judge": {"own_gap": {"left_out": {"f": "y"}}}}}, "left_out.f is 'y', and should be a number"),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_type_is_named(content, said, tmp_path):
+    with pytest.raises(ManifestError, match=said):
+        Manifest.of(content)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({"schema_version": SCHEMA_VERSION, **content}))
+    with pytest.raises(StoreError, match=said) as raised:
+        Manifest.read(tmp_path)
+    assert str(raised.value).startswith(f"{path} is damaged: the manifest's ")
+
+
+@pytest.mark.parametrize("kind", [ComparisonManifest, JudgementManifest, ChoicesManifest])
+def test_a_folder_made_of_runs_is_told_from_others(kind, tmp_path):
+    assert kind.read_if_there(tmp_path) is None
+    (tmp_path / "manifest.json").write_bytes(kind.of({"command": "c", "runs": [{"run": "A"}]}).to_bytes())
+    read = kind.read_if_there(tmp_path)
+    assert read is not None
+    assert [run.run for run in read.runs] == ["A"]
+    others = {ComparisonManifest, JudgementManifest, ChoicesManifest} - {kind}
+    assert [other.read_if_there(tmp_path) for other in others] == [None, None]
+    with pytest.raises(StoreError, match="is not a run folder: it holds a "):
+        Manifest.read(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"kind": kind.kind_written, "confidence": "high"}))
+    with pytest.raises(StoreError, match="is damaged: the manifest's confidence is 'high', and should be a number"):
+        kind.read_if_there(tmp_path)
