@@ -33,6 +33,7 @@ check: $(VENV)/.installed
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 example: $(VENV)/.installed
 	$(BIN)/python -m audit report reports/example
+	$(BIN)/python -m audit report reports/example-wordings
 	$(BIN)/python -m audit report reports/example-replies
 	$(BIN)/python -m audit report reports/example-sweep/origin reports/example-sweep/persona-1 reports/example-sweep/scale-10 \
 		run_dir=reports/example-sweep/comparison
