@@ -32,11 +32,18 @@ def launched() -> Iterator[Any]:
 
 @contextmanager
 def opened(
-    browser: Any, path: Path, *, width: int = 1440, script: bool = True, first: str = "", **options: Any
+    browser: Any,
+    path: Path,
+    *,
+    width: int = 1440,
+    script: bool = True,
+    first: str = "",
+    ready: str = ".list-foot",
+    **options: Any,
 ) -> Iterator[Any]:
     """Open a file; whatever the browser complains of by the end, or has asked for but the file, fails the test.
 
-    ``first`` is run in the page before its own scripts.
+    ``first`` is run in the page before its own scripts; ``ready`` is what an explorer's script shows when it is done.
     """
     complaints = []
     context = browser.new_context(
@@ -50,7 +57,7 @@ def opened(
         page.on("request", lambda request: complaints.append(request.url) if request.url != path.as_uri() else None)
         page.goto(path.as_uri())
         if script and page.locator(".explore").count():
-            page.wait_for_selector(".list-foot")
+            page.wait_for_selector(ready)
         yield page
     finally:
         context.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import shutil
 
@@ -37,7 +39,8 @@ def manifest_of(run):
 
 def shown_in(run):
     page = (run / "report.html").read_text()
-    return json.loads(page.split('id="explore-data">')[1].split("</script>")[0])
+    packed = page.split('id="explore-data">')[1].split("</script>")[0]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 @pytest.fixture(autouse=True)

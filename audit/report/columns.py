@@ -1,7 +1,7 @@
 """Tables packed by column, for the explorer's script to read.
 
-A column is a list of the values that occur, in ascending order, and for each row the place in it, in as few characters
-as do. Every number is written by `audit.wording` before, so that the script never rounds.
+A column is a list of the values that occur, in ascending order, and for each row the place in it. Every number is
+written by `audit.wording` before, so that the script never rounds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -20,8 +19,6 @@ import pandas as pd
 from audit.wording import MISSING as NOTHING
 from audit.wording import brief, plural
 
-ALPHABET: Final = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\<>&')
-"""What a place is written in: printable, one byte each, and never escaped."""
 LONGEST_TEXT: Final = 20_000
 """Characters of a text that are shown."""
 IntArray = npt.NDArray[np.int64]
@@ -29,27 +26,20 @@ _T = TypeVar("_T")
 
 
 def pack(n_rows: Sequence[int], **columns: tuple[npt.ArrayLike, Sequence[object] | None]) -> dict[str, object]:
-    """Pack columns of rows that come in groups; equal stretches of groups, of which there are many, are kept once."""
-    ends = np.cumsum([0, *n_rows])
-    return {"n": list(map(int, n_rows)), "columns": {name: _column(*column, ends) for name, column in columns.items()}}
+    """Pack columns of rows that come in groups of ``n_rows``, each of places in its values.
+
+    A column without values is of numbers from 0 themselves.
+    """
+    return {"n": list(map(int, n_rows)), "columns": {name: _column(*column) for name, column in columns.items()}}
 
 
-def _column(places: npt.ArrayLike, values: Sequence[object] | None, ends: IntArray) -> dict[str, object]:
-    """Pack one column: places in the values, of which those that occur are kept, or numbers from 0 themselves."""
+def _column(places: npt.ArrayLike, values: Sequence[object] | None) -> dict[str, object]:
+    """Pack one column: the values that occur, and each row's place in them."""
     codes = np.asarray(places, dtype=np.int64)
-    kept = None
-    if values is not None:
-        used, codes = np.unique(codes, return_inverse=True)
-        kept = [values[place] for place in used]
-    width, base, largest = 0, len(ALPHABET), int(codes.max(initial=0))
-    while largest >= base**width:
-        width += 1
-    letters = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
-    digits = [letters[codes // base**power % base] for power in reversed(range(width))]
-    text = np.stack(digits, axis=1).tobytes().decode() if width else ""
-    stretches: dict[str, int] = {}
-    at = [stretches.setdefault(text[a * width : b * width], len(stretches)) for a, b in pairwise(ends.tolist())]
-    return {"of": kept, "w": width, "s": list(stretches), "at": at}
+    if values is None:
+        return {"of": None, "codes": codes.tolist()}
+    used, codes = np.unique(codes, return_inverse=True)
+    return {"of": [values[place] for place in used], "codes": codes.tolist()}
 
 
 def write_numbers(values: pd.Series[Any], write: Callable[[float], str]) -> tuple[IntArray, list[object]]:
@@ -98,7 +88,6 @@ def shorten(text: str, longest: int = LONGEST_TEXT) -> object:
 
 
 def as_json(content: object) -> str:
-    """Return JSON that is UTF-8 and in which no character can end a script element, or turn round what is read."""
+    """Return JSON that UTF-8 can hold."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
-    return re.sub("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
+
+from audit.report.page import compressed
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a cell begins that a spreadsheet takes for a formula; full-width forms of the signs are taken so, too."""
@@ -59,13 +59,11 @@ def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[D
     Returns
     -------
     tuple
-        What is offered, in the tables' order, and the JSON that holds it: each file's name and its bytes, compressed
-        by gzip and in base64.
+        What is offered, in the tables' order, and the JSON that holds it: each file's name and its bytes, as
+        `compressed` makes them.
     """
     packed = {
-        f"{name}.csv": base64.b64encode(
-            gzip.compress(defused(table).to_csv(index=False).encode("utf-8", "replace"), compresslevel=9, mtime=0)
-        ).decode()
+        f"{name}.csv": compressed(defused(table).to_csv(index=False).encode("utf-8", "replace"))
         for name, table in tables.items()
     }
     inside: dict[str, str] = {}

@@ -19,41 +19,24 @@
 
   // --- Reading the packed text
 
-  const unpack = (table, digits) => {
+  const byColumn = (table) => {
     const n = table.n.reduce((sum, size) => sum + size, 0);
     const start = new Int32Array(table.n.length + 1);
     table.n.forEach((size, group) => { start[group + 1] = start[group] + size; });
     const group = new Int32Array(n);
     table.n.forEach((_, at) => group.fill(at, start[at], start[at + 1]));
     const columns = {};
-    for (const [name, { of, w, s, at }] of Object.entries(table.columns)) {
-      const code = new Int32Array(n);
-      if (w) {
-        at.forEach((stretch, place) => {
-          const text = s[stretch];
-          for (let row = start[place], i = 0; row < start[place + 1]; row++) {
-            let value = 0;
-            for (let k = 0; k < w; k++) value = value * digits.base + digits.of[text.charCodeAt(i++)];
-            code[row] = value;
-          }
-        });
-      }
+    for (const [name, { of, codes }] of Object.entries(table.columns)) {
+      const code = Int32Array.from(codes);
       columns[name] = { of, code, get: (row) => (of ? of[code[row]] : code[row]) };
     }
     return { n, start, group, ...columns };
   };
 
-  const read = (raw) => {
-    const digits = { base: raw.alphabet.length, of: new Uint8Array(128) };
-    [...raw.alphabet].forEach((letter, value) => { digits.of[letter.charCodeAt(0)] = value; });
-    for (const name of ["cells", "emotions", "ratings", "calls", "contrasts"]) raw[name] &&= unpack(raw[name], digits);
-    return raw;
-  };
-
   let store;
-  const load = () => {
-    store ??= read(JSON.parse(document.getElementById("explore-data").textContent));
-    return store;
+  const load = async (text) => {
+    store = JSON.parse(await (await unpacked(text)).text());
+    for (const name of ["cells", "emotions", "ratings", "calls", "contrasts"]) store[name] &&= byColumn(store[name]);
   };
 
   // --- One rating in full
@@ -211,7 +194,7 @@
   };
 
   const show = (view, mask) => {
-    const { cells, palettes } = load();
+    const { cells, palettes } = store;
     buttonsOf.forEach((cell, row) => {
       const masked = view === "z" && mask && !cells.shown.get(row);
       const step = masked ? -1 : cells[`${view}_step`].get(row);
@@ -281,7 +264,7 @@
       return added[0];
     };
     const open = (row, origin) => {
-      const { cells, emotions, ratings, parts } = load();
+      const { cells, emotions, ratings, parts } = store;
       from = origin;
       for (const name of ["perceiver", "experiencer", "mean", "sd", "n_prompts", "n_rated", "n_refused", "refused",
         "n_unparseable", "n_failed", "interaction", "z", "p_perceiver", "p_experiencer"]) {
@@ -321,7 +304,7 @@
   // --- The ratings and the narratives
 
   const startBrowser = (form, home) => {
-    const { cells, ratings, narratives, contrasts, parts, missing } = load();
+    const { cells, ratings, narratives, contrasts, parts, missing } = store;
     const field = (name) => form.querySelector(`[data-filter="${name}"] > *`);
     const emotions = [...new Set(narratives.map(([, emotion]) => emotion))].sort();
     const emotionOf = Int32Array.from(narratives, ([, emotion]) => emotions.indexOf(emotion));
@@ -418,9 +401,17 @@
 
   // --- Start
 
-  const start = () => {
+  const start = async () => {
     const root = document.querySelector(".explore");
-    if (!root || !document.getElementById("explore-data")) return;
+    const data = document.getElementById("explore-data");
+    if (!root || !data) return;
+    try {
+      await load(data.textContent);
+    } catch {
+      root.prepend(make("p", { class: "note", role: "status" },
+        "This browser cannot unpack the cells and ratings of this page; the means are here without it."));
+      return;
+    }
     const openPanel = startPanel(document.getElementById("explore-panel"));
     root.querySelectorAll("[data-cell]").forEach((cell) => {
       const row = Number(cell.dataset.cell);

@@ -1,7 +1,7 @@
 """The explorer: heatmaps whose cells open, and the ratings behind them as far as one file can hold them.
 
-What can be shown without a script is laid out here as plain rows for the template; the rest is one JSON text that the
-page's script reads, made in `audit.report.packing`.
+What can be shown without a script is laid out here as plain rows for the template; the rest is one compressed JSON text
+that the page's script reads, made in `audit.report.packing`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pandas as pd
 
 from audit.errors import MissingCellError
 from audit.grid import BASELINES, colour_limits, interaction, lay_out, mean_decimals
-from audit.report.columns import ALPHABET
 from audit.report.packing import KEYS, STEPS, fit_ratings, packed_cells, packed_emotions, sample_sentence, steps
 from audit.report.prompts import Asked, CallShown
 from audit.wording import MISSING as NOTHING
@@ -146,7 +145,7 @@ class Explorer:
     has_narratives
         Whether the narratives' own contrasts are known.
     payload
-        JSON for a script element: no character in it can end that element.
+        JSON, as `compressed` makes it: no character in it can end a script element.
     """
 
     heatmaps: tuple[Heatmap, ...]
@@ -192,7 +191,7 @@ def explore(
     max_ratings
         Most ratings to put into the file.
     max_bytes
-        Most bytes of the JSON text in UTF-8, as far as cells and emotions leave any.
+        Most bytes of the JSON text as it stands in the page, as far as cells and emotions leave any.
     clusters
         By dimension the cluster of each group: those of a cluster are placed together, under a bracket.
     confidence
@@ -223,7 +222,6 @@ def explore(
     )
     emotions = tables.get("cell_emotions")
     fixed_part = {
-        "alphabet": ALPHABET,
         "missing": NOTHING,
         "parts": [[heatmap.title, *map(brief, part)] for heatmap, part in zip(heatmaps, parts, strict=True)],
         "palettes": {

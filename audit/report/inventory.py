@@ -102,7 +102,7 @@ def render_inventory(
     got = describe_elicitation(task["method"], scale=scale, asks_ends=view.asks_ends)
     how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("downloads.js")
+    script = asset("unpack.js", "downloads.js")
     page = environment().get_template("inventory.html.j2").render(
         run=view,
         name=brief(str(inventory["name"])),

@@ -1,4 +1,4 @@
-"""What the explorer's script reads, as one JSON text: cells, emotions, and as many ratings as one file can hold.
+"""What the explorer's script reads, as one compressed text: cells, emotions, and as many ratings as one file can hold.
 
 How a table becomes text is in `audit.report.columns`, and what a prompt holds in `audit.report.prompts`.
 """
@@ -15,7 +15,6 @@ import pandas as pd
 
 from audit.grid import BASELINES
 from audit.report.columns import (
-    LONGEST_TEXT,
     IntArray,
     as_json,
     code_names,
@@ -24,6 +23,7 @@ from audit.report.columns import (
     shorten,
     write_numbers,
 )
+from audit.report.page import compressed
 from audit.report.prompts import SHORTEST_CUT, Asked, Prompts, packed_calls, shown_frame
 from audit.schema import Status
 from audit.wording import brief, count, fixed, interval, p_value, plural, points, rate, scale_end
@@ -31,6 +31,12 @@ from audit.wording import brief, count, fixed, interval, p_value, plural, points
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
 STEPS: Final = 40
 """Steps between a palette's ends; a cell's step is its place in it, -1 for none."""
+_PROBED: Final = 2_000
+"""Ratings on which is seen how many bytes one takes."""
+_NEARLY: Final = 0.97
+"""Share of the room that is aimed at, since later narratives may take more than earlier ones."""
+_FULL: Final = 0.9
+"""Share of the room from which on the text counts as full."""
 
 
 def steps(values: pd.Series[Any], low: float, high: float) -> IntArray:
@@ -167,7 +173,7 @@ def fit_ratings(
     max_ratings: int,
     max_bytes: int,
 ) -> tuple[pd.DataFrame, str]:
-    """Take as many narratives as fit, and return their ratings and the whole text.
+    """Take as many narratives as fit, and return their ratings and the whole text, compressed.
 
     Parameters
     ----------
@@ -182,7 +188,7 @@ def fit_ratings(
     seed
         Of the draw.
     max_ratings, max_bytes
-        Most ratings, and most bytes of the text.
+        Most ratings, and most bytes of the text in the page.
 
     Raises
     ------
@@ -192,46 +198,40 @@ def fit_ratings(
     narrative = ratings["narrative_id"].astype("category").cat
     ids, codes = list(narrative.categories), narrative.codes.to_numpy()
     order = _draw(ids, codes, ratings["emotion"], seed=seed)
-    n_rows = np.bincount(codes, minlength=len(ids))
-    n_taken = int(np.searchsorted(np.cumsum(n_rows[order]), max_ratings, side="right"))
+    n_ratings = np.cumsum(np.bincount(codes, minlength=len(ids))[order])
+    most = int(np.searchsorted(n_ratings, max_ratings, side="right"))
     rank = np.empty(len(ids), dtype=np.int64)
     rank[order] = np.arange(len(ids))
-    taken = rank[codes] < n_taken
-    held = ratings.loc[taken]
-    held = held.assign(cell=_places(held, cells), rank=rank[codes[taken]])
-    response, texts = pd.factorize(held["response"].fillna("").astype(object))
-    # A text that several ratings share is kept once, and counts a share to each.
-    length = np.array([len(str(text)) for text in texts], dtype=float).clip(max=LONGEST_TEXT)
-    share = (length / np.bincount(response, minlength=len(texts)).clip(min=1))[response]
-    size = np.cumsum(np.bincount(held["rank"], weights=5 + share, minlength=n_taken))
-    codes_of = Prompts(asked)
-    n_taken = _n_that_fit(held, codes_of, size, max_bytes=max_bytes)
-    while True:
-        held = held.loc[held["rank"] < n_taken].sort_values(["cell", "prompt_index"])
-        text = as_json({**fixed_part, **_packed_ratings(held, cells, parts, narratives, codes_of)})
-        n_bytes = len(text.encode())
-        if n_bytes <= max_bytes or n_taken == 0:
-            return held, text
-        n_taken = min(int(n_taken * max_bytes / n_bytes * 0.97), n_taken - 1)
+    taken = rank[codes] < most
+    drawn = ratings.loc[taken]
+    drawn = drawn.assign(cell=_places(drawn, cells), rank=rank[codes[taken]])
+    prompts = Prompts(asked)
 
+    def packed(n_narratives: int) -> tuple[pd.DataFrame, str]:
+        held = drawn.loc[drawn["rank"] < n_narratives].sort_values(["cell", "prompt_index"])
+        content = {**fixed_part, **_packed_ratings(held, cells, parts, narratives, prompts)}
+        return held, compressed(as_json(content).encode())
 
-def _n_that_fit(held: pd.DataFrame, prompts: Prompts, size: npt.NDArray[Any], *, max_bytes: int) -> int:
-    """Estimate how many narratives fit by the ``size`` of their ratings and, counted no further, their calls' texts."""
-    n_taken = int(np.searchsorted(size, max_bytes, side="right"))
-    if prompts.asked is None:
-        return n_taken
+    fitting = packed(0)
+    if most == 0:
+        return fitting
     # Calls of very many pairs take more than there is room for in one narrative: better their beginnings than nothing.
-    first = held.loc[held["rank"] == 0, "prompt_index"].tolist()
-    while prompts.longest > SHORTEST_CUT and prompts.bytes_of_calls(first, anew=True) > max_bytes / 2:
+    while asked is not None and prompts.longest > SHORTEST_CUT and len(packed(1)[1]) > max_bytes:
         prompts.longest //= 2
-    n_bytes = 0
-    for rank, (_, index) in enumerate(held.groupby("rank")["prompt_index"]):
-        n_bytes += prompts.bytes_of_calls(index.tolist(), anew=rank == 0)
-        if n_bytes == 0 or rank == n_taken:  # no strategy led the model, or all fit
-            break
-        if size[rank] + n_bytes > max_bytes:
-            return rank
-    return n_taken
+    # How far texts can be compressed is seen on few of them, so that few more prompts are put together than fit.
+    fits, too_many = 0, most + 1
+    n_taken = max(1, int(np.searchsorted(n_ratings[:most], _PROBED, side="right")))
+    while True:
+        tried = packed(n_taken)
+        each = (len(tried[1]) - len(fitting[1])) / (n_taken - fits)
+        if len(tried[1]) <= max_bytes:
+            fitting, fits = tried, n_taken
+        else:
+            too_many = n_taken
+        if too_many - fits == 1 or len(fitting[1]) > _FULL * max_bytes:
+            return fitting
+        n_taken = fits + int(_NEARLY * (max_bytes - len(fitting[1])) / max(each, 1))
+        n_taken = min(max(n_taken, fits + 1), too_many - 1)
 
 
 def _draw(ids: Sequence[object], codes: npt.NDArray[Any], emotion: pd.Series[Any], *, seed: int) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import re
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ def picture(svg: bytes | None, alt: str) -> Picture | None:
     sides = [re.search(rb"<svg[^>]*?\s" + side + rb'="([\d.]+)pt"', svg[:4000]) for side in (b"width", b"height")]
     width, height = (round(float(found.group(1)) * 4 / 3) if found else 0 for found in sides)
     return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
+
+
+def compressed(content: bytes) -> str:
+    """Return bytes as a page holds them for its script: compressed by gzip, and in base64, which ends no element."""
+    return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
 
 
 def encodable(page: str) -> str:

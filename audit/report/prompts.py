@@ -9,14 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from audit.report.columns import LONGEST_TEXT, IntArray, as_json, code_values, pack, shorten
+from audit.report.columns import LONGEST_TEXT, IntArray, code_values, pack, shorten
 from audit.wording import brief
 
 _SHORTEST_CUT_OUT: Final = 20
 """A text that was written, as long as this, is kept once even where it is asked about again."""
 SHORTEST_CUT: Final = 100
-_BYTES_OF_CALL: Final = 30
-"""Of a call, but for its texts."""
 _Frame = tuple[str | int, ...]
 _Call = tuple[str, str | None, _Frame, str, str, bool]
 """What `CallShown` has, in its order but for the system message, and with the message's frame."""
@@ -84,38 +82,16 @@ class Prompts:
         self.texts: dict[str, int] = {}
         self.conversations: dict[tuple[_Call, ...], int] = {}
         self.notes: dict[str, int] = {}
-        self._asked: dict[int, Asked] = {}
         self._seen: dict[int, tuple[int, int, int, int, int]] = {}
-        self._counted: set[str | _Frame | tuple[_Call, ...]] = set()
 
     def codes(self, prompts: Sequence[int]) -> IntArray:
         """Return shape (n, 5): system, frame, narrative's text, conversation before and note of each prompt."""
         return np.array([self._code(prompt) for prompt in prompts], dtype=np.int64).reshape(-1, 5)
 
-    def bytes_of_calls(self, prompts: Sequence[int], *, anew: bool) -> int:
-        """Return about how many bytes the calls of these prompts take, or add to those that were counted before."""
-        if anew:
-            self._counted.clear()
-        n_bytes = 0
-        for conversation in {_calls(self._prompt(prompt)) for prompt in prompts} - self._counted:
-            self._counted.add(conversation)
-            n_bytes += _BYTES_OF_CALL * len(conversation)
-            for _, _, frame, written, _, _ in conversation:
-                for text, shown in (frame, shown_frame(frame, self.longest)), (written, shorten(written, self.longest)):
-                    if text not in self._counted:
-                        self._counted.add(text)
-                        n_bytes += len(as_json(shown).encode())
-        return n_bytes
-
-    def _prompt(self, prompt: int) -> Asked:
-        assert self.asked is not None
-        if prompt not in self._asked:
-            self._asked[prompt] = self.asked(prompt)
-        return self._asked[prompt]
-
     def _code(self, prompt: int) -> tuple[int, int, int, int, int]:
+        assert self.asked is not None
         if prompt not in self._seen:
-            was = self._prompt(prompt)
+            was = self.asked(prompt)
             frame = _frame(was.user, was.narrative, [call.written for call in was.calls])
             self._seen[prompt] = (
                 self.systems.setdefault(was.system, len(self.systems)),

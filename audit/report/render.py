@@ -204,7 +204,7 @@ def render_report(
     titled = [(title_of(_key(row), several=several), row) for row in headlines]
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
     downloads, packed = pack(tables, max_bytes=max_downloads)
-    script = asset("explore.js", "downloads.js")
+    script = asset("unpack.js", "explore.js", "downloads.js")
     page = environment().get_template("report.html.j2").render(
         run=view,
         sections=sections,

@@ -183,7 +183,7 @@ def render_replies(
     ]
     whole = rows_of(known["reply_outcomes"].loc[known["reply_outcomes"]["pairs"] == "all"], "reply_outcomes")
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("downloads.js")
+    script = asset("unpack.js", "downloads.js")
     page = environment().get_template("replies.html.j2").render(
         run=view,
         task=manifest["task"],

@@ -27,8 +27,8 @@ def open_page(chromium, tmp_path):
     """Open an explorer in a page as strict as the report's; whatever the browser complains of fails the test."""
     with contextlib.ExitStack() as pages:
 
-        def open_explorer(explorer, *, width=1280, **options):
-            code = text_of("explore.js")
+        def open_explorer(explorer, *, width=1280, first=LONG_TASKS, **options):
+            code = f"{text_of('unpack.js')}\n{text_of('explore.js')}"
             digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
             policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
             (tmp_path / "page.html").write_text(
@@ -40,9 +40,7 @@ def open_page(chromium, tmp_path):
                 f"<script>{code}</script></body></html>",
                 encoding="utf-8",
             )
-            return pages.enter_context(
-                opened(chromium, tmp_path / "page.html", width=width, first=LONG_TASKS, **options)
-            )
+            return pages.enter_context(opened(chromium, tmp_path / "page.html", width=width, first=first, **options))
 
         yield open_explorer
 
@@ -271,6 +269,16 @@ def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_
     assert "needs JavaScript" in page.inner_text("main")
     assert not page.locator("#explore-filters").is_visible()
     assert not page.locator("#explore-panel").is_visible()
+
+
+def test_a_browser_that_cannot_unpack_says_so_in_one_line_and_keeps_the_means(open_page, explorer):
+    page = open_page(explorer, first="delete window.DecompressionStream", ready=".explore > [role=status]")
+    said = page.locator(".explore > [role=status]")
+    assert said.all_inner_texts() == [
+        "This browser cannot unpack the cells and ratings of this page; the means are here without it."
+    ]
+    assert page.locator("[data-at='cells:0:mean']").is_visible()
+    assert page.locator("[data-cell]:enabled, #explore-filters:visible").count() == 0
 
 
 def test_a_hundred_thousand_ratings_do_not_block(open_page):
