@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.section import Block, Captioned, Paragraph, Section, captioned, present, section
 from audit.report.tables import Table
 from audit.schema import OVERALL
 from audit.wording import MISSING, bare_p, brief, count, coverage, dimension_title, points, rate, unsigned
@@ -21,41 +22,38 @@ _PARTS = {
     "pairs": "pairs",
 }
 """What answers to an utterance are divided by, as a reader is told."""
+_OF_RECOGNITION: Final = Markup(
+    "An answer without a readable label is wrong, and counted as unreadable. Intervals are from resampled "
+    "conversations. Speakers' own identities are those of the corpus: their utterances differ in what there is to "
+    "recognise, too. The corpus' label is one reading; people who label conversations often disagree."
+)
+_OF_CAUSES: Final = Markup(
+    "<em>Marked</em> are the answers about utterances of which people marked words as the cause; of the others an "
+    "answer is right that says that nothing said is the cause. Answers without a word are in no number. Intervals are "
+    "from resampled conversations. Speakers' own identities are those of the corpus: their utterances differ in what "
+    "there is to find, too. The marked words are one choice of where a cause begins and ends."
+)
+_OF_PEOPLE: Final = Markup(
+    "δ of people's scores stands with the measures of each dimension above, as <em>people: …</em>. It is of the "
+    "replies that were rated, a sample."
+)
+_OF_ORDER: Final = Markup(
+    "Narratives are resampled as a whole, since replies to one are not independent. That a measure orders replies as "
+    "people do says nothing about its δ. α is of ordinal scores; it is low where raters disagree, and where all "
+    "replies are alike."
+)
+_OF_JUDGE: Final = Markup(
+    "Some replies were judged again, their text unchanged, as replies to every experiencer. What the judge then scores "
+    "differently is the judge's, not the reply's."
+)
+_OF_JUDGED: Final = Markup(
+    "δ of a judged measure holds the judge's own gap, too: hold the two against each other. Effects of single "
+    "experiencers cancel in δ, and not in the means of pairs."
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The tables that a run has of these; None where it has none of a kind.
-
-    Attributes
-    ----------
-    judge_gap, judge_effects
-        The judge's own gap, and how it scores one text as a reply to each experiencer.
-    agreement, correlations
-        How far raters agree; how far measures order replies as they do, all emotions together.
-    by_emotion
-        The same for each emotion.
-    epitome
-        Which mechanisms show, and where people's replies have them.
-    recognition, labels
-        How well emotions are recognised, and each label by itself.
-    causes
-        How well causes are found.
-    """
-
-    judge_gap: Table | None
-    judge_effects: Table | None
-    agreement: Table | None
-    correlations: Table | None
-    by_emotion: Table | None
-    epitome: Table | None
-    recognition: Table | None
-    labels: Table | None
-    causes: Table | None
-
-
-def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, confidence: float) -> Beside:
-    """Show what stands beside the measures.
+def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, confidence: float) -> Iterator[Section]:
+    """Yield a section of each thing that stands beside the measures.
 
     Parameters
     ----------
@@ -68,21 +66,70 @@ def beside(tables: Mapping[str, pd.DataFrame], titles: Mapping[str, str], *, con
     """
     level = coverage(confidence)
     rows = {name: rows_of(table, name) for name, table in tables.items()}
-    correlations = rows.get("human_correlations", [])
+    headlines = [row for row in rows.get("judge_gap", []) if row["headline"] and row["scope"] == "narratives"]
+    labels = [row for row in rows.get("recognition_labels", []) if row["by"] == OVERALL]
+    recognition = captioned(
+        _recognition(rows.get("recognition", []), level=level),
+        "Accuracy and macro F1, of all answers and by whose they are",
+    )
+    if recognition:
+        yield _page(
+            "recognition", "Recognition", "How well emotions are recognised",
+            recognition,
+            Paragraph(_OF_RECOGNITION, "small"),
+            section("Label by label", captioned(_labels(labels, level=level), "Each label, over all answers"),
+                    look="folded"),
+        )  # fmt: skip
+    causes = captioned(
+        _causes(rows.get("recognition_causes", []), level=level),
+        "Exact match and F1 of words, of all answers and by whose they are",
+    )
+    if causes:
+        yield _page("causes", "Causes", "How well causes are found", causes, Paragraph(_OF_CAUSES, "small"))
+    agreement = captioned(_agreement(rows.get("agreement", []), level=level), "How far raters agree")
+    if agreement:
+        yield _people(agreement, rows.get("human_correlations", []), titles, level=level)
+    judge = present(
+        captioned(
+            _judge_gap(headlines, titles, level=level),
+            "The same texts as replies to in-group minus to out-group experiencers of whoever wrote them, whom the "
+            "judge is not told",
+        ),
+        captioned(
+            _judge_effects(rows.get("judge_effects", []), titles, level=level),
+            "The same texts as replies to each experiencer, against their mean over all",
+        ),
+    )
+    if judge:
+        about, read_so = (Paragraph(_OF_JUDGE), Paragraph(_OF_JUDGED, "small"))
+        yield _page("judge", "The judge", "The judge's own gap", about, *judge, read_so)
+    epitome = _epitome(rows.get("epitome", []), level=level)
+    if epitome:
+        against = ", and whether it shows where people's reply to the narrative has it"
+        caption = f"In how many replies each mechanism shows{against if 'precision' in epitome.head else ''}"
+        yield _page("epitome", "EPITOME", "EPITOME's strategies", captioned(epitome, caption))
+
+
+def _page(anchor: str, label: str, title: str, *content: Block | None) -> Section:
+    return Section(Markup(title), present(*content), anchor=anchor, label=label, look="page")
+
+
+def _people(agreement: Captioned, correlations: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Section:
     pooled = [row for row in correlations if row["emotion"] == OVERALL]
     single = [row for row in correlations if row["emotion"] != OVERALL]
-    headlines = [row for row in rows.get("judge_gap", []) if row["headline"] and row["scope"] == "narratives"]
-    return Beside(
-        judge_gap=_judge_gap(headlines, titles, level=level),
-        judge_effects=_judge_effects(rows.get("judge_effects", []), titles, level=level),
-        agreement=_agreement(rows.get("agreement", []), level=level),
-        correlations=_correlations(pooled, titles, level=level, emotions=False),
-        by_emotion=_correlations(single, titles, level=level, emotions=True),
-        epitome=_epitome(rows.get("epitome", []), level=level),
-        recognition=_recognition(rows.get("recognition", []), level=level),
-        labels=_labels([row for row in rows.get("recognition_labels", []) if row["by"] == OVERALL], level=level),
-        causes=_causes(rows.get("recognition_causes", []), level=level),
+    ordered = captioned(
+        _correlations(pooled, titles, level=level, emotions=False),
+        "How far each measure orders replies as people's mean scores do",
     )
+    by_emotion = captioned(_correlations(single, titles, level=level, emotions=True), "The same within each emotion")
+    return _page(
+        "people", "People", "What people say of these replies",
+        Paragraph(_OF_PEOPLE),
+        agreement,
+        ordered,
+        Paragraph(_OF_ORDER, "small") if ordered else None,
+        section("Emotion by emotion", by_emotion, look="folded"),
+    )  # fmt: skip
 
 
 def _judge_gap(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table | None:

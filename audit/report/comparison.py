@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
+from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable
+from audit.report.section import (
+    Block,
+    Captioned,
+    Card,
+    Note,
+    Paragraph,
+    Section,
+    bullets,
+    captioned,
+    paragraph,
+    present,
+    section,
+)
 from audit.report.sentences import describe_gaps
 from audit.report.tables import Table, comparisons_table, controls_table
 from audit.schema import RUNS
@@ -53,51 +65,20 @@ _HEADS: Final = {
     "n_narratives": "narratives",
 }
 """What a column of ``runs`` is called on the page, where its name would not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the runs came to in one dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    lead
-        How many runs show a gap, and in which direction.
-    spread
-        Range and median of δ, and the share that agree in sign; empty where there is no δ.
-    curve
-        The specification curve, if it was drawn.
-    """
-
-    title: str
-    lead: Markup
-    spread: Markup
-    curve: Picture | None
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """What strategies changed in one dimension, and at what cost.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    changes
-        A sentence for each strategy with a reference.
-    table, costs
-        All strategies, the references among them: what they changed; what a rating takes.
-    figure
-        δ, change and cost, if they were drawn.
-    """
-
-    title: str
-    changes: tuple[Markup, ...]
-    table: Table
-    costs: Table
-    figure: Picture | None
+_ECHO: Final = (
+    "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
+    "run: δ without a word in common where its terms allow that, in the very same words, and of invented groups."
+)
+_HEATMAPS: Final = (
+    "the published heatmap of each run, masked as published. The mask compares cells with identities' own cells and is "
+    "no test of a gap between groups. One scale of colours, in standard deviations of each run's own cells: equal "
+    "colours of two runs are not equal points."
+)
+_MAPS: Final = (
+    "each run's perceivers by t-SNE of their rows of the heatmap; perplexity and seed stand below. It is a picture and "
+    "claims nothing: t-SNE shows clumps in noise, too, and distances between clumps mean nothing. The study's own "
+    "perplexity is not known to us."
+)
 
 
 def render_comparison(
@@ -148,69 +129,72 @@ def render_comparison(
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
     shared, different, hashes = facts_of(runs, list(RUNS))
-    gap = tables["gap"]
-    first = str(runs[0]["run"])
-    comparisons = tables["comparisons"]
-    of_first = comparisons["first"] == first
     shown = [
         (f"{dimension_title(str(row['dimension']))}, {row['run']}", row)
-        for row in rows_of(gap, "gap")
+        for row in rows_of(tables["gap"], "gap")
         if row["scope"] == "narratives"
     ]
-    page = environment().get_template("comparison.html.j2").render(
+    specifications = rows_of(tables["specifications"], "specifications")
+    controls = controls_table(tables["controls"], level=level, titles=("dimension", "run"))
+    return render_page(
+        "comparison.html.j2",
         meaning=MEANING,
-        answers=[
-            _answer(row, figures, gaps=shown, confidence=confidence)
-            for row in rows_of(tables["specifications"], "specifications")
-        ],
+        answers=[_answer(row, gaps=shown, confidence=confidence) for row in specifications],
+        curves=present(*(_curve(row, figures, level=level) for row in specifications)),
         strategies=list(_strategies(tables["strategies"], figures, level=level)),
         n_runs=len(runs),
-        first=first,
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],
-        gaps=picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
-        controls=controls_table(tables["controls"], level=level, titles=("dimension", "run")),
-        comparisons=[
-            (unit, picture(figures.get(name), _describe_differences(comparisons.loc[of_first], unit)))
-            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
-            if name in figures
-        ],
-        of_first=comparisons_table(comparisons.loc[of_first], level=level),
-        of_others=comparisons_table(comparisons.loc[~of_first].iloc[:_SHOWN], level=level),
-        n_others=int((~of_first).sum()),
-        n_shown=_SHOWN,
+        gaps=present(
+            captioned(
+                picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
+                f"δ and its {level} interval in each run, in points of the scale. An interval that crosses the line at "
+                "0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
+                "intervals overlap: the paired differences say it.",
+            )
+        ),
+        controls=present(
+            Paragraph(Markup(_ECHO), "small") if controls else None,
+            captioned(
+                controls, "Group or words: what of each δ is there without repeated words, or with invented groups"
+            ),
+        ),
+        differences=_differences(tables["comparisons"], figures, first=str(runs[0]["run"]), level=level),
         paper=paper,
-        markdown=paper.markdown(),
-        latex=paper.latex(),
         strategies_paper=worth,
         published=published,
-        heatmaps=list(_pictures(tables["published"], figures, "published-", _describe_heatmaps)),
-        maps=list(_pictures(tables["published"], figures, "perceiver-map-", _describe_map)),
+        heatmaps=list(_pictures(tables["published"], figures, "published-", _describe_heatmaps, _HEATMAPS)),
+        maps=list(_pictures(tables["published"], figures, "perceiver-map-", _describe_map, _MAPS)),
         unmapped=unmapped,
         shared=shared,
         different=different,
         hashes=hashes,
-        remarks=remarks,
-        left_out=left_out,
+        notes=[Note(text) for text in remarks],
+        left_out=[Note(text, "Left out") for text in left_out],
         level=level,
         command=command,
-        style=asset("style.css"),
-        policy=policy(),
-    )  # fmt: skip
-    return encodable(page)
+    )
 
 
-def _answer(row: Row, figures: Mapping[str, bytes], *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Answer:
-    dimension, level = str(row["dimension"]), coverage(confidence)
-    title = dimension_title(dimension)
+def _answer(row: Row, *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Card:
+    """Say what the runs came to in one dimension: how many show a gap, and how far δ goes."""
+    own = [gap for _, gap in gaps if gap["dimension"] == row["dimension"]]
+    lead = _lead(row, level=coverage(confidence)) + _corrected(own, alpha=1 - confidence)
+    content = present(Paragraph(lead, "verdict"), paragraph(_spread(row)))
+    return Card(dimension_title(str(row["dimension"])), content)
+
+
+def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned | None:
+    """Show the specification curve of one dimension; None where it was not drawn."""
+    title = dimension_title(str(row["dimension"]))
     alt = (
         f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, each with its {level} "
         f"interval, in {row['unit']}, from {points(row['lowest'])} to {points(row['highest'])}; beneath it the choices "
         "of each run."
     )
-    own = [gap for _, gap in gaps if gap["dimension"] == dimension]
-    lead = _lead(row, level=level) + _corrected(own, alpha=1 - confidence)
-    spread = _spread(row)
-    return Answer(title, lead, spread, picture(figures.get(f"specification-{dimension}"), alt))
+    return captioned(
+        picture(figures.get(f"specification-{row['dimension']}"), alt),
+        f"Specification curve of {title}: δ of each run with its {level} interval, and what the runs differ in.",
+    )
 
 
 def _lead(row: Row, *, level: str) -> Markup:
@@ -290,6 +274,32 @@ def _spread(row: Row) -> Markup:
     )
 
 
+def _differences(
+    comparisons: pd.DataFrame, figures: Mapping[str, bytes], *, first: str, level: str
+) -> tuple[Block, ...]:
+    """Show the paired differences: those from the first run drawn and in a table, the others folded away."""
+    of_first = comparisons["first"] == first
+    own, others = comparisons.loc[of_first], comparisons.loc[~of_first]
+    more = f": the first {_SHOWN} of {len(others)}; all are in tables/comparisons.csv" if len(others) > _SHOWN else ""
+    return present(
+        *(
+            captioned(
+                picture(figures.get(name), _describe_differences(own, unit)),
+                f"δ of the first run minus that of each other, in {unit}, on the narratives that both have.",
+            )
+            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
+        ),
+        captioned(comparisons_table(own, level=level), f"Differences from the first run, {first}"),
+        section(
+            "The other pairs",
+            captioned(
+                comparisons_table(others.iloc[:_SHOWN], level=level), f"Differences between the other runs{more}"
+            ),
+            look="folded",
+        ),
+    )
+
+
 def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
     """Describe the forest of differences for those who can not see it."""
     said = [
@@ -302,14 +312,18 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
 
 
 def _pictures(
-    published: pd.DataFrame, figures: Mapping[str, bytes], start: str, describe: Callable[[str, Sequence[Row]], str]
-) -> Iterator[tuple[str, Picture]]:
+    published: pd.DataFrame,
+    figures: Mapping[str, bytes],
+    start: str,
+    describe: Callable[[str, Sequence[Row]], str],
+    caption: str,
+) -> Iterator[Captioned]:
     """Yield the study's figures of one kind, each with its dimension's title."""
     for dimension, rows in published.groupby("dimension", sort=False):
         title = dimension_title(str(dimension))
         drawn = picture(figures.get(f"{start}{dimension}"), describe(title, rows_of(rows, "published")))
         if drawn is not None:
-            yield title, drawn
+            yield Captioned(drawn, f"{title}: {caption}")
 
 
 def _describe_heatmaps(title: str, rows: Sequence[Row]) -> str:
@@ -327,7 +341,7 @@ def _describe_map(title: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Worth]:
+def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Section]:
     """Yield what the strategies changed, dimension by dimension."""
     names = strategy_names(strategies)
     for dimension, own in strategies.groupby("dimension", sort=False):
@@ -340,13 +354,22 @@ def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level
             for run, row in by_run.items()
         )
         alt = f"{title}, strategies in rows: δ with a dashed line at δ under none, its change, and its cost. {said}."
-        changes = tuple(
+        changes = (
             _change(row, by_run[str(row["reference"])], names[run], level=level)
             for run, row in by_run.items()
             if math.isfinite(row.number("delta_change"))
         )
-        drawn = picture(figures.get(f"strategies-{dimension}"), alt)
-        yield Worth(title, changes, _changes_table(rows, names, level=level), _costs_table(rows, names), drawn)
+        content = present(
+            captioned(
+                picture(figures.get(f"strategies-{dimension}"), alt),
+                "δ under each strategy (dashed: under none), its paired change against none, and the cost of a rating. "
+                "A filled mark has a corrected p below the level.",
+            ),
+            bullets(changes),
+            captioned(_changes_table(rows, names, level=level), f"What the strategies change, {title}"),
+            captioned(_costs_table(rows, names), f"What a rating costs under each, {title}"),
+        )
+        yield Section(Markup("<bdi>{}</bdi>").format(title), content)
 
 
 def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:

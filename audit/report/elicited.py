@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from audit.report.manifest import Noise
 from audit.report.numbers import Row, show, show_interval
+from audit.report.section import Section, captioned, paragraph, section
 from audit.report.tables import Table
 from audit.wording import bare_p, count, fixed, plural, rate, unsigned
 from audit.wording import points as write_points
 
+_CAPTION = "δ of the same prompts, read from the model's probabilities and written in words"
 _METHODS = {"expected": "read from the probabilities", "generate": "written in words"}
 _NO_TEXT = Markup(
     "Asked to write its answer, the model stated a number of the scale in none of {} answers ({} refused, {} "
@@ -38,26 +39,9 @@ _NOISE = Markup(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Elicited:
-    """What the page says of one dimension and variant on how ratings were got.
-
-    Attributes
-    ----------
-    words
-        Outcomes of the sample in words, agreement, and the difference of the gaps; empty without a sample.
-    table
-        Both gaps; None without a sample.
-    noise
-        What asking again changed; empty where nothing was asked again.
-    """
-
-    words: Markup
-    table: Table | None
-    noise: Markup
-
-
-def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, *, level: str) -> Elicited | None:
+def elicited(
+    rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, *, title: str, level: str
+) -> Section | None:
     """Put in words whether the number matches the text.
 
     Parameters
@@ -66,22 +50,30 @@ def elicited(rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, 
         Rows of ``schema.ELICITATION`` and ``schema.CONTROLS`` of one dimension and variant.
     noise
         What the manifest says of prompts that were asked again.
+    title
+        What the dimension and the variant are called.
     level
         Coverage of the intervals, in words.
 
     Returns
     -------
-    Elicited or None
-        None where nothing was asked once more.
+    Section or None
+        Outcomes of the sample, agreement and both gaps; what asking again changed. None where nothing was asked once
+        more.
     """
     written = next((row for row in rows if row["method"] == "generate"), None)
     of_noise = next((row for row in controls if row["control"] == "noise"), None)
-    found = Elicited(
-        Markup("") if written is None else _in_words(written, level=level),
-        None if written is None else _table(rows, level=level),
-        _again(of_noise, noise),
+    found = (
+        (
+            paragraph(_in_words(written, level=level)),
+            captioned(_table(rows, level=level), f"{title}: {_CAPTION}"),
+        )
+        if written
+        else ()
     )
-    return found if found.words or found.noise else None
+    return section(
+        "Does the number match the text?", *found, paragraph(_again(of_noise, noise), "small"), look="subheading"
+    )
 
 
 def _in_words(row: Row, *, level: str) -> Markup:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.inventory_schema import DEFAULT
+from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
+from audit.report.page import picture, render_page
+from audit.report.section import Card, Paragraph, Section, captioned, present, section
 from audit.report.tables import Table
 from audit.wording import (
     MISSING,
@@ -50,18 +50,6 @@ _ORDERS: Final = {
     "single": "an item a prompt; orders of the scale's ends: {}",
     "list": "all items in one prompt; orders of the items: {}",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """All that the page shows of one dimension and variant; what is empty was not asked."""
-
-    anchor: str
-    title: str
-    leads: tuple[Markup, ...]
-    pictures: tuple[tuple[Picture, str], ...]
-    tables: tuple[tuple[str, Table], ...]
-    details: tuple[tuple[str, Table], ...]
 
 
 def render_inventory(
@@ -102,8 +90,12 @@ def render_inventory(
     got = describe_elicitation(task["method"], scale=scale, asks_ends=view.asks_ends)
     how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("unpack.js", "downloads.js")
-    page = environment().get_template("inventory.html.j2").render(
+    rows = {key: {name: rows_of(table, name) for name, table in own_rows(tables, key).items()} for key in keys}
+    titles = {key: title_of(key, several=several) for key in keys}
+    anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
+    return render_page(
+        "inventory.html.j2",
+        scripts=("unpack.js", "downloads.js"),
         run=view,
         name=brief(str(inventory["name"])),
         source=brief(str(inventory["source"]), at_most=400),
@@ -116,34 +108,31 @@ def render_inventory(
         scale=scale,
         ends=inventory["scale"],
         items=_items_table(inventory["items"]),
-        sections=[
-            _section(
-                key, f"part-{place}", tables, figures, title=title_of(key, several=several), confidence=view.confidence
-            )
-            for place, key in enumerate(keys, start=1)
+        answers=[
+            Card(titles[key], tuple(_leads(rows[key], alpha=1 - view.confidence)), anchor=anchors[key]) for key in keys
+        ],
+        parts=[
+            _part(key, rows[key], figures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
+            for key in keys
         ],
         limits=list(limits_by_text(remarks, _LIMITS, several=several)),
         downloads=downloads,
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
-        style=asset("style.css"),
-        script=script,
-        policy=policy(script),
     )  # fmt: skip
-    return encodable(page)
 
 
-def _section(
-    key: tuple[str, str],
-    anchor: str,
-    tables: Mapping[str, pd.DataFrame],
+def _part(
+    key: Key,
+    own: Mapping[str, Sequence[Row]],
     figures: Mapping[str, bytes],
     *,
     title: str,
+    anchor: str,
     confidence: float,
 ) -> Section:
-    own = {name: rows_of(table.loc[[found == key for found in keys_of(table)]], name) for name, table in tables.items()}
-    level, alpha = coverage(confidence), 1 - confidence
+    """Show all of one dimension and variant; what was not asked is left out."""
+    level = coverage(confidence)
     scores, differences = own["inventory_groups"], own["inventory_differences"]
     changes, contrasts = own.get("affect_groups", []), own.get("affect_differences", [])
     suffix = "-".join(key)
@@ -151,8 +140,7 @@ def _section(
         (f"inventory-{suffix}", "Subscale scores by group of perceivers, nothing imagined"),
         (f"affect-{suffix}", "What imagining situations changes in each subscale, evoked minus default"),
     ]
-    embedded = [(picture(figures.get(name), f"Figure: {said}, {title}."), said) for name, said in drawn]
-    shown = [
+    tables = [
         ("subscale scores by group, nothing imagined", _scores_table(scores, "perceiver_group", level=level)),
         (
             "differences between groups, nothing imagined",
@@ -174,50 +162,54 @@ def _section(
         ),
         ("what became of the answers asked for", _outcomes_table(own["inventory_outcomes"])),
     ]
-    return Section(
-        anchor=anchor,
-        title=title,
-        leads=tuple(_leads(differences, changes, contrasts, alpha=alpha)),
-        pictures=tuple((content, said) for content, said in embedded if content is not None),
-        tables=tuple((said, content) for said, content in shown if content.rows),
-        details=tuple((said, content) for said, content in folded if content.rows),
+    content = present(
+        *(
+            captioned(
+                picture(figures.get(name), f"Figure: {said}, {title}."), f"{title}: {said}. The numbers are below."
+            )
+            for name, said in drawn
+        ),
+        *(captioned(table, f"{title}: {said}") for said, table in tables),
+        *(
+            section(f"{said[:1].upper()}{said[1:]}", captioned(table, f"{title}: {said}"), look="folded")
+            for said, table in folded
+        ),
     )
+    return Section(title, content, anchor=anchor, look="part")
 
 
 # --- Sentences -------------------------------------------------------------------------------------------------------
 
 
-def _leads(
-    differences: Sequence[Row], changes: Sequence[Row], contrasts: Sequence[Row], *, alpha: float
-) -> Iterator[Markup]:
-    between = _against(differences, baselines=False)
+def _leads(own: Mapping[str, Sequence[Row]], *, alpha: float) -> Iterator[Paragraph]:
+    between = _against(own["inventory_differences"], baselines=False)
     yield _lead(between, "difference", "Differences between a group and the others", alpha=alpha)
-    if changes:
+    if changes := own.get("affect_groups", []):
         yield _lead(changes, "change", "Changes from default to evoked", alpha=alpha)
-    moved = _against(contrasts, baselines=False)
-    if moved:
+    if moved := _against(own.get("affect_differences", []), baselines=False):
         what = "Differences between a group and the others in what is evoked"
         yield _lead(moved, "difference", what, alpha=alpha)
 
 
-def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Markup:
+def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Paragraph:
     """Say how many of them remain after correction, and which are the largest."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Markup("{}: none could be tested.").format(what)
+        return Paragraph(Markup("{}: none could be tested.").format(what), "lead")
     shown = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
     of_all = Markup("{}: {} tested").format(what, count(len(tested)))
     if not shown:
         none = "{}, none remains after correction for their number; that does not show that there is none."
-        return Markup(none).format(of_all)
+        return Paragraph(Markup(none).format(of_all), "lead")
     said = Markup("; ").join(
         Markup("<bdi>{}</bdi> {} ({})").format(_whose(row), show(row, column, points), show_interval(row))
         for row in shown[:_NAMED]
     )
     first = "" if len(shown) <= _NAMED else f" The {_NAMED} largest:"
-    return Markup("{}, {} {} after correction for their number.{} {}.").format(
+    words = Markup("{}, {} {} after correction for their number.{} {}.").format(
         of_all, count(len(shown)), "remains" if len(shown) == 1 else "remain", first, said
     )
+    return Paragraph(words, "lead")
 
 
 def _whose(row: Row) -> str:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -69,8 +70,19 @@ def compressed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
 
 
-def encodable(page: str) -> str:
-    """Return the page without what UTF-8 can not hold: file names may have bytes that are no text (surrogates)."""
+def render_page(
+    template: str, *, styles: Sequence[str] = ("style.css",), scripts: Sequence[str] = (), **content: object
+) -> str:
+    """Render a page of ``base.html.j2``, with no style sheet and no script in it but these.
+
+    What UTF-8 can not hold is replaced: file names may have bytes that are no text (surrogates).
+    """
+    script = asset(*scripts)
+    page = (
+        environment()
+        .get_template(template)
+        .render(**content, contents=[], style=asset(*styles), script=script, policy=policy(script))
+    )
     return page.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -3,43 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import rows_of, show, show_interval
+from audit.report.section import Paragraph, Section, captioned, section
 from audit.report.tables import Table
 from audit.schema import OVERALL
 from audit.wording import bare_p, brief, count, dimension_title, plural, points, rate, unsigned
 
 SHOWN_FLAGGED = 20
 """Flagged narratives that the page lists; ``tables/norming.csv`` has all."""
+_WHO: Final = Markup(
+    "People who belong to the groups read the same narratives, told by experiencers of their own and of other groups, "
+    "and rated the same emotions on the same scale. Their δ is what they rated their own group's experiencers higher "
+    "(or lower) by, beyond each rater's own level and those of the narratives and experiencers."
+)
+_GAPS: Final = (
+    "δ of people and of the model, in points, on the same narratives, with the same experiencers and the same "
+    "perceivers' groups"
+)
+_WHOSE: Final = Markup(
+    "The two intervals speak of different things: that of people of such raters with these narratives, that of the "
+    "model of such narratives with these identities. No test of their difference is made. The model is told its "
+    "identity in words, which in-group pairs may repeat; people are not, and the δ of the model here is of all pairs, "
+    "whatever their words. People's δ is of those who took part and of how they were asked; it is not that of their "
+    "groups, and no standard for the model: nothing here says which rating is right. Raters who belong to none of the "
+    "groups, or did not say, are left out, and counted."
+)
+_AGREEMENT: Final = "How far people's and the model's mean ratings of the narratives go together (Pearson's r)"
+_NOISY: Final = Markup(
+    "A mean of few ratings is noisy, which draws r towards 0. Agreement on narratives says nothing about δ, in which "
+    "who is said to feel is compared. The row of all emotions counts how emotions differ, too. Intervals are Fisher's, "
+    "each for its own row."
+)
+_NORMED: Final = (
+    "Readers saw the narratives without any identity. {} A narrative is flagged where fewer than 5 readers answered a "
+    "question, fewer than half chose the emotion that it was designed for, its mean intensity is below a quarter of "
+    "the scale, or its mean plausibility is below 4 (of 1 to 7). These thresholds are conventions of ours. Flagged "
+    "narratives are in all numbers of this page; <code>tables/norming.csv</code> has them all."
+)
 
 
-@dataclass(frozen=True, slots=True)
-class PeopleSection:
-    """People beside the model.
-
-    Attributes
-    ----------
-    gaps
-        δ of people and of the model, a row a dimension; None where nobody rated as a perceiver.
-    agreement
-        How people's and the model's means of narratives go together; None likewise.
-    norming
-        Flagged narratives; None where none is, or nobody read for norms.
-    normed
-        How many narratives were normed and how many are flagged, in words; empty without readers.
-    """
-
-    gaps: Table | None
-    agreement: Table | None
-    norming: Table | None
-    normed: str
-
-
-def people_section(tables: Mapping[str, pd.DataFrame], *, level: str) -> PeopleSection | None:
+def people_section(tables: Mapping[str, pd.DataFrame], *, level: str) -> Section | None:
     """Show what people gave; None where there is nothing.
 
     Parameters
@@ -57,11 +65,26 @@ def people_section(tables: Mapping[str, pd.DataFrame], *, level: str) -> PeopleS
     if len(norming):
         n_shown = f" The first {SHOWN_FLAGGED} are shown." if len(flagged) > SHOWN_FLAGGED else ""
         normed = f"{plural(len(norming), 'narrative')} were read, {count(len(flagged))} are flagged.{n_shown}"
-    return PeopleSection(
-        gaps=_gaps(gap, level=level) if len(gap) else None,
-        agreement=_agreement(agreement, level=level) if len(agreement) else None,
-        norming=_flagged(flagged.iloc[:SHOWN_FLAGGED]) if len(flagged) else None,
-        normed=normed,
+    gaps = captioned(_gaps(gap, level=level), _GAPS)
+    agrees = captioned(_agreement(agreement, level=level), _AGREEMENT)
+    return section(
+        "People beside the model",
+        Paragraph(_WHO) if gaps else None,
+        gaps,
+        Paragraph(_WHOSE, "small") if gaps else None,
+        agrees,
+        Paragraph(_NOISY, "small") if agrees else None,
+        section(
+            "What readers made of the narratives",
+            Paragraph(Markup(_NORMED).format(normed)),
+            captioned(_flagged(flagged.iloc[:SHOWN_FLAGGED]), "Flagged narratives"),
+            anchor="norms",
+        )
+        if normed
+        else None,
+        anchor="people",
+        label="People",
+        look="page",
     )
 
 

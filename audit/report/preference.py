@@ -15,7 +15,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show
-from audit.report.page import asset, encodable, environment, policy
+from audit.report.page import render_page
+from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
 from audit.report.tables import Table
 from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
 
@@ -37,38 +38,6 @@ class RemarkLike(Protocol):
     def dimension(self) -> str: ...  # noqa: D102
     @property
     def text(self) -> str: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the judge said in one dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    kind
-        ``gap`` where a run's replies are preferred, ``none`` where the interval holds one half, else ``undecided``.
-    verdict, lead
-        Whose replies are preferred, and by how much.
-    leaning
-        Position bias and contradictions.
-    gap
-        The preference's gap; empty without pairs between identities.
-    table
-        All kinds of pairs.
-    read
-        Pairs to read, by why they are shown.
-    """
-
-    title: str
-    kind: str
-    verdict: Markup
-    lead: Markup
-    leaning: Markup
-    gap: Markup
-    table: Table
-    read: tuple[tuple[str, tuple[Shown, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,56 +86,52 @@ def render_judgement(
     level = coverage(manifest["confidence"])
     rows = rows_of(preference, "preference")
     judged = rows_of(pairs, "pairs")
-    answers = [
-        _answer(
-            [row for row in rows if row["dimension"] == dimension],
-            [row for row in judged if row["dimension"] == dimension],
-            labels=labels,
-            narratives=narratives,
-            level=level,
-            alpha=1 - manifest["confidence"],
-        )
+    own = {
+        str(dimension): [row for row in rows if row["dimension"] == dimension]
         for dimension in dict.fromkeys(row["dimension"] for row in rows)
-    ]
-    page = environment().get_template("preference.html.j2").render(
-        answers=answers,
+    }
+    return render_page(
+        "preference.html.j2",
+        answers=[_answer(of, labels, level=level, alpha=1 - manifest["confidence"]) for of in own.values()],
+        notes=[
+            *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
+            *(Note(Markup("<bdi>{}</bdi>: {}").format(dimension_title(each.dimension), each.text)) for each in limits),
+        ],
+        tables=[
+            Captioned(
+                _table(of, level=level), f"{dimension_title(dimension)}: preference for the first run, {labels[0]}"
+            )
+            for dimension, of in own.items()
+        ],
+        read=[
+            (
+                dimension_title(dimension),
+                list(_read([row for row in judged if row["dimension"] == dimension], labels, narratives)),
+            )
+            for dimension in own
+        ],
         first=labels[0],
         second=labels[1],
         asked=manifest["asked"],
         judge=manifest["judge"],
         versions=manifest["versions"],
-        remarks=remarks,
-        limits=[(dimension_title(limit.dimension), limit.text) for limit in limits],
         level=level,
         command=manifest["command"],
-        style=asset("style.css"),
-        policy=policy(),
-    )  # fmt: skip
-    return encodable(page)
+    )
 
 
-def _answer(
-    rows: Sequence[Row],
-    judged: Sequence[Row],
-    *,
-    labels: tuple[str, str],
-    narratives: Mapping[str, str],
-    level: str,
-    alpha: float,
-) -> Answer:
+def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
+    """Say whose replies are preferred and by how much, the leaning to a place, and the preference's gap."""
     by_kind = {str(row["pairs"]): row for row in rows}
     whole, gap = by_kind["all"], by_kind.get("gap")
     kind, verdict = _verdict(whole, labels, alpha=alpha)
-    return Answer(
-        title=dimension_title(str(whole["dimension"])),
-        kind=kind,
-        verdict=verdict,
-        lead=_lead(whole, labels[0], level=level),
-        leaning=_leaning(whole, level=level),
-        gap=Markup("") if gap is None else _gap(gap, labels[0], level=level),
-        table=_table(rows, level=level),
-        read=tuple(_read(judged, labels, narratives)),
+    content = present(
+        Paragraph(verdict, "verdict"),
+        paragraph(_lead(whole, labels[0], level=level), "lead"),
+        paragraph(_leaning(whole, level=level), "lead"),
+        None if gap is None else Paragraph(_gap(gap, labels[0], level=level), "lead"),
     )
+    return Card(dimension_title(str(whole["dimension"])), content, kind=kind)
 
 
 def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:

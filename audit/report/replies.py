@@ -14,14 +14,15 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.reply_schema import REPLY_TABLES, SCORED, ReplyStatus
 from audit.report.beside import beside
+from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
+from audit.report.page import picture, render_page
+from audit.report.section import Card, Paragraph, Section, bullets, captioned, present, section
 from audit.report.sentences import LIMITS
 from audit.report.tables import Table, calls_table
-from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
+from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.schema import OVERALL
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
 
@@ -82,53 +83,6 @@ class Shown:
     numbers: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a card says of one dimension and variant.
-
-    Attributes
-    ----------
-    kind
-        ``gap``, ``undecided`` or ``absent``.
-    verdict, lead
-        The same in words, and what stands behind it.
-    head, gaps
-        Measures with a gap: what each is called, δ with its unit, and its interval; and what stands above them.
-    """
-
-    kind: str
-    verdict: str
-    lead: Markup
-    head: str = ""
-    gaps: tuple[tuple[str, Markup, Markup], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Beneath:
-    """Tables of single measures, and how many more there would be."""
-
-    tables: tuple[tuple[str, Table], ...]
-    n_more: int
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """All that the page shows of one dimension and variant."""
-
-    anchor: str
-    title: str
-    answer: Answer
-    forest: Picture | None
-    gaps: Table
-    wider: Table | None
-    outcomes: Table | None
-    groups: Beneath
-    cells: Beneath
-    texts: TextSection | None
-    calls: Table | None
-    read: tuple[tuple[str, tuple[Shown, ...]], ...]
-
-
 def render_replies(
     *,
     manifest: Mapping[str, Any],
@@ -167,44 +121,51 @@ def render_replies(
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
-    sections = [
-        _section(
-            key,
-            f"part-{place}",
-            known,
-            figures,
-            measures,
-            confidence=view.confidence,
-            several=several,
-            share=1 / len(keys),
-            read=_read(key, replies, values, measures, narratives, seed=int(manifest["seed"])),
-        )
-        for place, key in enumerate(keys, start=1)
-    ]
+    narrow = {key: _headlines(known, key, scope="narratives") for key in keys}
+    titles = {key: title_of(key, several=several) for key in keys}
+    anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
     whole = rows_of(known["reply_outcomes"].loc[known["reply_outcomes"]["pairs"] == "all"], "reply_outcomes")
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("unpack.js", "downloads.js")
-    page = environment().get_template("replies.html.j2").render(
+    stands_beside = list(
+        beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence)
+    )
+    return render_page(
+        "replies.html.j2",
+        scripts=("unpack.js", "downloads.js"),
         run=view,
         task=manifest["task"],
         words=_WORDS.get(str(manifest["task"]["kind"]), _WORDS["reply"]),
-        beside=beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence),
-        sections=sections,
+        answers=[
+            _answer(narrow[key], measures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
+            for key in keys
+        ],
+        parts=[
+            _part(key, known, figures, measures, narrow[key], title=titles[key], anchor=anchors[key],
+                  confidence=view.confidence, share=1 / len(keys))
+            for key in keys
+        ],
+        beside=stands_beside,
+        people_asked=any(section.anchor == "people" for section in stands_beside),
+        read=[
+            (titles[key], list(_read(key, replies, values, measures, narratives, seed=int(manifest["seed"]))))
+            for key in keys
+        ],
         n_prompts=show_sum(whole, "n_prompts", count),
         n_scored=[show_sum(whole, f"n_{status}", count) for status in (ReplyStatus.WRITTEN, ReplyStatus.CUT)],
         limits=list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several)),
-        remarks=[remark for remark in remarks if remark.code not in LIMITS],
-        measures=_measures_table([row for row in measures.values() if row["status"] == "scored"]),
-        cautions=_cautions(measures),
+        notes=[note_on(remark) for remark in remarks if remark.code not in LIMITS],
+        measures=present(
+            captioned(
+                _measures_table([row for row in measures.values() if row["status"] == "scored"]),
+                "The measures, what took them, and their mean over all replies, baselines included",
+            ),
+            bullets(_cautions(measures)),
+        ),
         absent=[(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"],
         downloads=downloads,
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
-        style=asset("style.css"),
-        script=script,
-        policy=policy(script),
     )  # fmt: skip
-    return encodable(page)
 
 
 def _brief_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,85 +174,158 @@ def _brief_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in manifest.items() if name != "absent"} | {"scorers": scorers}
 
 
-def _section(
-    key: tuple[str, str],
-    anchor: str,
+def _headlines(tables: Mapping[str, pd.DataFrame], key: Key, *, scope: str) -> list[Row]:
+    gaps = own_rows({"measure_gaps": tables["measure_gaps"]}, key)["measure_gaps"]
+    headlines = rows_of(gaps.loc[gaps["headline"].astype(bool)], "measure_gaps")
+    return [row for row in headlines if row["scope"] == scope]
+
+
+def _part(
+    key: Key,
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     measures: Mapping[str, Row],
+    narrow: Sequence[Row],
     *,
+    title: str,
+    anchor: str,
     confidence: float,
-    several: bool,
     share: float,
-    read: Iterator[tuple[str, tuple[Shown, ...]]],
 ) -> Section:
-    own = {
-        name: table.loc[[found == key for found in keys_of(table)]]
-        for name, table in tables.items()
-        if "dimension" in table
-    }
-    title = title_of(key, several=several)
-    headlines = rows_of(own["measure_gaps"].loc[own["measure_gaps"]["headline"].astype(bool)], "measure_gaps")
-    narrow = [row for row in headlines if row["scope"] == "narratives"]
-    wide = [row for row in headlines if row["scope"] == "narratives_and_terms" and math.isfinite(row.number("se"))]
+    """Show all of one dimension and variant beneath its answer; ``share`` is its part of the room for tables."""
+    own = own_rows(tables, key)
+    wide = [row for row in _headlines(tables, key, scope="narratives_and_terms") if math.isfinite(row.number("se"))]
     level, suffix = coverage(confidence), f"{key[0]}-{key[1]}"
-    forest = picture(figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below.")
-    drawn = picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}")
-    outcomes = rows_of(own["reply_outcomes"], "reply_outcomes")
+    _, verdict, lead = _verdict(narrow, confidence=confidence)
     of_groups = own["measure_families"].loc[own["measure_families"]["family"] == "group"]
     groups = _groups(rows_of(of_groups, "measure_families"), level=level)
     cells = _cells(rows_of(own["measure_cells"], "measure_cells"))
     return Section(
-        anchor=anchor,
-        title=title,
-        answer=_answer(narrow, measures, confidence=confidence),
-        forest=forest,
-        gaps=_gaps_table(narrow, measures, level=level),
-        wider=_gaps_table(wide, measures, level=level, wide=True) if wide else None,
-        outcomes=_outcomes_table(outcomes) if outcomes else None,
-        groups=_beneath(groups, narrow, measures, room=int(_MAX_GROUPS * share)),
-        cells=_beneath(cells, narrow, measures, room=int(_MAX_CELLS * share)),
-        texts=text_section(
-            own["stage_texts"],
-            own["marked_words"],
-            title=title,
-            confidence=confidence,
-            figure=None if drawn is None else (drawn, f"{title}: {FIGURE_CAPTION}"),
+        title,
+        present(
+            Paragraph(verdict, "lead"),
+            Paragraph(lead),
+            captioned(
+                picture(
+                    figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below."
+                ),
+                f"{title}: δ of each measure of single replies, in standard deviations of the measure among replies, "
+                "so that units can stand beside each other. A filled mark has a corrected p below "
+                f"{error_rate(confidence)}. A measure without a δ is in the table alone.",
+            ),
+            captioned(
+                _gaps_table(narrow, measures, level=level),
+                f"{title}: δ of each measure, in its own unit; these identities, any such narratives",
+            ),
+            section(
+                "The same gaps, speaking of any such identities too",
+                captioned(
+                    _gaps_table(wide, measures, level=level, wide=True),
+                    f"{title}: δ of each measure; any such identities, any such narratives. p is not corrected",
+                ),
+                look="folded",
+            ),
+            captioned(
+                _outcomes_table(rows_of(own["reply_outcomes"], "reply_outcomes")),
+                f"{title}: what became of the replies. Cut: at the most tokens, and scored as far as they go. Refused, "
+                "empty, in another script or failed: in no measure but their own",
+            ),
+            captioned(calls_table(own["calls"]), f"{title}: what became of the strategy's calls"),
+            text_section(
+                own["stage_texts"],
+                own["marked_words"],
+                title=title,
+                confidence=confidence,
+                figure=captioned(
+                    picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}"), f"{title}: {FIGURE_CAPTION}"
+                ),
+            ),
+            _of_groups(_chosen(groups, narrow, measures, room=int(_MAX_GROUPS * share)), len(groups), title=title),
+            _of_pairs(_chosen(cells, narrow, measures, room=int(_MAX_CELLS * share)), len(cells), title=title),
         ),
-        calls=calls_table(own["calls"]),
-        read=tuple(read),
+        anchor=anchor,
+        look="part",
     )
 
 
-def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, confidence: float) -> Answer:
+def _of_groups(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
+    """Show each group's own gap, of the ``tables`` that were chosen among ``n``."""
+    if not tables:
+        return None
+    about = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."
+    if n > len(tables):
+        about += (
+            f" Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others are in "
+            "<code>tables/measure_families.csv</code>."
+        )
+    return section(
+        Markup("Each group's own gap, beyond how it is with others, measure by measure"),
+        Paragraph(Markup(about), "small"),
+        *(captioned(table, f"{title}: {measure}") for measure, table in tables),
+        look="folded",
+    )
+
+
+def _of_pairs(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
+    """Show the mean of each pair, of the ``tables`` that were chosen among ``n``."""
+    if not tables:
+        return None
+    about = (
+        f"Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others, or in which all replies "
+        "are alike, are in <code>tables/measure_cells.csv</code>."
+    )
+    return section(
+        "Mean of each pair, measure by measure",
+        Paragraph(Markup(about), "small") if n > len(tables) else None,
+        *(captioned(table, f"{title}: {measure}, perceivers in rows") for measure, table in tables),
+        look="folded",
+    )
+
+
+def _answer(rows: Sequence[Row], measures: Mapping[str, Row], *, title: str, anchor: str, confidence: float) -> Card:
     """Say which measures show a gap after correction, and which way; or what the others leave possible."""
-    alpha = 1 - confidence
+    kind, verdict, lead = _verdict(rows, confidence=confidence)
+    found = _found(rows, confidence=confidence)
+    first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(found) > _SHOWN_GAPS else "δ"
+    return Card(
+        title,
+        present(
+            Paragraph(verdict, "verdict"),
+            Paragraph(lead, "lead"),
+            Paragraph(f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:", "lead")
+            if found
+            else None,
+            bullets(
+                Markup("{}: <strong>{} {}</strong> ({})").format(
+                    _named(row, measures), _show_gap(row), _unit(measures, row), show_rounded_interval(row)
+                )
+                for row in found[:_SHOWN_GAPS]
+            ),
+        ),
+        kind=kind,
+        anchor=anchor,
+    )
+
+
+def _found(rows: Sequence[Row], *, confidence: float) -> list[Row]:
+    """Return the gaps that remain after correction, those of the smallest p first."""
+    found = (row for row in rows if row.number("p_adjusted") < 1 - confidence)
+    return sorted(found, key=lambda row: row.number("p"))
+
+
+def _verdict(rows: Sequence[Row], *, confidence: float) -> tuple[str, str, Markup]:
+    """Return the verdict's kind, the same in words, and what stands behind it."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Answer("absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
-    shown = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
+        return "absent", "Nothing could be tested", Markup("Why stands beside each measure below.")
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
     if len(tested) < len(rows):
         lead += Markup("; {} more could not be tested").format(count(len(rows) - len(tested)))
-    if shown:
-        first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(shown) > _SHOWN_GAPS else "δ"
-        return Answer(
-            "gap",
-            f"A gap in {plural(len(shown), 'measure')}",
-            lead + ".",
-            f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:",
-            tuple(
-                (
-                    _named(row, measures),
-                    Markup("{} {}").format(_show_gap(row), _unit(measures, row)),
-                    show_rounded_interval(row),
-                )
-                for row in shown[:_SHOWN_GAPS]
-            ),
-        )
-    said = Markup("{}. That none shows a gap does not mean that there is none{}.")
-    reach = _reach(tested, level=coverage(confidence))
-    return Answer("undecided", "No measure shows a gap", said.format(lead, reach))
+    found = _found(rows, confidence=confidence)
+    if found:
+        return "gap", f"A gap in {plural(len(found), 'measure')}", lead + "."
+    words = Markup("{}. That none shows a gap does not mean that there is none{}.")
+    return "undecided", "No measure shows a gap", words.format(lead, _reach(tested, level=coverage(confidence)))
 
 
 def _reach(rows: Sequence[Row], *, level: str) -> Markup:
@@ -392,13 +426,16 @@ def _counted(row: Row) -> Markup:
     return Markup(", ").join(said)
 
 
-def _cautions(measures: Mapping[str, Row]) -> list[tuple[str, str]]:
+def _cautions(measures: Mapping[str, Row]) -> list[Markup]:
     """Say each caution once, and of which measures."""
     of: dict[str, list[str]] = {}
     for row in measures.values():
         if row["caution"]:
             of.setdefault(str(row["caution"]).removesuffix("."), []).append(str(row["title"]))
-    return [(", ".join(titles), f"{caution[:1].upper()}{caution[1:]}.") for caution, titles in of.items()]
+    return [
+        Markup("<strong>{}</strong>: {}").format(", ".join(titles), f"{caution[:1].upper()}{caution[1:]}.")
+        for caution, titles in of.items()
+    ]
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
@@ -417,7 +454,9 @@ def _outcomes_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def _beneath(tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int) -> Beneath:
+def _chosen(
+    tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int
+) -> list[tuple[str, Table]]:
     """Choose the tables that have room on the page: of the measures with the smallest p, in the measures' order."""
     p = {str(row["measure"]): row.number("p") for row in gaps}
     # In a measure in which all replies are alike there is nothing to see.
@@ -429,10 +468,9 @@ def _beneath(tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping
         if used > room and chosen:
             break
         chosen.add(name)
-    shown = tuple(
+    return [
         (f"{measures[name]['title']} ({measures[name]['unit']})", tables[name]) for name in varying if name in chosen
-    )
-    return Beneath(shown, len(tables) - len(shown))
+    ]
 
 
 def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture
+from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.report.tables import Table, with_notes
 from audit.wording import bare_p, count, fixed, plural, points, rate, unsigned
 
@@ -22,68 +21,53 @@ _PARTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wordings:
-    """The section of one dimension and variant.
-
-    Attributes
-    ----------
-    found
-        What the interval for any such wordings says.
-    gaps
-        δ in each wording.
-    shares
-        What a gap varies with; None where that is not known.
-    split
-        How else the prompts could have been split; empty where that is not known.
-    figure
-        With its caption; None where it is not in the page.
-    """
-
-    found: Markup
-    gaps: Table
-    shares: Table | None
-    split: Markup
-    figure: tuple[Picture, str] | None
-
-
 def wordings_section(
     wordings: pd.DataFrame,
     controls: pd.DataFrame,
     shares: pd.DataFrame,
     splits: pd.DataFrame,
     *,
+    title: str,
     level: str,
-    figure: tuple[Picture, str] | None,
-) -> Wordings | None:
+    figure: Captioned | None,
+) -> Section | None:
     """Say what the tables of one dimension and variant hold of wordings; None where there is one.
 
     Parameters
     ----------
     wordings, controls, shares, splits
         Rows of the tables ``wordings``, ``controls``, ``wording_shares`` and ``wording_splits``.
+    title
+        What the dimension and the variant are called.
     level
         Coverage of their intervals, as it is written.
     figure
-        With its caption; None without.
+        With its caption; None where it is not in the page.
     """
     own = rows_of(wordings, "wordings")
     if not own:
         return None
     crossed = next(iter(rows_of(controls.loc[controls["control"] == "wording"], "controls")), None)
-    return Wordings(
-        found=_found(crossed, len(own), level=level),
-        gaps=with_notes(
-            ("wording", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
-            [
-                *([("any such wordings", *_estimate(crossed))] if crossed is not None else []),
-                *((_name(row), *_estimate(row)) for row in own),
-            ],
-            [str(row["note"]) for row in ([crossed] if crossed is not None else []) + own],
-        ),
-        shares=_shares(rows_of(shares, "wording_shares")),
-        split=_split(rows_of(splits, "wording_splits")),
-        figure=figure,
+    gaps = with_notes(
+        ("wording", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
+        [
+            *([("any such wordings", *_estimate(crossed))] if crossed is not None else []),
+            *((_name(row), *_estimate(row)) for row in own),
+        ],
+        [str(row["note"]) for row in ([crossed] if crossed is not None else []) + own],
+    )
+    varies = captioned(
+        _shares(rows_of(shares, "wording_shares")),
+        f"{title}: what a gap varies with, as shares of its variance",
+    )
+    return section(
+        "Wordings",
+        Paragraph(_found(crossed, len(own), level=level)),
+        figure,
+        captioned(gaps, f"{title}: δ in each wording, and over all of them"),
+        varies,
+        Paragraph(_split(rows_of(splits, "wording_splits")), "small") if varies else None,
+        look="open",
     )
 
 
