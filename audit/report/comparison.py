@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable
@@ -30,7 +32,7 @@ from audit.report.section import (
     section,
 )
 from audit.report.sentences import describe_gaps
-from audit.report.tables import Table, comparisons_table, controls_table
+from audit.report.tables import comparisons_table, controls_table
 from audit.schema import RUNS
 from audit.wording import (
     MEANING,
@@ -39,7 +41,6 @@ from audit.wording import (
     coverage,
     dimension_title,
     either,
-    interval,
     mean_count,
     plural,
     points,
@@ -47,11 +48,11 @@ from audit.wording import (
     towards,
     unsigned,
 )
+from audit.wording import interval as write_interval
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
-_COSTS: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
 _HEADS: Final = {
     "path": "model's place",
     "texts": "narratives (SHA-256)",
@@ -153,7 +154,7 @@ def render_comparison(
             )
         ),
         controls=present(
-            Paragraph(Markup(_ECHO), "small") if controls else None,
+            Paragraph(Markup(_ECHO), "small") if controls.rows else None,
             captioned(
                 controls, "Group or words: what of each δ is there without repeated words, or with invented groups"
             ),
@@ -304,7 +305,7 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
     """Describe the forest of differences for those who can not see it."""
     said = [
         f"{dimension_title(str(row['dimension']))}, {row['first']} less {row['second']}: {points(row['delta_change'])}"
-        + (f", {interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
+        + (f", {write_interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
         for row in comparisons.to_dict("records")
         if row["unit"] == unit and math.isfinite(row["delta_change"])
     ]
@@ -427,62 +428,35 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
 def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
     """Show δ, its change, and what else changed; number mass and notes only where there are any."""
     with_mass = any(math.isfinite(row.number("mean_number_mass")) for row in rows)
-    noted = any(row["note"] for row in rows)
-    head = ("strategy", f"δ, {rows[0]['unit']}", f"{level} interval", "change", f"{level} interval", "p, corrected")
-    head = (
-        *head,
-        "mean rating, points",
-        "its change",
-        "refused",
-        "no rating",
-        *(("number mass",) if with_mass else ()),
-    )
-    return Table(
-        (*head, "note") if noted else head,
-        tuple(
-            (
-                names[str(row["run"])],
-                show(row, "delta", points),
-                show_interval(row, "ci_low", "ci_high"),
-                show(row, "delta_change", points),
-                show_interval(row, "change_low", "change_high"),
-                show(row, "p_adjusted", bare_p),
-                show(row, "mean_rating", unsigned),
-                show(row, "mean_change", points),
-                show(row, "refusal_rate", rate),
-                show(row, "missing_share", rate),
-                *((show(row, "mean_number_mass", rate),) if with_mass else ()),
-                *((str(row["note"]),) if noted else ()),
-            )
-            for row in rows
-        ),
-        words=frozenset({len(head)} if noted else ()),
+    return table_of(
+        rows,
+        Column("strategy", lambda row: names[str(row["run"])]),
+        number(f"δ, {rows[0]['unit']}", "delta", points),
+        interval(level),
+        number("change", "delta_change", points),
+        interval(level, "change_low", "change_high"),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("mean rating, points", "mean_rating", unsigned),
+        number("its change", "mean_change", points),
+        number("refused", "refusal_rate", rate),
+        number("no rating", "missing_share", rate),
+        *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
+        note="note",
     )
 
 
 def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
     """Show what a rating takes under each strategy."""
-    return Table(
-        (
-            "strategy",
-            "calls",
-            "tokens read by stages",
-            "written by stages",
-            "read by the question",
-            "shortened",
-            "seconds",
-            "differences between groups in its texts",
-        ),
-        tuple(
-            (
-                names[str(row["run"])],
-                *(show(row, name, mean_count) for name in _COSTS),
-                show(row, "shortened_share", rate),
-                show(row, "seconds", unsigned),
-                _texts(row),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("strategy", lambda row: names[str(row["run"])]),
+        number("calls", "n_calls", mean_count),
+        number("tokens read by stages", "n_prompt_tokens", mean_count),
+        number("written by stages", "n_tokens", mean_count),
+        number("read by the question", "n_question_tokens", mean_count),
+        number("shortened", "shortened_share", rate),
+        number("seconds", "seconds", unsigned),
+        Column("differences between groups in its texts", _texts),
     )
 
 
@@ -520,12 +494,8 @@ def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[st
 
 
 def _facts(runs: Sequence[Row], names: Sequence[str]) -> Table:
-    words = frozenset(place for place, name in enumerate(names, start=1) if not _is_count(name))
-    return Table(
-        ("run", *map(_head, names)),
-        tuple((str(row["run"]), *(_cell(row, name) for name in names)) for row in runs),
-        words=words,
-    )
+    columns = (Column(_head(name), partial(_cell, column=name), words=not _is_count(name)) for name in names)
+    return table_of(runs, Column("run", lambda row: str(row["run"])), *columns)
 
 
 def _head(column: str) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, interval, number, table_of, text
 from audit.report.manifest import Noise
 from audit.report.numbers import Row, show, show_interval
 from audit.report.section import Section, captioned, paragraph, section
-from audit.report.tables import Table
 from audit.wording import bare_p, count, fixed, plural, rate, unsigned
 from audit.wording import points as write_points
 
@@ -94,29 +94,22 @@ def _in_words(row: Row, *, level: str) -> Markup:
     low, high = row.number("difference_low"), row.number("difference_high")
     if math.isfinite(low):
         words = _UNDECIDED if low <= 0 <= high else _DIFFERENT
-        interval = show_interval(row, "difference_low", "difference_high")
-        said += words.format(show(row, "difference", write_points), level, interval)
+        spread = show_interval(row, "difference_low", "difference_high")
+        said += words.format(show(row, "difference", write_points), level, spread)
     return said
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:
-    head = ("rating", "δ, points", f"{level} interval", "p", "narratives", "prompts used", "refused", "note")
-    return Table(
-        head,
-        tuple(
-            (
-                _METHODS.get(str(row["method"]), str(row["method"])),
-                show(row, "delta_points", write_points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-                show(row, "n_ratings", count),
-                show(row, "refusal_rate", rate),
-                str(row["note"]),
-            )
-            for row in rows
-        ),
-        words=frozenset((7,)),
+    return table_of(
+        rows,
+        Column("rating", lambda row: _METHODS.get(str(row["method"]), str(row["method"]))),
+        number("δ, points", "delta_points", write_points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("prompts used", "n_ratings", count),
+        number("refused", "refusal_rate", rate),
+        text("note", "note"),
     )
 
 

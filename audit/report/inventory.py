@@ -13,13 +13,12 @@ from audit.inventory_schema import DEFAULT
 from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
+from audit.report.layout import Column, Table, interval, names, number, out_of, plain_interval, table_of, text
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import picture, render_page
 from audit.report.section import Card, Paragraph, Section, captioned, present, section
-from audit.report.tables import Table
 from audit.wording import (
-    MISSING,
     bare_p,
     brief,
     count,
@@ -34,6 +33,7 @@ _MAX_DOWNLOADS: Final = 500_000
 _NAMED: Final = 4
 """Differences that a sentence names."""
 _OTHERS: Final = "other groups"
+_MISSING: Final = ("refused", "unparseable", "failed")
 _LIMITS: Final = {
     "unfinished": "The run is not finished",
     "no_answer": "No answer",
@@ -224,143 +224,86 @@ def _against(rows: Sequence[Row], *, baselines: bool = True) -> list[Row]:
     return [row for row in rows if (row["compared_with"] != _OTHERS) == baselines]
 
 
-def _name(value: object) -> Markup:
-    return Markup("<bdi>{}</bdi>").format(brief(str(value)))
-
-
-def _used(row: Row, column: str, of: str) -> Markup:
-    return Markup("{} of {}").format(show(row, column, count), show(row, of, count))
-
-
-def _scale_interval(row: Row) -> Markup:
-    """Write an interval of scores, without signs."""
-    if not math.isfinite(row.number("ci_low")):
-        return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, "ci_low", unsigned), show(row, "ci_high", unsigned))
-
-
-def _noted(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...], *, words: Sequence[int]) -> Table:
-    """Leave the last column, of notes, out where there are none."""
-    if any(row[-1] for row in rows):
-        return Table(head, rows, words=frozenset(words))
-    return Table(head[:-1], tuple(row[:-1] for row in rows), words=frozenset(words))
-
-
 def _scores_table(rows: Sequence[Row], who: str, *, level: str) -> Table:
-    return _noted(
-        ("group", "subscale", "score", f"{level} interval", "SE", "items", "orders", "perceivers", "note"),
-        tuple(
-            (
-                _name(row[who]),
-                _name(row["subscale"]),
-                show(row, "score", unsigned),
-                _scale_interval(row),
-                show(row, "se", unsigned),
-                _used(row, "n_items_used", "n_items"),
-                show(row, "n_orders", count),
-                show(row, "n_perceivers", count),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 8),
+    return table_of(
+        rows,
+        names("group", who),
+        names("subscale", "subscale", words=True),
+        number("score", "score", unsigned),
+        plain_interval(level, "ci_low", "ci_high", unsigned),
+        number("SE", "se", unsigned),
+        out_of("items", "n_items_used", "n_items"),
+        number("orders", "n_orders", count),
+        number("perceivers", "n_perceivers", count),
+        note="note",
     )
 
 
 def _perceivers_table(rows: Sequence[Row]) -> Table:
-    return _noted(
-        ("perceiver", "subscale", "score", "SE over items", "SE over orders", "SD within items", "answers", "note"),
-        tuple(
-            (
-                _name(row["perceiver"]),
-                _name(row["subscale"]),
-                *(show(row, name, unsigned) for name in ("score", "se_items", "se_orders", "sd_within_items")),
-                _used(row, "n_answered", "n_asked"),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 7),
+    return table_of(
+        rows,
+        names("perceiver", "perceiver"),
+        names("subscale", "subscale", words=True),
+        number("score", "score", unsigned),
+        number("SE over items", "se_items", unsigned),
+        number("SE over orders", "se_orders", unsigned),
+        number("SD within items", "sd_within_items", unsigned),
+        out_of("answers", "n_answered", "n_asked"),
+        note="note",
     )
 
 
 def _changes_table(rows: Sequence[Row], who: str, *, level: str) -> Table:
-    head = ("subscale", "situations", "default", "evoked", "change", f"{level} interval", "p", "corrected p")
-    return _noted(
-        ("group" if who == "perceiver_group" else who, *head, "used", "note"),
-        tuple(
-            (
-                _name(row[who]),
-                _name(row["subscale"]),
-                str(row["narratives"]),
-                show(row, "default", unsigned),
-                show(row, "evoked", unsigned),
-                show(row, "change", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                _used(row, "n_narratives", "n_narratives_asked"),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 2, 10),
+    return table_of(
+        rows,
+        names("group" if who == "perceiver_group" else who, who),
+        names("subscale", "subscale", words=True),
+        text("situations", "narratives"),
+        number("default", "default", unsigned),
+        number("evoked", "evoked", unsigned),
+        number("change", "change", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("corrected p", "p_adjusted", bare_p),
+        out_of("used", "n_narratives", "n_narratives_asked"),
+        note="note",
     )
 
 
 def _differences_table(rows: Sequence[Row], *, level: str) -> Table:
     evoked = any("narratives" in row for row in rows)
-    kinds = ("situations",) if evoked else ()
-    return _noted(
-        ("group", "against", "subscale", *kinds, "mean", "theirs", "difference", f"{level} interval", "p",
-         "corrected p", "note"),
-        tuple(
-            (
-                _name(row["perceiver_group"]),
-                str(row["compared_with"]),
-                _name(row["subscale"]),
-                *((str(row["narratives"]),) if evoked else ()),
-                show(row, "mean", points if evoked else unsigned),
-                show(row, "mean_compared", points if evoked else unsigned),
-                show(row, "difference", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 2, 3, 10) if evoked else (1, 2, 9),
-    )  # fmt: skip
+    return table_of(
+        rows,
+        names("group", "perceiver_group"),
+        text("against", "compared_with"),
+        names("subscale", "subscale", words=True),
+        *([text("situations", "narratives")] if evoked else []),
+        number("mean", "mean", points if evoked else unsigned),
+        number("theirs", "mean_compared", points if evoked else unsigned),
+        number("difference", "difference", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("corrected p", "p_adjusted", bare_p),
+        note="note",
+    )
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        ("group", "imagined", "asked for", "answered", "refused", "unparseable", "failed", "mean number mass"),
-        tuple(
-            (
-                _name(row["perceiver_group"]),
-                "nothing" if row["imagined"] == DEFAULT else "a situation",
-                *(show(row, f"n_{name}", count) for name in ("asked", "rated", "refused", "unparseable", "failed")),
-                show(row, "mean_number_mass", unsigned),
-            )
-            for row in rows
-        ),
-        words=frozenset((1,)),
+    outcomes = (("asked for", "asked"), ("answered", "rated"), *((name, name) for name in _MISSING))
+    return table_of(
+        rows,
+        names("group", "perceiver_group"),
+        Column("imagined", lambda row: "nothing" if row["imagined"] == DEFAULT else "a situation", words=True),
+        *(number(head, f"n_{name}", count) for head, name in outcomes),
+        number("mean number mass", "mean_number_mass", unsigned),
     )
 
 
 def _items_table(items: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        ("item", "text", "subscale", "key"),
-        tuple(
-            (
-                _name(item["item_id"]),
-                Markup("<bdi>{}</bdi>").format(str(item["text"])),
-                _name(item["subscale"]),
-                "reverse" if item["reverse"] else "as given",
-            )
-            for item in items
-        ),
-        words=frozenset((1, 2, 3)),
+    return table_of(
+        [Row(item, table="items", line=line) for line, item in enumerate(items)],
+        names("item", "item_id"),
+        Column("text", lambda row: Markup("<bdi>{}</bdi>").format(str(row["text"])), words=True),
+        names("subscale", "subscale", words=True),
+        Column("key", lambda row: "reverse" if row["reverse"] else "as given", words=True),
     )

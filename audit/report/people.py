@@ -8,10 +8,10 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import rows_of, show, show_interval
+from audit.report.layout import Column, Table, interval, number, table_of, text
+from audit.report.numbers import Row, rows_of, show
 from audit.report.section import Paragraph, Section, captioned, section
-from audit.report.tables import Table
-from audit.schema import OVERALL
+from audit.report.tables import emotion_of
 from audit.wording import bare_p, brief, count, dimension_title, plural, points, rate, unsigned
 
 SHOWN_FLAGGED = 20
@@ -90,66 +90,56 @@ def people_section(tables: Mapping[str, pd.DataFrame], *, level: str) -> Section
 
 def _gaps(table: pd.DataFrame, *, level: str) -> Table:
     several = table["variant"].nunique() > 1
-    rows = rows_of(table, "people_gap")
-    head = ("dimension", "δ of people", f"{level} interval", "p", "raters", "groups", "narratives", "ratings")
-    return Table(
-        (*head, "raters left out", "items left out", "δ of the model", f"{level} interval", "note"),
-        tuple(
-            (
-                dimension_title(str(row["dimension"])) + (f", {row['variant']}" if several else ""),
-                show(row, "delta_points", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                *(show(row, name, count) for name in ("n_raters", "n_groups", "n_narratives", "n_ratings")),
-                Markup("{} ({} ratings)").format(
-                    show(row, "n_excluded", count), show(row, "n_ratings_excluded", count)
-                ),
-                show(row, "n_skipped", count),
-                show(row, "model_delta_points", points),
-                show_interval(row, "model_ci_low", "model_ci_high"),
-                "; ".join(
-                    f"{whose}: {row[name]}"
-                    for whose, name in (("people", "note"), ("model", "model_note"))
-                    if row[name]
-                ),
-            )
-            for row in rows
+    return table_of(
+        rows_of(table, "people_gap"),
+        Column(
+            "dimension",
+            lambda row: dimension_title(str(row["dimension"])) + (f", {row['variant']}" if several else ""),
         ),
-        words=frozenset((12,)),
+        number("δ of people", "delta_points", points),
+        interval(level),
+        number("p", "p", bare_p),
+        *(number(name, f"n_{name}", count) for name in ("raters", "groups", "narratives", "ratings")),
+        Column("raters left out", _left_out),
+        number("items left out", "n_skipped", count),
+        number("δ of the model", "model_delta_points", points),
+        interval(level, "model_ci_low", "model_ci_high"),
+        Column("note", _notes, words=True),
     )
 
 
+def _left_out(row: Row) -> Markup:
+    return Markup("{} ({} ratings)").format(show(row, "n_excluded", count), show(row, "n_ratings_excluded", count))
+
+
+def _notes(row: Row) -> str:
+    notes = (("people", "note"), ("model", "model_note"))
+    return "; ".join(f"{whose}: {row[name]}" for whose, name in notes if row[name])
+
+
 def _agreement(table: pd.DataFrame, *, level: str) -> Table:
-    return Table(
-        ("emotion", "r", f"{level} interval", "narratives", "raters", "ratings by people", "note"),
-        tuple(
-            (
-                "all emotions together" if row["emotion"] == OVERALL else brief(str(row["emotion"])),
-                show(row, "r", points),
-                show_interval(row),
-                *(show(row, name, count) for name in ("n", "n_raters", "n_ratings")),
-                str(row["note"]),
-            )
-            for row in rows_of(table, "people_agreement")
-        ),
-        words=frozenset((6,)),
+    return table_of(
+        rows_of(table, "people_agreement"),
+        Column("emotion", emotion_of),
+        number("r", "r", points),
+        interval(level),
+        number("narratives", "n", count),
+        number("raters", "n_raters", count),
+        number("ratings by people", "n_ratings", count),
+        text("note", "note"),
     )
 
 
 def _flagged(table: pd.DataFrame) -> Table:
-    return Table(
-        ("narrative", "designed for", "chose it", "most chosen", "intensity", "SD", "plausibility", "readers", "flags"),
-        tuple(
-            (
-                brief(str(row["narrative_id"]), at_most=40),
-                brief(str(row["emotion"])),
-                show(row, "share_designed", rate),
-                brief(str(row["most_chosen"])),
-                *(show(row, name, unsigned) for name in ("mean_intensity", "sd_intensity", "mean_plausibility")),
-                show(row, "n", count),
-                str(row["flags"]),
-            )
-            for row in rows_of(table, "norming")
-        ),
-        words=frozenset((1, 3, 8)),
+    return table_of(
+        rows_of(table, "norming"),
+        Column("narrative", lambda row: brief(str(row["narrative_id"]), at_most=40)),
+        Column("designed for", lambda row: brief(str(row["emotion"])), words=True),
+        number("chose it", "share_designed", rate),
+        Column("most chosen", lambda row: brief(str(row["most_chosen"])), words=True),
+        number("intensity", "mean_intensity", unsigned),
+        number("SD", "sd_intensity", unsigned),
+        number("plausibility", "mean_plausibility", unsigned),
+        number("readers", "n", count),
+        text("flags", "flags"),
     )

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, Write, ends, number, plain_interval, table_of, text
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import render_page
 from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
-from audit.report.tables import Table
 from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
 
 _EACH: Final = 2
@@ -197,56 +197,32 @@ def _gap(row: Row, first: str, *, level: str) -> Markup:
     )
 
 
-def _spread(row: Row, low: str, high: str, write: Any, *, level: str) -> Markup:
+def _spread(row: Row, low: str, high: str, write: Write, *, level: str) -> Markup:
     if not math.isfinite(row.number(low)):
         return Markup("no interval")
     return Markup("{} interval {} to {}").format(level, show(row, low, write), show(row, high, write))
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:
-    head = (
-        "pairs",
-        "preference",
-        f"{level} interval",
-        "p",
-        "p, corrected",
-        "position bias",
-        f"{level} interval",
-        "contradictions",
-        "A or B",
-        "pairs read",
-        "of",
-        "narratives",
-        "note",
-    )
-    return Table(
-        head,
-        tuple(
-            (
-                _KINDS[str(row["pairs"])],
-                show(row, "preference", percentage_points if row["pairs"] == "gap" else _percent),
-                _ends(row, "ci_low", "ci_high", percentage_points if row["pairs"] == "gap" else _percent),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                show(row, "position_bias", percentage_points),
-                _ends(row, "bias_low", "bias_high", percentage_points),
-                show(row, "inconsistent", _percent),
-                show(row, "mean_mass", rate),
-                show(row, "n_read", count),
-                show(row, "n_pairs", count),
-                show(row, "n_narratives", count),
-                str(row["note"]),
-            )
-            for row in rows
-        ),
-        words=frozenset({len(head) - 1}),
-    )
+    def write(row: Row) -> Write:
+        return percentage_points if row["pairs"] == "gap" else _percent
 
-
-def _ends(row: Row, low: str, high: str, write: Any) -> Markup:
-    if not math.isfinite(row.number(low)):
-        return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return table_of(
+        rows,
+        Column("pairs", lambda row: _KINDS[str(row["pairs"])]),
+        Column("preference", lambda row: show(row, "preference", write(row))),
+        Column(f"{level} interval", lambda row: ends(row, "ci_low", "ci_high", write(row))),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("position bias", "position_bias", percentage_points),
+        plain_interval(level, "bias_low", "bias_high", percentage_points),
+        number("contradictions", "inconsistent", _percent),
+        number("A or B", "mean_mass", rate),
+        number("pairs read", "n_read", count),
+        number("of", "n_pairs", count),
+        number("narratives", "n_narratives", count),
+        text("note", "note"),
+    )
 
 
 def _read(

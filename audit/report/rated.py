@@ -16,6 +16,7 @@ from audit.grid import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.elicited import elicited
 from audit.report.held_against import Circumstances
+from audit.report.layout import Table
 from audit.report.manifest import ManifestView
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import picture
@@ -34,7 +35,6 @@ from audit.report.section import (
 )
 from audit.report.sentences import Answer, answer
 from audit.report.tables import (
-    Table,
     beneath_tables,
     calls_table,
     controls_table,

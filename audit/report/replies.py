@@ -16,12 +16,13 @@ from audit.reply_schema import REPLY_TABLES, SCORED, ReplyStatus
 from audit.report.beside import beside
 from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
 from audit.report.downloads import pack
+from audit.report.layout import Column, Table, names, number, out_of, table_of, text
 from audit.report.manifest import read_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
 from audit.report.page import picture, render_page
 from audit.report.section import Card, Paragraph, Section, bullets, captioned, present, section
 from audit.report.sentences import LIMITS
-from audit.report.tables import Table, calls_table
+from audit.report.tables import calls_table
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.schema import OVERALL
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
@@ -353,61 +354,49 @@ def _sized(value: float) -> str:
 
 def _gaps_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str, wide: bool = False) -> Table:
     """Lay out gaps; those of the wider scope have no correction, and the same narratives and replies."""
-    head = ("measure", "δ", f"{level} interval", "p", "δ in SD")
-    if wide:
-        return Table(
-            (*head, "note"),
-            tuple((*_gap_cells(row, measures), str(row["note"] or "")) for row in rows),
-            words=frozenset((len(head),)),
-        )
-    return Table(
-        (*head[:4], "corrected p", head[4], "narratives", "replies", "missing", "estimator", "note"),
-        tuple(
-            (
-                *_gap_cells(row, measures)[:4],
-                show(row, "p_adjusted", bare_p),
-                *_gap_cells(row, measures)[4:],
-                Markup("{} of {}").format(show(row, "n_narratives", count), show(row, "n_narratives_asked", count)),
-                show(row, "n_replies", count),
-                show(row, "n_missing", count),
-                str(row["estimator"]),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=frozenset((9, 10)),
+    in_sd = Column("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
+    narrow = (
+        number("corrected p", "p_adjusted", bare_p),
+        in_sd,
+        out_of("narratives", "n_narratives", "n_narratives_asked"),
+        number("replies", "n_replies", count),
+        number("missing", "n_missing", count),
+        text("estimator", "estimator"),
+    )
+    return table_of(
+        rows,
+        Column("measure", lambda row: _with_unit(row, measures)),
+        Column("δ", _show_gap),
+        Column(f"{level} interval", show_rounded_interval),
+        number("p", "p", bare_p),
+        *((in_sd,) if wide else narrow),
+        text("note", "note"),
     )
 
 
-def _gap_cells(row: Row, measures: Mapping[str, Row]) -> tuple[str, ...]:
-    return (
-        Markup('{}<br><span class="small">{}</span>').format(_named(row, measures), _unit(measures, row)),
-        _show_gap(row),
-        show_rounded_interval(row),
-        show(row, "p", bare_p),
-        show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")),
-    )
+def _with_unit(row: Row, measures: Mapping[str, Row]) -> Markup:
+    return Markup('{}<br><span class="small">{}</span>').format(_named(row, measures), _unit(measures, row))
 
 
 def _measures_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        ("measure", "unit", "taken by", "formula", "better", "replies with a number", "mean", "SD", "of the scorer"),
-        tuple(
-            (
-                row["title"],
-                row["unit"],
-                Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60)),
-                row["source"],
-                _BETTER[str(row["better"])],
-                Markup("{} of {}").format(show(row, "n_scored", count), show(row, "n_replies", count)),
-                show(row, "mean", _sized),
-                show(row, "sd", _sized),
-                _counted(row),
-            )
-            for row in rows
+    return table_of(
+        rows,
+        Column("measure", lambda row: row["title"]),
+        text("unit", "unit"),
+        Column(
+            "taken by", lambda row: Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60)), words=True
         ),
-        words=frozenset((1, 2, 3, 4, 8)),
+        text("formula", "source"),
+        Column("better", lambda row: _BETTER[str(row["better"])], words=True),
+        out_of("replies with a number", "n_scored", "n_replies"),
+        number("mean", "mean", _sized),
+        number("SD", "sd", _sized),
+        Column("of the scorer", _counted, words=True),
     )
+
+
+def _scorer(row: Row) -> Markup:
+    return Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60))
 
 
 def _counted(row: Row) -> Markup:
@@ -439,18 +428,12 @@ def _cautions(measures: Mapping[str, Row]) -> list[Markup]:
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
-    names = [status.value for status in ReplyStatus]
-    return Table(
-        ("pairs", "prompts", *(name.replace("_", " ") for name in names), "mean tokens"),
-        tuple(
-            (
-                str(row["pairs"]).replace("_", "-"),
-                show(row, "n_prompts", count),
-                *(show(row, f"n_{name}", count) for name in names),
-                show(row, "mean_tokens", _sized),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
+        number("prompts", "n_prompts", count),
+        *(number(status.value.replace("_", " "), f"n_{status.value}", count) for status in ReplyStatus),
+        number("mean tokens", "mean_tokens", _sized),
     )
 
 
@@ -479,18 +462,13 @@ def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
     for row in rows:
         by_measure.setdefault(str(row["measure"]), []).append(row)
     return {
-        measure: Table(
-            ("group", "δ", f"{level} interval", "p", "corrected p"),
-            tuple(
-                (
-                    Markup("<bdi>{}</bdi>").format(brief(str(row["member"]))),
-                    _show_gap(row),
-                    show_rounded_interval(row),
-                    show(row, "p", bare_p),
-                    show(row, "p_adjusted", bare_p),
-                )
-                for row in own
-            ),
+        measure: table_of(
+            own,
+            names("group", "member"),
+            Column("δ", _show_gap),
+            Column(f"{level} interval", show_rounded_interval),
+            number("p", "p", bare_p),
+            number("corrected p", "p_adjusted", bare_p),
         )
         for measure, own in by_measure.items()
     }

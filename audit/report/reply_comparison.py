@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -15,6 +16,7 @@ from markupsafe import Markup
 
 from audit.reply_schema import REPLY_RUNS, ReplyStatus
 from audit.report.comparison import facts_of
+from audit.report.layout import Column, Table, number, table_of
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable, with_interval
@@ -30,7 +32,6 @@ from audit.report.section import (
     present,
     section,
 )
-from audit.report.tables import Table
 from audit.wording import (
     MISSING,
     bare_p,
@@ -56,7 +57,6 @@ _SHOWN_BESIDE: Final = 8
 """Runs that stand beside each other in one table."""
 _SHOWN_ROWS: Final = 200
 """Rows of the table to paste that the page shows; its files have all."""
-_COUNTED: Final = ("reference_replies", "n_replies", "reference_missing", "n_missing")
 _STATUSES: Final = tuple(status for status in ReplyStatus if status != ReplyStatus.WRITTEN)
 _WORDS: Final = {
     "reply": ("Intergroup gap in what is written", "in what is written", "what the model writes"),
@@ -346,52 +346,38 @@ def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
 
 def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
     """Show both gaps of each measure, and what changes in it."""
-    return Table(
-        (
-            "measure",
-            "δ of the reference",
-            "δ",
-            "change",
-            f"{level} interval",
-            "in SD",
-            "p",
-            "p, corrected",
-            "narratives",
-        ),
-        tuple(
-            (
-                _named(row, titles),
-                show(row, "reference_delta", rounded(row)),
-                show(row, "delta", rounded(row)),
-                show(row, "delta_change", rounded(row)),
-                show_rounded_interval(row),
-                show(row, "change_sd", points),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                show(row, "n_narratives", count),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("measure", lambda row: _named(row, titles)),
+        Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+        Column("δ", lambda row: show(row, "delta", rounded(row))),
+        Column("change", lambda row: show(row, "delta_change", rounded(row))),
+        Column(f"{level} interval", show_rounded_interval),
+        number("in SD", "change_sd", points),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("narratives", "n_narratives", count),
     )
 
 
 def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
     """Show both means of each measure, what changes in it, and how many replies there are."""
-    head = ("measure", "mean of the reference", "mean", "change", f"{level} interval", "in SD")
-    return Table(
-        (*head, "replies of the reference", "replies", "without a number, of the reference", "without a number"),
-        tuple(
-            (
-                _named(row, titles),
-                show(row, "reference_mean", rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean", rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean_change", rounded(row, "mean_low", "mean_high")),
-                show_rounded_interval(row, "mean_low", "mean_high"),
-                show(row, "mean_sd", points),
-                *(show(row, name, count) for name in _COUNTED),
-            )
-            for row in rows
-        ),
+
+    def mean(row: Row, name: str, *, signed: bool = False) -> Markup:
+        return show(row, name, rounded(row, "mean_low", "mean_high", signed=signed))
+
+    return table_of(
+        rows,
+        Column("measure", lambda row: _named(row, titles)),
+        Column("mean of the reference", lambda row: mean(row, "reference_mean")),
+        Column("mean", lambda row: mean(row, "mean")),
+        Column("change", lambda row: mean(row, "mean_change", signed=True)),
+        Column(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
+        number("in SD", "mean_sd", points),
+        number("replies of the reference", "reference_replies", count),
+        number("replies", "n_replies", count),
+        number("without a number, of the reference", "reference_missing", count),
+        number("without a number", "n_missing", count),
     )
 
 
@@ -410,25 +396,18 @@ def _costs_table(rows: Sequence[Row]) -> Table:
     names = [status for status in _STATUSES if any(row.number(f"{status}_share") for row in rows)]
     if ReplyStatus.REFUSED not in names:
         names.insert(0, ReplyStatus.REFUSED)
-    head = ("run", "prompts", *(status.value.replace("_", " ") for status in names), "calls", "tokens read by stages")
-    head = (*head, "written by stages", "read by the question", "of a reply", "shortened", "seconds")
-    return Table(
-        head,
-        tuple(
-            (
-                str(row["run"]),
-                show(row, "n_prompts", count),
-                *(_share(row, status) for status in names),
-                *(
-                    show(row, name, mean_count)
-                    for name in ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
-                ),
-                show(row, "n_reply_tokens", mean_count),
-                show(row, "shortened_share", rate),
-                show(row, "seconds", unsigned),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("run", lambda row: str(row["run"])),
+        number("prompts", "n_prompts", count),
+        *(Column(status.value.replace("_", " "), partial(_share, status=status)) for status in names),
+        number("calls", "n_calls", mean_count),
+        number("tokens read by stages", "n_prompt_tokens", mean_count),
+        number("written by stages", "n_tokens", mean_count),
+        number("read by the question", "n_question_tokens", mean_count),
+        number("of a reply", "n_reply_tokens", mean_count),
+        number("shortened", "shortened_share", rate),
+        number("seconds", "seconds", unsigned),
     )
 
 

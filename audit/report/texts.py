@@ -10,9 +10,9 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Table
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.report.tables import Table
 from audit.schema import THEME
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 

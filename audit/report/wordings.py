@@ -8,9 +8,9 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
-from audit.report.tables import Table, with_notes
 from audit.wording import bare_p, count, fixed, plural, points, rate, unsigned
 
 _PARTS: Final = {
@@ -48,13 +48,15 @@ def wordings_section(
     if not own:
         return None
     crossed = next(iter(rows_of(controls.loc[controls["control"] == "wording"], "controls")), None)
-    gaps = with_notes(
-        ("wording", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
-        [
-            *([("any such wordings", *_estimate(crossed))] if crossed is not None else []),
-            *((_name(row), *_estimate(row)) for row in own),
-        ],
-        [str(row["note"]) for row in ([crossed] if crossed is not None else []) + own],
+    gaps = table_of(
+        [*([] if crossed is None else [crossed]), *own],
+        Column("wording", _name),
+        number("δ, points", "delta_points", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("ratings", "n_ratings", count),
+        note="note",
     )
     varies = captioned(
         _shares(rows_of(shares, "wording_shares")),
@@ -93,36 +95,21 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     ).format(level, show_interval(crossed), what)
 
 
-def _estimate(row: Row) -> tuple[str, ...]:
-    return (
-        show(row, "delta_points", points),
-        show_interval(row),
-        show(row, "p", bare_p),
-        show(row, "n_narratives", count),
-        show(row, "n_ratings", count),
-    )
-
-
 def _name(row: Row) -> str:
+    if row.table == "controls":
+        return "any such wordings"
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])
 
 
-def _shares(rows: list[Row]) -> Table | None:
-    if not rows:
-        return None
-    return with_notes(
-        ("part", "SD between them, points", "share of one narrative's gap in one wording", "share of δ's", "number"),
-        [
-            (
-                _PARTS[row["part"]],
-                show(row, "sd", unsigned),
-                show(row, "share", rate),
-                show(row, "share_of_delta", rate),
-                show(row, "levels", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
+def _shares(rows: list[Row]) -> Table:
+    return table_of(
+        rows,
+        Column("part", lambda row: _PARTS[row["part"]]),
+        number("SD between them, points", "sd", unsigned),
+        number("share of one narrative's gap in one wording", "share", rate),
+        number("share of δ's", "share_of_delta", rate),
+        number("number", "levels", count),
+        note="note",
     )
 
 
