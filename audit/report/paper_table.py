@@ -16,8 +16,8 @@ import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
+from audit.report.layout import Table
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.tables import Table
 from audit.wording import (
     CROSS,
     MEANING,
