@@ -15,10 +15,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.comparison import facts_of
-from audit.report.layout import Column, Table, number, table_of
+from audit.report.layout import Column, Table, number, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
-from audit.report.paper_table import PaperTable, with_interval
+from audit.report.paper_table import PaperTable, told_columns, with_interval
 from audit.report.section import (
     Bullets,
     Captioned,
@@ -169,43 +169,24 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
     """
     level = coverage(confidence)
     rows = rows_of(tables["measure_changes"], "measure_changes")
-    head = (
-        *map(str, told.columns),
-        "against",
-        "dimension",
-        "measure",
-        "δ of the reference",
-        "δ",
-        f"change of δ [{level} CI]",
-        "in SD",
-        "p",
-        "p, corrected",
-        f"change of the mean [{level} CI]",
-        "n narratives",
-    )
-    n_words = len(told.columns)
     return PaperTable(
-        Table(
-            head,
-            tuple(
-                (
-                    *told.loc[row["run"]],
-                    str(row["reference"]),
-                    dimension_title(str(row["dimension"])),
-                    str(row["measure"]),
-                    show(row, "reference_delta", rounded(row)),
-                    show(row, "delta", rounded(row)),
-                    _with_interval(row, "delta_change", "ci_low", "ci_high"),
-                    show(row, "change_sd", points),
-                    show(row, "p", bare_p),
-                    show(row, "p_adjusted", bare_p),
-                    _with_interval(row, "mean_change", "mean_low", "mean_high"),
-                    show(row, "n_narratives", count),
-                )
-                for row in rows
-                if math.isfinite(row.number("p"))
+        table_of(
+            [row for row in rows if math.isfinite(row.number("p"))],
+            *told_columns(told),
+            text("against", "reference"),
+            Column("dimension", lambda row: dimension_title(str(row["dimension"])), words=True),
+            text("measure", "measure"),
+            Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+            Column("δ", lambda row: show(row, "delta", rounded(row))),
+            Column(f"change of δ [{level} CI]", lambda row: _with_interval(row, "delta_change", "ci_low", "ci_high")),
+            number("in SD", "change_sd", points),
+            number("p", "p", bare_p),
+            number("p, corrected", "p_adjusted", bare_p),
+            Column(
+                f"change of the mean [{level} CI]",
+                lambda row: _with_interval(row, "mean_change", "mean_low", "mean_high"),
             ),
-            words=frozenset(range(1, n_words + 3)),
+            number("n narratives", "n_narratives", count),
         ),
         "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
         f"change is paired by narrative, with its {level} interval, and in standard deviations of the reference's "

@@ -10,8 +10,8 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.layout import Table
-from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.layout import Column, Table, interval, names, number, table_of
+from audit.report.numbers import Row, rows_of, show
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.tables.stages import THEME
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
@@ -182,29 +182,25 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
         lines = {row.line for row in chosen}
         caption += f"; the {_SHOWN} of {len(shown)} with the smallest p, all are in tables/stage_texts.csv"
         shown = [row for row in shown if row.line in lines]
-    head = ("group", "score", "about the group", "about the others", "difference", f"{level} interval", "p, corrected")
     notes = Counter(str(row["note"]) for row in shown)
     common, n_common = notes.most_common(1)[0]
     noted = len(notes) > 1
     once = common if not noted or ("" not in notes and 2 * n_common > len(shown)) else ""
     if once:
         caption += f"; {'where the table has no note, ' if noted else ''}{once}"
-    body = tuple(
-        (
-            Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
-            _MEASURES[row["measure"]],
-            show(row, "mean", unsigned),
-            show(row, "mean_others", unsigned),
-            show(row, "difference", points),
-            show_interval(row),
-            show(row, "p_adjusted", bare_p),
-            Markup("{} {}").format(show(row, "n_units", count), row["units"]),
-            _counted(row),
-            *((row["note"] if row["note"] != once else "",) if noted else ()),
-        )
-        for row in shown
+    table = table_of(
+        shown,
+        names("group", "group"),
+        Column("score", lambda row: _MEASURES[row["measure"]], words=True),
+        number("about the group", "mean", unsigned),
+        number("about the others", "mean_others", unsigned),
+        number("difference", "difference", points),
+        interval(level),
+        number("p, corrected", "p_adjusted", bare_p),
+        Column("over", lambda row: Markup("{} {}").format(show(row, "n_units", count), row["units"])),
+        Column("distinct texts", _counted),
+        *([Column("note", lambda row: row["note"] if row["note"] != once else "", words=True)] if noted else []),
     )
-    table = Table((*head, "over", "distinct texts", *(("note",) if noted else ())), body, words=frozenset((1, 9)))
     return caption, table
 
 
