@@ -1,6 +1,7 @@
 """What the page of a run of ratings shows of one dimension and variant: its answers, and all that lies beneath them.
 
-A table of the statistics is shown by naming it, with its caption, in `_beneath`.
+What is more than a table is made here, or in a module that is named for it, and stands in its order in `_beneath`; the
+tables that are shown as they are, are named in :data:`audit.report.tables.SHOWN`.
 """
 
 from __future__ import annotations
@@ -35,15 +36,12 @@ from audit.report.section import (
 )
 from audit.report.sentences import Answer, answer
 from audit.report.tables import (
+    Place,
     beneath_tables,
-    calls_table,
-    controls_table,
     heterogeneity_table,
     human_table,
-    missing_table,
-    outcomes_table,
-    own_model_table,
     sensitivity_table,
+    shown_at,
 )
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
@@ -170,18 +168,7 @@ class Rated:
     def _beneath(self) -> Iterator[Block | None]:
         """Yield the tables, in the page's order."""
         own, level, title = self._own, self._level, self.title
-        yield self._table(
-            calls_table(own["calls"]),
-            "what became of the strategy's calls. Cut: at the most tokens that a stage may write. Shortened: earlier "
-            "calls or examples left out for want of room",
-        )
-        yield self._table(
-            outcomes_table(own["outcomes"]), "what became of the prompts, and ratings at the ends of the scale"
-        )
-        yield self._table(
-            missing_table(own["missing"], level=level),
-            "ratings that are missing, as shares of prompts, and their own gap",
-        )
+        yield from self._shown(Place.PROMPTS)
         yield elicited(
             rows_of(own["elicitation"], "elicitation"), rows_of(own["controls"], "controls"), self._view.noise,
             self._view.noise_formats, title=title, level=level,
@@ -191,27 +178,20 @@ class Rated:
             figure=self._picture("texts"),
         )  # fmt: skip
         yield self._families()
-        yield self._table(
-            controls_table(own["controls"], level=level),
-            "group or words? δ without repeated words, and of invented groups",
-        )
+        yield from self._shown(Place.DELTA)
         yield self._sensitivity()
         yield wordings_section(
             own["wordings"], own["controls"], own["wording_shares"], own["wording_splits"],
             title=title, level=level, figure=self._picture("wordings"),
         )  # fmt: skip
         yield from self._human()
-        yield section(
-            "Your own model",
-            self._table(
-                own_model_table(own["own_model"], level=level),
-                "terms of the formula in statistics.formula, by statsmodels",
-            ),
-            look="folded",
-        )
+        yield from self._shown(Place.LAST)
         yield section("The heatmaps as figures", *(self._picture(kind) for kind in _HEATMAPS), look="folded")
         yield self._not_drawn()
         yield self._published()
+
+    def _shown(self, place: Place) -> Iterator[Block | None]:
+        return shown_at(place, self._own, level=self._level, title=self.title)
 
     def _table(self, table: Table | None, caption: str) -> Captioned | None:
         return captioned(table, f"{self.title}: {caption}")

@@ -25,7 +25,7 @@ from audit.report.people import people_section
 from audit.report.rated import FIGURES, Rated, overall_cards
 from audit.report.section import Block, Paragraph, captioned, present
 from audit.report.sentences import LIMITS, describe_gaps
-from audit.report.tables import comparisons_table, gaps_table, manipulation_table
+from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.registry import TABLES
 from audit.tables.shared import OVERALL
@@ -159,16 +159,7 @@ def _gaps(
             ),
             "small",
         )
-    yield from present(
-        captioned(
-            manipulation_table(tables["manipulation"], level=level),
-            "Does the model follow what is told? Ratings without any identity; a model that fails has no verdict",
-        ),
-        captioned(
-            comparisons_table(tables["comparisons"], level=level),
-            "Paired differences of δ between variants, on the narratives both have",
-        ),
-    )
+    yield from present(*shown_at(Place.ALL_GAPS, tables, level=level))
 
 
 def _fit(

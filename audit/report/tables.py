@@ -1,17 +1,23 @@
-"""The statistics tables as the page shows them: which columns, in which words, rounded."""
+"""The statistics tables as the page shows them: which columns, in which words, rounded.
+
+A table of which the page shows nothing but the rows is named once, in :data:`SHOWN`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.layout import Column, Table, interval, number, out_of, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
+from audit.report.section import Block, captioned, section
 from audit.report.sentences import direction
 from audit.tables.ratings import FORMATS
 from audit.tables.shared import OVERALL
@@ -361,3 +367,119 @@ def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table:
         number("narratives", "n_narratives", count),
         note="note",
     )
+
+
+class LayOut(Protocol):
+    """What lays out a table as it is shown, of its rows and the coverage of the intervals in words."""
+
+    def __call__(self, rows: pd.DataFrame, /, *, level: str) -> Table | None: ...  # noqa: D102
+
+
+class Place(Enum):
+    """Where a table stands on the page of a run of ratings."""
+
+    ALL_GAPS = auto()
+    """Among what is of all dimensions together."""
+    PROMPTS = auto()
+    """Of one dimension: what became of its prompts."""
+    DELTA = auto()
+    """Of one dimension: what δ is made of."""
+    LAST = auto()
+    """Of one dimension: after all that speaks of δ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table of the statistics that the page shows as it is.
+
+    Attributes
+    ----------
+    name
+        Of the table, in ``tables.TABLES``.
+    place
+        Where it is shown; after those of the same place that are named before it.
+    caption
+        What it shows.
+    lay_out
+        Makes it of the rows; None, or a table without a row, is left out.
+    heading
+        Of what a reader unfolds to see it; if empty, it is shown at once.
+    """
+
+    name: str
+    place: Place
+    caption: str
+    lay_out: LayOut
+    heading: str = ""
+
+
+SHOWN: Final = (
+    Shown(
+        "manipulation",
+        Place.ALL_GAPS,
+        "Does the model follow what is told? Ratings without any identity; a model that fails has no verdict",
+        manipulation_table,
+    ),
+    Shown(
+        "comparisons",
+        Place.ALL_GAPS,
+        "Paired differences of δ between variants, on the narratives both have",
+        comparisons_table,
+    ),
+    Shown(
+        "calls",
+        Place.PROMPTS,
+        "what became of the strategy's calls. Cut: at the most tokens that a stage may write. Shortened: earlier calls "
+        "or examples left out for want of room",
+        lambda rows, *, level: calls_table(rows),
+    ),
+    Shown(
+        "outcomes",
+        Place.PROMPTS,
+        "what became of the prompts, and ratings at the ends of the scale",
+        lambda rows, *, level: outcomes_table(rows),
+    ),
+    Shown(
+        "missing",
+        Place.PROMPTS,
+        "ratings that are missing, as shares of prompts, and their own gap",
+        missing_table,
+    ),
+    Shown(
+        "controls",
+        Place.DELTA,
+        "group or words? δ without repeated words, and of invented groups",
+        controls_table,
+    ),
+    Shown(
+        "own_model",
+        Place.LAST,
+        "terms of the formula in statistics.formula, by statsmodels",
+        own_model_table,
+        heading="Your own model",
+    ),
+)
+"""All that the page shows as it is: to show another table, name it here."""
+
+
+def shown_at(
+    place: Place, tables: Mapping[str, pd.DataFrame], *, level: str, title: str = ""
+) -> Iterator[Block | None]:
+    """Yield what is shown at one place of the page.
+
+    Parameters
+    ----------
+    place
+        Which.
+    tables
+        By name, of the rows that are to be shown there.
+    level
+        Coverage of the intervals, in words.
+    title
+        What the captions name first; if empty, they begin with their own words.
+    """
+    for each in SHOWN:
+        if each.place == place:
+            caption = f"{title}: {each.caption}" if title else each.caption
+            shown = captioned(each.lay_out(tables[each.name], level=level), caption)
+            yield section(each.heading, shown, look="folded") if each.heading else shown
