@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.tables import Table, with_notes
+from audit.report.layout import Column, Table, interval, number, table_of, text
+from audit.report.numbers import Row, rows_of, show
+from audit.report.section import Paragraph, Section, captioned, paragraph, present
 from audit.wording import (
     bare_p,
     count,
@@ -34,31 +34,8 @@ _PAIRS: Final = {
 """In-group pairs that a δ is of, as the table of controls calls them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What elicitations come to in one set of runs and dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension; beside which run, where there are several sets.
-    sentence
-        Whether the sign or the verdict depends on the elicitation.
-    spread
-        How far δ goes, and how many paired differences are found.
-    table, caption
-        δ of each elicitation, and its difference from the first.
-    """
-
-    title: str
-    sentence: Markup
-    spread: Markup
-    table: Table
-    caption: str
-
-
-def elicitation_parts(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, confidence: float) -> Iterator[Part]:
-    """Yield what the page shows of the elicitations, one part a set and dimension.
+def elicitation_sections(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, confidence: float) -> Iterator[Section]:
+    """Yield what the page shows of the elicitations, a section a set and dimension.
 
     Parameters
     ----------
@@ -75,9 +52,12 @@ def elicitation_parts(elicitations: pd.DataFrame, ranges: pd.DataFrame, *, confi
         own = [row for row in rows if (row["reference"], row["dimension"]) == key]
         title = dimension_title(str(whole["dimension"])) + (f", beside {whole['reference']}" if several else "")
         caption = f"δ by elicitation, {title}: each against the first, {own[0]['elicitation']}"
-        yield Part(
-            title, _sentence(whole, own), _spread(whole, own, confidence=confidence), _table(own, level=level), caption
+        content = present(
+            Paragraph(_sentence(whole, own), "verdict"),
+            paragraph(_spread(whole, own, confidence=confidence)),
+            captioned(_table(own, level=level), caption),
         )
+        yield Section(Markup("<bdi>{}</bdi>").format(title), content)
 
 
 def _sentence(whole: Row, rows: Sequence[Row]) -> Markup:
@@ -159,24 +139,17 @@ def _named(names: Sequence[str]) -> Markup:
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:
-    head = ("elicitation", "run", "in-group pairs", "δ, points", f"{level} interval", "verdict")
-    return with_notes(
-        (*head, "less the first", f"{level} interval", "p, corrected", "narratives"),
-        [
-            (
-                str(row["elicitation"]),
-                str(row["run"]),
-                _PAIRS[str(row["pairs"])],
-                show(row, "delta_points", points),
-                show_interval(row),
-                verdict_words(row),
-                show(row, "delta_change", points),
-                show_interval(row, "change_low", "change_high"),
-                show(row, "p_adjusted", bare_p),
-                show(row, "n_narratives", count) if row["run"] != row["reference"] else "",
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
-        words=(1, 2, 5),
+    return table_of(
+        rows,
+        Column("elicitation", lambda row: str(row["elicitation"])),
+        text("run", "run"),
+        Column("in-group pairs", lambda row: _PAIRS[str(row["pairs"])], words=True),
+        number("δ, points", "delta_points", points),
+        interval(level),
+        Column("verdict", verdict_words, words=True),
+        number("less the first", "delta_change", points),
+        interval(level, "change_low", "change_high"),
+        number("p, corrected", "p_adjusted", bare_p),
+        Column("narratives", lambda row: show(row, "n_narratives", count) if row["run"] != row["reference"] else ""),
+        note="note",
     )

@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.across_elicitations import elicitation_parts
+from audit.report.across_elicitations import elicitation_sections
+from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
+from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable
+from audit.report.section import (
+    Block,
+    Captioned,
+    Card,
+    Note,
+    Paragraph,
+    Section,
+    bullets,
+    captioned,
+    paragraph,
+    present,
+    section,
+)
 from audit.report.sentences import describe_gaps
-from audit.report.tables import Table, comparisons_table, controls_table
+from audit.report.tables import comparisons_table, controls_table
 from audit.tables.comparison import RUNS
 from audit.wording import (
     MEANING,
@@ -28,7 +42,6 @@ from audit.wording import (
     coverage,
     dimension_title,
     either,
-    interval,
     mean_count,
     plural,
     points,
@@ -36,11 +49,11 @@ from audit.wording import (
     towards,
     unsigned,
 )
+from audit.wording import interval as write_interval
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
-_COSTS: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
 _HEADS: Final = {
     "path": "model's place",
     "texts": "narratives (SHA-256)",
@@ -54,51 +67,20 @@ _HEADS: Final = {
     "n_narratives": "narratives",
 }
 """What a column of ``runs`` is called on the page, where its name would not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the runs came to in one dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    lead
-        How many runs show a gap, and in which direction.
-    spread
-        Range and median of δ, and the share that agree in sign; empty where there is no δ.
-    curve
-        The specification curve, if it was drawn.
-    """
-
-    title: str
-    lead: Markup
-    spread: Markup
-    curve: Picture | None
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """What strategies changed in one dimension, and at what cost.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    changes
-        A sentence for each strategy with a reference.
-    table, costs
-        All strategies, the references among them: what they changed; what a rating takes.
-    figure
-        δ, change and cost, if they were drawn.
-    """
-
-    title: str
-    changes: tuple[Markup, ...]
-    table: Table
-    costs: Table
-    figure: Picture | None
+_ECHO: Final = (
+    "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
+    "run: δ without a word in common where its terms allow that, in the very same words, and of invented groups."
+)
+_HEATMAPS: Final = (
+    "the published heatmap of each run, masked as published. The mask compares cells with identities' own cells and is "
+    "no test of a gap between groups. One scale of colours, in standard deviations of each run's own cells: equal "
+    "colours of two runs are not equal points."
+)
+_MAPS: Final = (
+    "each run's perceivers by t-SNE of their rows of the heatmap; perplexity and seed stand below. It is a picture and "
+    "claims nothing: t-SNE shows clumps in noise, too, and distances between clumps mean nothing. The study's own "
+    "perplexity is not known to us."
+)
 
 
 def render_comparison(
@@ -149,72 +131,75 @@ def render_comparison(
     level = coverage(confidence)
     runs = rows_of(tables["runs"], "runs")
     shared, different, hashes = facts_of(runs, list(RUNS))
-    gap = tables["gap"]
-    first = str(runs[0]["run"])
-    comparisons = tables["comparisons"]
-    of_first = comparisons["first"] == first
     shown = [
         (f"{dimension_title(str(row['dimension']))}, {row['run']}", row)
-        for row in rows_of(gap, "gap")
+        for row in rows_of(tables["gap"], "gap")
         if row["scope"] == "narratives"
     ]
-    page = environment().get_template("comparison.html.j2").render(
+    specifications = rows_of(tables["specifications"], "specifications")
+    controls = controls_table(tables["controls"], level=level, titles=("dimension", "run"))
+    return render_page(
+        "comparison.html.j2",
         meaning=MEANING,
-        answers=[
-            _answer(row, figures, gaps=shown, confidence=confidence)
-            for row in rows_of(tables["specifications"], "specifications")
-        ],
+        answers=[_answer(row, gaps=shown, confidence=confidence) for row in specifications],
+        curves=present(*(_curve(row, figures, level=level) for row in specifications)),
         strategies=list(_strategies(tables["strategies"], figures, level=level)),
         elicitations=list(
-            elicitation_parts(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
+            elicitation_sections(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
         ),
         n_runs=len(runs),
-        first=first,
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],
-        gaps=picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
-        controls=controls_table(tables["controls"], level=level, titles=("dimension", "run")),
-        comparisons=[
-            (unit, picture(figures.get(name), _describe_differences(comparisons.loc[of_first], unit)))
-            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
-            if name in figures
-        ],
-        of_first=comparisons_table(comparisons.loc[of_first], level=level),
-        of_others=comparisons_table(comparisons.loc[~of_first].iloc[:_SHOWN], level=level),
-        n_others=int((~of_first).sum()),
-        n_shown=_SHOWN,
+        gaps=present(
+            captioned(
+                picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
+                f"δ and its {level} interval in each run, in points of the scale. An interval that crosses the line at "
+                "0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
+                "intervals overlap: the paired differences say it.",
+            )
+        ),
+        controls=present(
+            Paragraph(Markup(_ECHO), "small") if controls.rows else None,
+            captioned(
+                controls, "Group or words: what of each δ is there without repeated words, or with invented groups"
+            ),
+        ),
+        differences=_differences(tables["comparisons"], figures, first=str(runs[0]["run"]), level=level),
         paper=paper,
-        markdown=paper.markdown(),
-        latex=paper.latex(),
         strategies_paper=worth,
         published=published,
-        heatmaps=list(_pictures(tables["published"], figures, "published-", _describe_heatmaps)),
-        maps=list(_pictures(tables["published"], figures, "perceiver-map-", _describe_map)),
+        heatmaps=list(_pictures(tables["published"], figures, "published-", _describe_heatmaps, _HEATMAPS)),
+        maps=list(_pictures(tables["published"], figures, "perceiver-map-", _describe_map, _MAPS)),
         unmapped=unmapped,
         shared=shared,
         different=different,
         hashes=hashes,
-        remarks=remarks,
-        left_out=left_out,
+        notes=[Note(text) for text in remarks],
+        left_out=[Note(text, "Left out") for text in left_out],
         level=level,
         command=command,
-        style=asset("style.css"),
-        policy=policy(),
-    )  # fmt: skip
-    return encodable(page)
+    )
 
 
-def _answer(row: Row, figures: Mapping[str, bytes], *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Answer:
-    dimension, level = str(row["dimension"]), coverage(confidence)
-    title = dimension_title(dimension)
+def _answer(row: Row, *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Card:
+    """Say what the runs came to in one dimension: how many show a gap, and how far δ goes."""
+    own = [gap for _, gap in gaps if gap["dimension"] == row["dimension"]]
+    lead = _lead(row, level=coverage(confidence)) + _corrected(own, alpha=1 - confidence)
+    content = present(Paragraph(lead, "verdict"), paragraph(_spread(row)))
+    return Card(dimension_title(str(row["dimension"])), content)
+
+
+def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned | None:
+    """Show the specification curve of one dimension; None where it was not drawn."""
+    title = dimension_title(str(row["dimension"]))
     alt = (
         f"Specification curve of {title}: δ of {plural(row['n_estimated'], 'run')} in order, each with its {level} "
         f"interval, in {row['unit']}, from {points(row['lowest'])} to {points(row['highest'])}; beneath it the choices "
         "of each run."
     )
-    own = [gap for _, gap in gaps if gap["dimension"] == dimension]
-    lead = _lead(row, level=level) + _corrected(own, alpha=1 - confidence)
-    spread = _spread(row)
-    return Answer(title, lead, spread, picture(figures.get(f"specification-{dimension}"), alt))
+    return captioned(
+        picture(figures.get(f"specification-{row['dimension']}"), alt),
+        f"Specification curve of {title}: δ of each run with its {level} interval, and what the runs differ in.",
+    )
 
 
 def _lead(row: Row, *, level: str) -> Markup:
@@ -294,11 +279,37 @@ def _spread(row: Row) -> Markup:
     )
 
 
+def _differences(
+    comparisons: pd.DataFrame, figures: Mapping[str, bytes], *, first: str, level: str
+) -> tuple[Block, ...]:
+    """Show the paired differences: those from the first run drawn and in a table, the others folded away."""
+    of_first = comparisons["first"] == first
+    own, others = comparisons.loc[of_first], comparisons.loc[~of_first]
+    more = f": the first {_SHOWN} of {len(others)}; all are in tables/comparisons.csv" if len(others) > _SHOWN else ""
+    return present(
+        *(
+            captioned(
+                picture(figures.get(name), _describe_differences(own, unit)),
+                f"δ of the first run minus that of each other, in {unit}, on the narratives that both have.",
+            )
+            for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
+        ),
+        captioned(comparisons_table(own, level=level), f"Differences from the first run, {first}"),
+        section(
+            "The other pairs",
+            captioned(
+                comparisons_table(others.iloc[:_SHOWN], level=level), f"Differences between the other runs{more}"
+            ),
+            look="folded",
+        ),
+    )
+
+
 def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
     """Describe the forest of differences for those who can not see it."""
     said = [
         f"{dimension_title(str(row['dimension']))}, {row['first']} less {row['second']}: {points(row['delta_change'])}"
-        + (f", {interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
+        + (f", {write_interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")
         for row in comparisons.to_dict("records")
         if row["unit"] == unit and math.isfinite(row["delta_change"])
     ]
@@ -306,14 +317,18 @@ def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
 
 
 def _pictures(
-    published: pd.DataFrame, figures: Mapping[str, bytes], start: str, describe: Callable[[str, Sequence[Row]], str]
-) -> Iterator[tuple[str, Picture]]:
+    published: pd.DataFrame,
+    figures: Mapping[str, bytes],
+    start: str,
+    describe: Callable[[str, Sequence[Row]], str],
+    caption: str,
+) -> Iterator[Captioned]:
     """Yield the study's figures of one kind, each with its dimension's title."""
     for dimension, rows in published.groupby("dimension", sort=False):
         title = dimension_title(str(dimension))
         drawn = picture(figures.get(f"{start}{dimension}"), describe(title, rows_of(rows, "published")))
         if drawn is not None:
-            yield title, drawn
+            yield Captioned(drawn, f"{title}: {caption}")
 
 
 def _describe_heatmaps(title: str, rows: Sequence[Row]) -> str:
@@ -331,7 +346,7 @@ def _describe_map(title: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Worth]:
+def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Section]:
     """Yield what the strategies changed, dimension by dimension."""
     names = strategy_names(strategies)
     for dimension, own in strategies.groupby("dimension", sort=False):
@@ -344,13 +359,22 @@ def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level
             for run, row in by_run.items()
         )
         alt = f"{title}, strategies in rows: δ with a dashed line at δ under none, its change, and its cost. {said}."
-        changes = tuple(
+        changes = (
             _change(row, by_run[str(row["reference"])], names[run], level=level)
             for run, row in by_run.items()
             if math.isfinite(row.number("delta_change"))
         )
-        drawn = picture(figures.get(f"strategies-{dimension}"), alt)
-        yield Worth(title, changes, _changes_table(rows, names, level=level), _costs_table(rows, names), drawn)
+        content = present(
+            captioned(
+                picture(figures.get(f"strategies-{dimension}"), alt),
+                "δ under each strategy (dashed: under none), its paired change against none, and the cost of a rating. "
+                "A filled mark has a corrected p below the level.",
+            ),
+            bullets(changes),
+            captioned(_changes_table(rows, names, level=level), f"What the strategies change, {title}"),
+            captioned(_costs_table(rows, names), f"What a rating costs under each, {title}"),
+        )
+        yield Section(Markup("<bdi>{}</bdi>").format(title), content)
 
 
 def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
@@ -408,62 +432,35 @@ def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
 def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:
     """Show δ, its change, and what else changed; number mass and notes only where there are any."""
     with_mass = any(math.isfinite(row.number("mean_number_mass")) for row in rows)
-    noted = any(row["note"] for row in rows)
-    head = ("strategy", f"δ, {rows[0]['unit']}", f"{level} interval", "change", f"{level} interval", "p, corrected")
-    head = (
-        *head,
-        "mean rating, points",
-        "its change",
-        "refused",
-        "no rating",
-        *(("number mass",) if with_mass else ()),
-    )
-    return Table(
-        (*head, "note") if noted else head,
-        tuple(
-            (
-                names[str(row["run"])],
-                show(row, "delta", points),
-                show_interval(row, "ci_low", "ci_high"),
-                show(row, "delta_change", points),
-                show_interval(row, "change_low", "change_high"),
-                show(row, "p_adjusted", bare_p),
-                show(row, "mean_rating", unsigned),
-                show(row, "mean_change", points),
-                show(row, "refusal_rate", rate),
-                show(row, "missing_share", rate),
-                *((show(row, "mean_number_mass", rate),) if with_mass else ()),
-                *((str(row["note"]),) if noted else ()),
-            )
-            for row in rows
-        ),
-        words=frozenset({len(head)} if noted else ()),
+    return table_of(
+        rows,
+        Column("strategy", lambda row: names[str(row["run"])]),
+        number(f"δ, {rows[0]['unit']}", "delta", points),
+        interval(level),
+        number("change", "delta_change", points),
+        interval(level, "change_low", "change_high"),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("mean rating, points", "mean_rating", unsigned),
+        number("its change", "mean_change", points),
+        number("refused", "refusal_rate", rate),
+        number("no rating", "missing_share", rate),
+        *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
+        note="note",
     )
 
 
 def _costs_table(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
     """Show what a rating takes under each strategy."""
-    return Table(
-        (
-            "strategy",
-            "calls",
-            "tokens read by stages",
-            "written by stages",
-            "read by the question",
-            "shortened",
-            "seconds",
-            "differences between groups in its texts",
-        ),
-        tuple(
-            (
-                names[str(row["run"])],
-                *(show(row, name, mean_count) for name in _COSTS),
-                show(row, "shortened_share", rate),
-                show(row, "seconds", unsigned),
-                _texts(row),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("strategy", lambda row: names[str(row["run"])]),
+        number("calls", "n_calls", mean_count),
+        number("tokens read by stages", "n_prompt_tokens", mean_count),
+        number("written by stages", "n_tokens", mean_count),
+        number("read by the question", "n_question_tokens", mean_count),
+        number("shortened", "shortened_share", rate),
+        number("seconds", "seconds", unsigned),
+        Column("differences between groups in its texts", _texts),
     )
 
 
@@ -501,12 +498,8 @@ def facts_of(runs: Sequence[Row], columns: Sequence[str]) -> tuple[list[tuple[st
 
 
 def _facts(runs: Sequence[Row], names: Sequence[str]) -> Table:
-    words = frozenset(place for place, name in enumerate(names, start=1) if not _is_count(name))
-    return Table(
-        ("run", *map(_head, names)),
-        tuple((str(row["run"]), *(_cell(row, name) for name in names)) for row in runs),
-        words=words,
-    )
+    columns = (Column(_head(name), partial(_cell, column=name), words=not _is_count(name)) for name in names)
+    return table_of(runs, Column("run", lambda row: str(row["run"])), *columns)
 
 
 def _head(column: str) -> str:

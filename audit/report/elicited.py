@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, interval, number, table_of, text
 from audit.report.numbers import Row, show, show_interval
-from audit.report.tables import Table
+from audit.report.section import Section, captioned, paragraph, section
 from audit.runs.manifest import Noise
 from audit.wording import bare_p, count, fixed, plural, rate, unsigned
 from audit.wording import points as write_points
 
+_CAPTION = "δ of the same prompts, read from the model's probabilities and written in words"
 _METHODS = {"expected": "read from the probabilities", "generate": "written in words"}
 _NO_TEXT = Markup(
     "Asked to write its answer, the model stated a number of the scale in none of {} answers ({} refused, {} "
@@ -44,28 +45,15 @@ _FORMAT: Final = Markup(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Elicited:
-    """What the page says of one dimension and variant on how ratings were got.
-
-    Attributes
-    ----------
-    words
-        Outcomes of the sample in words, agreement, and the difference of the gaps; empty without a sample.
-    table
-        Both gaps; None without a sample.
-    noise
-        What asking again changed; empty where nothing was asked again.
-    """
-
-    words: Markup
-    table: Table | None
-    noise: Markup
-
-
 def elicited(
-    rows: Sequence[Row], controls: Sequence[Row], noise: Noise | None, formats: Mapping[str, Noise], *, level: str
-) -> Elicited | None:
+    rows: Sequence[Row],
+    controls: Sequence[Row],
+    noise: Noise | None,
+    formats: Mapping[str, Noise],
+    *,
+    title: str,
+    level: str,
+) -> Section | None:
     """Put in words whether the number matches the text.
 
     Parameters
@@ -76,25 +64,31 @@ def elicited(
         What the manifest says of prompts that were asked again.
     formats
         The same of those that were asked in another number format, by its name.
+    title
+        What the dimension and the variant are called.
     level
         Coverage of the intervals, in words.
 
     Returns
     -------
-    Elicited or None
-        None where nothing was asked once more.
+    Section or None
+        Outcomes of the sample, agreement and both gaps; what asking again changed. None where nothing was asked once
+        more.
     """
     written = next((row for row in rows if row["method"] == "generate"), None)
     by_control = {str(row["control"]): row for row in controls}
     again = _again(by_control.get("noise"), noise)
     for name, own in formats.items():
         again += _in_format(by_control.get(f"noise_{name}"), own)
-    found = Elicited(
-        Markup("") if written is None else _in_words(written, level=level),
-        None if written is None else _table(rows, level=level),
-        again,
+    found = (
+        (
+            paragraph(_in_words(written, level=level)),
+            captioned(_table(rows, level=level), f"{title}: {_CAPTION}"),
+        )
+        if written
+        else ()
     )
-    return found if found.words or found.noise else None
+    return section("Does the number match the text?", *found, paragraph(again, "small"), look="subheading")
 
 
 def _in_words(row: Row, *, level: str) -> Markup:
@@ -115,29 +109,22 @@ def _in_words(row: Row, *, level: str) -> Markup:
     low, high = row.number("difference_low"), row.number("difference_high")
     if math.isfinite(low):
         words = _UNDECIDED if low <= 0 <= high else _DIFFERENT
-        interval = show_interval(row, "difference_low", "difference_high")
-        said += words.format(show(row, "difference", write_points), level, interval)
+        spread = show_interval(row, "difference_low", "difference_high")
+        said += words.format(show(row, "difference", write_points), level, spread)
     return said
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:
-    head = ("rating", "δ, points", f"{level} interval", "p", "narratives", "prompts used", "refused", "note")
-    return Table(
-        head,
-        tuple(
-            (
-                _METHODS.get(str(row["method"]), str(row["method"])),
-                show(row, "delta_points", write_points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-                show(row, "n_ratings", count),
-                show(row, "refusal_rate", rate),
-                str(row["note"]),
-            )
-            for row in rows
-        ),
-        words=frozenset((7,)),
+    return table_of(
+        rows,
+        Column("rating", lambda row: _METHODS.get(str(row["method"]), str(row["method"]))),
+        number("δ, points", "delta_points", write_points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("prompts used", "n_ratings", count),
+        number("refused", "refusal_rate", rate),
+        text("note", "note"),
     )
 
 

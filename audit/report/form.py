@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import pandas as pd
 
-from audit.report.page import asset, encodable, environment, policy
+from audit.report.page import render_page
 
 SHOWN: Final = ("item_id", "person", "narrative", "reply", "emotion")
 """Columns of the items that the page holds; all but ``item_id`` and ``narrative`` may be absent."""
@@ -150,11 +150,10 @@ def render_form(
     }
     form = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     payload = json.dumps({"form": form, **content}, separators=(",", ":")).replace("<", r"\u003c")
-    script = asset("form.js")
-    page = environment().get_template("form.html.j2").render(
-        policy=policy(script),
-        style=asset("style.css", "form.css"),
-        script=script,
+    return render_page(
+        "form.html.j2",
+        styles=("style.css", "form.css"),
+        scripts=("form.js",),
         payload=payload,
         paragraphs=[part.strip() for part in re.split(r"\n\s*\n", introduction) if part.strip()],
         words=words,
@@ -163,7 +162,6 @@ def render_form(
         n_items=len(shown),
         n_questions=len(questions),
     )  # fmt: skip
-    return encodable(page)
 
 
 def _content(question: Asked | Chosen) -> dict[str, object]:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
+from audit.report.layout import Column, Table, interval, names, number, out_of, plain_interval, table_of, text
 from audit.report.manifest import view_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
-from audit.report.tables import Table
+from audit.report.page import picture, render_page
+from audit.report.section import Card, Paragraph, Section, captioned, present, section
 from audit.runs.manifest import Manifest
 from audit.tables.inventory import DEFAULT
 from audit.wording import (
-    MISSING,
     bare_p,
     brief,
     count,
@@ -35,6 +34,7 @@ _MAX_DOWNLOADS: Final = 500_000
 _NAMED: Final = 4
 """Differences that a sentence names."""
 _OTHERS: Final = "other groups"
+_MISSING: Final = ("refused", "unparseable", "failed")
 _LIMITS: Final = {
     "unfinished": "The run is not finished",
     "no_answer": "No answer",
@@ -51,18 +51,6 @@ _ORDERS: Final = {
     "single": "an item a prompt; orders of the scale's ends: {}",
     "list": "all items in one prompt; orders of the items: {}",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """All that the page shows of one dimension and variant; what is empty was not asked."""
-
-    anchor: str
-    title: str
-    leads: tuple[Markup, ...]
-    pictures: tuple[tuple[Picture, str], ...]
-    tables: tuple[tuple[str, Table], ...]
-    details: tuple[tuple[str, Table], ...]
 
 
 def render_inventory(
@@ -104,8 +92,12 @@ def render_inventory(
     got = describe_elicitation(task.method, scale=scale, asks_ends=view.asks_ends)
     how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("downloads.js")
-    page = environment().get_template("inventory.html.j2").render(
+    rows = {key: {name: rows_of(table, name) for name, table in own_rows(tables, key).items()} for key in keys}
+    titles = {key: title_of(key, several=several) for key in keys}
+    anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
+    return render_page(
+        "inventory.html.j2",
+        scripts=("downloads.js",),
         run=view,
         name=brief(inventory.name),
         source=brief(inventory.source, at_most=400),
@@ -118,34 +110,31 @@ def render_inventory(
         scale=scale,
         ends=inventory.scale,
         items=_items_table(inventory.items),
-        sections=[
-            _section(
-                key, f"part-{place}", tables, figures, title=title_of(key, several=several), confidence=view.confidence
-            )
-            for place, key in enumerate(keys, start=1)
+        answers=[
+            Card(titles[key], tuple(_leads(rows[key], alpha=1 - view.confidence)), anchor=anchors[key]) for key in keys
+        ],
+        parts=[
+            _part(key, rows[key], figures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
+            for key in keys
         ],
         limits=list(limits_by_text(remarks, _LIMITS, several=several)),
         downloads=downloads,
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
-        style=asset("style.css"),
-        script=script,
-        policy=policy(script),
     )  # fmt: skip
-    return encodable(page)
 
 
-def _section(
-    key: tuple[str, str],
-    anchor: str,
-    tables: Mapping[str, pd.DataFrame],
+def _part(
+    key: Key,
+    own: Mapping[str, Sequence[Row]],
     figures: Mapping[str, bytes],
     *,
     title: str,
+    anchor: str,
     confidence: float,
 ) -> Section:
-    own = {name: rows_of(table.loc[[found == key for found in keys_of(table)]], name) for name, table in tables.items()}
-    level, alpha = coverage(confidence), 1 - confidence
+    """Show all of one dimension and variant; what was not asked is left out."""
+    level = coverage(confidence)
     scores, differences = own["inventory_groups"], own["inventory_differences"]
     changes, contrasts = own.get("affect_groups", []), own.get("affect_differences", [])
     suffix = "-".join(key)
@@ -153,8 +142,7 @@ def _section(
         (f"inventory-{suffix}", "Subscale scores by group of perceivers, nothing imagined"),
         (f"affect-{suffix}", "What imagining situations changes in each subscale, evoked minus default"),
     ]
-    embedded = [(picture(figures.get(name), f"Figure: {said}, {title}."), said) for name, said in drawn]
-    shown = [
+    tables = [
         ("subscale scores by group, nothing imagined", _scores_table(scores, "perceiver_group", level=level)),
         (
             "differences between groups, nothing imagined",
@@ -176,50 +164,54 @@ def _section(
         ),
         ("what became of the answers asked for", _outcomes_table(own["inventory_outcomes"])),
     ]
-    return Section(
-        anchor=anchor,
-        title=title,
-        leads=tuple(_leads(differences, changes, contrasts, alpha=alpha)),
-        pictures=tuple((content, said) for content, said in embedded if content is not None),
-        tables=tuple((said, content) for said, content in shown if content.rows),
-        details=tuple((said, content) for said, content in folded if content.rows),
+    content = present(
+        *(
+            captioned(
+                picture(figures.get(name), f"Figure: {said}, {title}."), f"{title}: {said}. The numbers are below."
+            )
+            for name, said in drawn
+        ),
+        *(captioned(table, f"{title}: {said}") for said, table in tables),
+        *(
+            section(f"{said[:1].upper()}{said[1:]}", captioned(table, f"{title}: {said}"), look="folded")
+            for said, table in folded
+        ),
     )
+    return Section(title, content, anchor=anchor, look="part")
 
 
 # --- Sentences -------------------------------------------------------------------------------------------------------
 
 
-def _leads(
-    differences: Sequence[Row], changes: Sequence[Row], contrasts: Sequence[Row], *, alpha: float
-) -> Iterator[Markup]:
-    between = _against(differences, baselines=False)
+def _leads(own: Mapping[str, Sequence[Row]], *, alpha: float) -> Iterator[Paragraph]:
+    between = _against(own["inventory_differences"], baselines=False)
     yield _lead(between, "difference", "Differences between a group and the others", alpha=alpha)
-    if changes:
+    if changes := own.get("affect_groups", []):
         yield _lead(changes, "change", "Changes from default to evoked", alpha=alpha)
-    moved = _against(contrasts, baselines=False)
-    if moved:
+    if moved := _against(own.get("affect_differences", []), baselines=False):
         what = "Differences between a group and the others in what is evoked"
         yield _lead(moved, "difference", what, alpha=alpha)
 
 
-def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Markup:
+def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Paragraph:
     """Say how many of them remain after correction, and which are the largest."""
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Markup("{}: none could be tested.").format(what)
+        return Paragraph(Markup("{}: none could be tested.").format(what), "lead")
     shown = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
     of_all = Markup("{}: {} tested").format(what, count(len(tested)))
     if not shown:
         none = "{}, none remains after correction for their number; that does not show that there is none."
-        return Markup(none).format(of_all)
+        return Paragraph(Markup(none).format(of_all), "lead")
     said = Markup("; ").join(
         Markup("<bdi>{}</bdi> {} ({})").format(_whose(row), show(row, column, points), show_interval(row))
         for row in shown[:_NAMED]
     )
     first = "" if len(shown) <= _NAMED else f" The {_NAMED} largest:"
-    return Markup("{}, {} {} after correction for their number.{} {}.").format(
+    words = Markup("{}, {} {} after correction for their number.{} {}.").format(
         of_all, count(len(shown)), "remains" if len(shown) == 1 else "remain", first, said
     )
+    return Paragraph(words, "lead")
 
 
 def _whose(row: Row) -> str:
@@ -234,143 +226,86 @@ def _against(rows: Sequence[Row], *, baselines: bool = True) -> list[Row]:
     return [row for row in rows if (row["compared_with"] != _OTHERS) == baselines]
 
 
-def _name(value: object) -> Markup:
-    return Markup("<bdi>{}</bdi>").format(brief(str(value)))
-
-
-def _used(row: Row, column: str, of: str) -> Markup:
-    return Markup("{} of {}").format(show(row, column, count), show(row, of, count))
-
-
-def _scale_interval(row: Row) -> Markup:
-    """Write an interval of scores, without signs."""
-    if not math.isfinite(row.number("ci_low")):
-        return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, "ci_low", unsigned), show(row, "ci_high", unsigned))
-
-
-def _noted(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...], *, words: Sequence[int]) -> Table:
-    """Leave the last column, of notes, out where there are none."""
-    if any(row[-1] for row in rows):
-        return Table(head, rows, words=frozenset(words))
-    return Table(head[:-1], tuple(row[:-1] for row in rows), words=frozenset(words))
-
-
 def _scores_table(rows: Sequence[Row], who: str, *, level: str) -> Table:
-    return _noted(
-        ("group", "subscale", "score", f"{level} interval", "SE", "items", "orders", "perceivers", "note"),
-        tuple(
-            (
-                _name(row[who]),
-                _name(row["subscale"]),
-                show(row, "score", unsigned),
-                _scale_interval(row),
-                show(row, "se", unsigned),
-                _used(row, "n_items_used", "n_items"),
-                show(row, "n_orders", count),
-                show(row, "n_perceivers", count),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 8),
+    return table_of(
+        rows,
+        names("group", who),
+        names("subscale", "subscale", words=True),
+        number("score", "score", unsigned),
+        plain_interval(level, "ci_low", "ci_high", unsigned),
+        number("SE", "se", unsigned),
+        out_of("items", "n_items_used", "n_items"),
+        number("orders", "n_orders", count),
+        number("perceivers", "n_perceivers", count),
+        note="note",
     )
 
 
 def _perceivers_table(rows: Sequence[Row]) -> Table:
-    return _noted(
-        ("perceiver", "subscale", "score", "SE over items", "SE over orders", "SD within items", "answers", "note"),
-        tuple(
-            (
-                _name(row["perceiver"]),
-                _name(row["subscale"]),
-                *(show(row, name, unsigned) for name in ("score", "se_items", "se_orders", "sd_within_items")),
-                _used(row, "n_answered", "n_asked"),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 7),
+    return table_of(
+        rows,
+        names("perceiver", "perceiver"),
+        names("subscale", "subscale", words=True),
+        number("score", "score", unsigned),
+        number("SE over items", "se_items", unsigned),
+        number("SE over orders", "se_orders", unsigned),
+        number("SD within items", "sd_within_items", unsigned),
+        out_of("answers", "n_answered", "n_asked"),
+        note="note",
     )
 
 
 def _changes_table(rows: Sequence[Row], who: str, *, level: str) -> Table:
-    head = ("subscale", "situations", "default", "evoked", "change", f"{level} interval", "p", "corrected p")
-    return _noted(
-        ("group" if who == "perceiver_group" else who, *head, "used", "note"),
-        tuple(
-            (
-                _name(row[who]),
-                _name(row["subscale"]),
-                str(row["narratives"]),
-                show(row, "default", unsigned),
-                show(row, "evoked", unsigned),
-                show(row, "change", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                _used(row, "n_narratives", "n_narratives_asked"),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 2, 10),
+    return table_of(
+        rows,
+        names("group" if who == "perceiver_group" else who, who),
+        names("subscale", "subscale", words=True),
+        text("situations", "narratives"),
+        number("default", "default", unsigned),
+        number("evoked", "evoked", unsigned),
+        number("change", "change", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("corrected p", "p_adjusted", bare_p),
+        out_of("used", "n_narratives", "n_narratives_asked"),
+        note="note",
     )
 
 
 def _differences_table(rows: Sequence[Row], *, level: str) -> Table:
     evoked = any("narratives" in row for row in rows)
-    kinds = ("situations",) if evoked else ()
-    return _noted(
-        ("group", "against", "subscale", *kinds, "mean", "theirs", "difference", f"{level} interval", "p",
-         "corrected p", "note"),
-        tuple(
-            (
-                _name(row["perceiver_group"]),
-                str(row["compared_with"]),
-                _name(row["subscale"]),
-                *((str(row["narratives"]),) if evoked else ()),
-                show(row, "mean", points if evoked else unsigned),
-                show(row, "mean_compared", points if evoked else unsigned),
-                show(row, "difference", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=(1, 2, 3, 10) if evoked else (1, 2, 9),
-    )  # fmt: skip
+    return table_of(
+        rows,
+        names("group", "perceiver_group"),
+        text("against", "compared_with"),
+        names("subscale", "subscale", words=True),
+        *([text("situations", "narratives")] if evoked else []),
+        number("mean", "mean", points if evoked else unsigned),
+        number("theirs", "mean_compared", points if evoked else unsigned),
+        number("difference", "difference", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("corrected p", "p_adjusted", bare_p),
+        note="note",
+    )
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        ("group", "imagined", "asked for", "answered", "refused", "unparseable", "failed", "mean number mass"),
-        tuple(
-            (
-                _name(row["perceiver_group"]),
-                "nothing" if row["imagined"] == DEFAULT else "a situation",
-                *(show(row, f"n_{name}", count) for name in ("asked", "rated", "refused", "unparseable", "failed")),
-                show(row, "mean_number_mass", unsigned),
-            )
-            for row in rows
-        ),
-        words=frozenset((1,)),
+    outcomes = (("asked for", "asked"), ("answered", "rated"), *((name, name) for name in _MISSING))
+    return table_of(
+        rows,
+        names("group", "perceiver_group"),
+        Column("imagined", lambda row: "nothing" if row["imagined"] == DEFAULT else "a situation", words=True),
+        *(number(head, f"n_{name}", count) for head, name in outcomes),
+        number("mean number mass", "mean_number_mass", unsigned),
     )
 
 
 def _items_table(items: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        ("item", "text", "subscale", "key"),
-        tuple(
-            (
-                _name(item["item_id"]),
-                Markup("<bdi>{}</bdi>").format(str(item["text"])),
-                _name(item["subscale"]),
-                "reverse" if item["reverse"] else "as given",
-            )
-            for item in items
-        ),
-        words=frozenset((1, 2, 3)),
+    return table_of(
+        [Row(item, table="items", line=line) for line, item in enumerate(items)],
+        names("item", "item_id"),
+        Column("text", lambda row: Markup("<bdi>{}</bdi>").format(str(row["text"])), words=True),
+        names("subscale", "subscale", words=True),
+        Column("key", lambda row: "reverse" if row["reverse"] else "as given", words=True),
     )

@@ -63,8 +63,19 @@ def picture(svg: bytes | None, alt: str) -> Picture | None:
     return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
 
 
-def encodable(page: str) -> str:
-    """Return the page without what UTF-8 can not hold: file names may have bytes that are no text (surrogates)."""
+def render_page(
+    template: str, *, styles: tuple[str, ...] = ("style.css",), scripts: tuple[str, ...] = (), **content: object
+) -> str:
+    """Render a page of ``base.html.j2``, with no style sheet and no script in it but these.
+
+    What UTF-8 can not hold is replaced: file names may have bytes that are no text (surrogates).
+    """
+    script = asset(*scripts)
+    page = (
+        environment()
+        .get_template(template)
+        .render(**content, contents=[], style=asset(*styles), script=script, policy=policy(script))
+    )
     return page.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -10,14 +10,15 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
 import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
+from audit.report.layout import Column, Table, number, table_of, text
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.tables import Table
 from audit.wording import (
     CROSS,
     MEANING,
@@ -90,24 +91,27 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
         Coverage of the intervals.
     """
     rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
-    with_margin = bool(gap["margin"].notna().any())
     level = coverage(confidence)
-    head = (
-        *map(str, told.columns),
-        "dimension",
-        f"δ, points [{level} CI]",
-        "p",
-        "p, corrected",
-        "δ, % of scale",
-        "δ, SD",
-        Markup("d<sub>z</sub>"),
-        "n narratives",
-        "n ratings",
+    # The column of the equivalence tests says the level that they go by.
+    against = f"against the margin ({coverage(2 * confidence - 1)} interval)"
+    return PaperTable(
+        table_of(
+            rows,
+            *told_columns(told),
+            Column("dimension", _dimension, words=True),
+            Column(f"δ, points [{level} CI]", partial(with_interval, name="delta_points")),
+            number("p", "p", bare_p),
+            number("p, corrected", "p_adjusted", bare_p),
+            number("δ, % of scale", "percent_of_scale", points),
+            number("δ, SD", "delta_sd", points),
+            number(Markup("d<sub>z</sub>"), "d_z", points),
+            number("n narratives", "n_narratives", count),
+            number("n ratings", "n_ratings", count),
+            number("missing", "missing_share", rate),
+            *([text(against, "verdict")] if gap["margin"].notna().any() else []),
+        ),
+        _caption(gap, confidence),
     )
-    head += ("missing", *((_against(confidence),) if with_margin else ()))
-    words = frozenset((*range(1, len(told.columns) + 1), *((len(head) - 1,) if with_margin else ())))
-    lines = tuple(_line(row, tuple(told.loc[row["run"]]), with_margin=with_margin) for row in rows)
-    return PaperTable(Table(head, lines, words=words), _caption(gap, confidence))
 
 
 def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
@@ -125,44 +129,28 @@ def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, conf
     level = coverage(confidence)
     rows = rows_of(strategies, "strategies")
     with_mass = bool(strategies["mean_number_mass"].notna().any())
-    head = (
-        "dimension",
-        "strategy",
-        f"δ [{level} CI]",
-        f"change of δ [{level} CI]",
-        "p, corrected",
-        "n narratives",
-        "mean rating",
-        "its change",
-        "refused",
-        "no rating",
-        *(("number mass",) if with_mass else ()),
-        "calls",
-        "tokens written",
-        "seconds",
-    )
-    lines = tuple(
-        (
-            dimension_title(str(row["dimension"])),
-            names[str(row["run"])],
-            with_interval(row, "delta", "ci_low", "ci_high"),
-            with_interval(row, "delta_change", "change_low", "change_high"),
-            show(row, "p_adjusted", bare_p),
-            show(row, "n_narratives", count) if row["reference"] else MISSING,
-            show(row, "mean_rating", unsigned),
-            show(row, "mean_change", points),
-            show(row, "refusal_rate", rate),
-            show(row, "missing_share", rate),
-            *((show(row, "mean_number_mass", rate),) if with_mass else ()),
-            show(row, "n_calls", mean_count),
-            show(row, "n_tokens", mean_count),
-            show(row, "seconds", unsigned),
-        )
-        for row in rows
-    )
     units = " and ".join(dict.fromkeys(map(str, strategies["unit"])))
     return PaperTable(
-        Table(head, lines, words=frozenset({1, 2})),
+        table_of(
+            rows,
+            Column("dimension", _dimension),
+            Column("strategy", lambda row: names[str(row["run"])], words=True),
+            Column(f"δ [{level} CI]", partial(with_interval, name="delta"), words=True),
+            Column(
+                f"change of δ [{level} CI]",
+                partial(with_interval, name="delta_change", low="change_low", high="change_high"),
+            ),
+            number("p, corrected", "p_adjusted", bare_p),
+            Column("n narratives", lambda row: show(row, "n_narratives", count) if row["reference"] else MISSING),
+            number("mean rating", "mean_rating", unsigned),
+            number("its change", "mean_change", points),
+            number("refused", "refusal_rate", rate),
+            number("no rating", "missing_share", rate),
+            *([number("number mass", "mean_number_mass", rate)] if with_mass else []),
+            number("calls", "n_calls", mean_count),
+            number("tokens written", "n_tokens", mean_count),
+            number("seconds", "seconds", unsigned),
+        ),
         f"δ is in-group minus out-group, its change that against the run without a strategy, paired by narrative, both "
         f"in {units}, each with its {level} interval over narratives, not corrected; p is two-sided, corrected by Holm "
         "over the dimension's strategies. Mean rating and its change are in points, of what was rated. Calls, tokens "
@@ -188,33 +176,23 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
     }
     rows = rows_of(published, "published")
     named = len({(str(row["model"]), str(row["prompt"]), str(row["dimension"])) for row in rows}) == len(rows)
-    head = (
-        "dimension",
-        *(("model", "variant") if named else ("run",)),
-        Markup("δ<sub>z</sub>"),
-        "95% of the null",
-        "narratives left out",
-        "of the heatmap",
-        f"δ, points [{level} CI]",
-        "note",
-    )
-    lines = tuple(
-        (
-            dimension_title(str(row["dimension"])),
-            *((str(row["model"]), str(row["prompt"])) if named else (str(row["run"]),)),
-            show(row, "delta_z", points),
-            show_interval(row, "null_low", "null_high"),
-            Markup("{} of {}").format(show(row, "excluded_share", rate), show(row, "n_narratives_asked", count)),
-            show(row, "excluded_share_heatmap", rate),
-            with_interval(ours[key], "delta_points", "ci_low", "ci_high")
-            if (key := (str(row["run"]), str(row["dimension"]))) in ours
-            else MISSING,
-            str(row["note"]),
-        )
-        for row in rows
-    )
+
+    def own_gap(row: Row) -> str:
+        of_ours = ours.get((str(row["run"]), str(row["dimension"])))
+        return MISSING if of_ours is None else with_interval(of_ours, "delta_points")
+
     return PaperTable(
-        Table(head, lines, words=frozenset({1, 2, len(head) - 1} if named else {1, len(head) - 1})),
+        table_of(
+            rows,
+            Column("dimension", _dimension),
+            *([text("model", "model"), text("variant", "prompt")] if named else [text("run", "run")]),
+            number(Markup("δ<sub>z</sub>"), "delta_z", points),
+            Column("95% of the null", lambda row: show_interval(row, "null_low", "null_high")),
+            Column("narratives left out", _left_out),
+            number("of the heatmap", "excluded_share_heatmap", rate),
+            Column(f"δ, points [{level} CI]", own_gap),
+            text("note", "note"),
+        ),
         "δ_z is the published gap: in-group minus out-group, in standard deviations of the matrix's own cells, so that "
         "it compares with no other row. The interval holds 95% of shuffled matrices: it is one of the null, and not a "
         "confidence interval of δ_z. A narrative is left out of δ_z if a rating is missing between identities, and out "
@@ -223,7 +201,21 @@ def published_paper(published: pd.DataFrame, gap: pd.DataFrame, *, confidence: f
     )
 
 
-def with_interval(row: Row, name: str, low: str, high: str, *, write: Callable[[float], str] = points) -> Markup:
+def told_columns(told: pd.DataFrame) -> list[Column]:
+    """Return a column of each thing that sets runs apart: runs in rows of ``told``, by label."""
+    return [
+        Column(str(head), partial(_told, told=told, place=place), words=place > 0)
+        for place, head in enumerate(told.columns)
+    ]
+
+
+def _told(row: Row, *, told: pd.DataFrame, place: int) -> str:
+    return cast("str", told.loc[row["run"]].iloc[place])
+
+
+def with_interval(
+    row: Row, name: str, low: str = "ci_low", high: str = "ci_high", *, write: Callable[[float], str] = points
+) -> Markup:
     """Write an estimate with its interval, if it has one."""
     estimate = show(row, name, write)
     if math.isfinite(row.number(low)):
@@ -231,23 +223,12 @@ def with_interval(row: Row, name: str, low: str, high: str, *, write: Callable[[
     return estimate
 
 
-def _line(row: Row, told: tuple[str, ...], *, with_margin: bool) -> tuple[str, ...]:
-    return (
-        *told,
-        dimension_title(str(row["dimension"])),
-        with_interval(row, "delta_points", "ci_low", "ci_high"),
-        *(show(row, name, bare_p) for name in ("p", "p_adjusted")),
-        *(show(row, name, points) for name in ("percent_of_scale", "delta_sd", "d_z")),
-        show(row, "n_narratives", count),
-        show(row, "n_ratings", count),
-        show(row, "missing_share", rate),
-        *((str(row["verdict"]),) if with_margin else ()),
-    )
+def _dimension(row: Row) -> str:
+    return dimension_title(str(row["dimension"]))
 
 
-def _against(confidence: float) -> str:
-    """Head the column of the equivalence tests, with the level that they go by."""
-    return f"against the margin ({coverage(2 * confidence - 1)} interval)"
+def _left_out(row: Row) -> Markup:
+    return Markup("{} of {}").format(show(row, "excluded_share", rate), show(row, "n_narratives_asked", count))
 
 
 def _caption(gap: pd.DataFrame, confidence: float) -> str:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, Write, ends, number, plain_interval, table_of, text
 from audit.report.numbers import Row, rows_of, show
-from audit.report.page import asset, encodable, environment, policy
-from audit.report.tables import Table
+from audit.report.page import render_page
+from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
 from audit.runs.manifest import JudgementManifest
 from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
 
@@ -38,38 +39,6 @@ class RemarkLike(Protocol):
     def dimension(self) -> str: ...  # noqa: D102
     @property
     def text(self) -> str: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the judge said in one dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    kind
-        ``gap`` where a run's replies are preferred, ``none`` where the interval holds one half, else ``undecided``.
-    verdict, lead
-        Whose replies are preferred, and by how much.
-    leaning
-        Position bias and contradictions.
-    gap
-        The preference's gap; empty without pairs between identities.
-    table
-        All kinds of pairs.
-    read
-        Pairs to read, by why they are shown.
-    """
-
-    title: str
-    kind: str
-    verdict: Markup
-    lead: Markup
-    leaning: Markup
-    gap: Markup
-    table: Table
-    read: tuple[tuple[str, tuple[Shown, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,56 +87,52 @@ def render_judgement(
     level = coverage(manifest.confidence)
     rows = rows_of(preference, "preference")
     judged = rows_of(pairs, "pairs")
-    answers = [
-        _answer(
-            [row for row in rows if row["dimension"] == dimension],
-            [row for row in judged if row["dimension"] == dimension],
-            labels=labels,
-            narratives=narratives,
-            level=level,
-            alpha=1 - manifest.confidence,
-        )
+    own = {
+        str(dimension): [row for row in rows if row["dimension"] == dimension]
         for dimension in dict.fromkeys(row["dimension"] for row in rows)
-    ]
-    page = environment().get_template("preference.html.j2").render(
-        answers=answers,
+    }
+    return render_page(
+        "preference.html.j2",
+        answers=[_answer(of, labels, level=level, alpha=1 - manifest.confidence) for of in own.values()],
+        notes=[
+            *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
+            *(Note(Markup("<bdi>{}</bdi>: {}").format(dimension_title(each.dimension), each.text)) for each in limits),
+        ],
+        tables=[
+            Captioned(
+                _table(of, level=level), f"{dimension_title(dimension)}: preference for the first run, {labels[0]}"
+            )
+            for dimension, of in own.items()
+        ],
+        read=[
+            (
+                dimension_title(dimension),
+                list(_read([row for row in judged if row["dimension"] == dimension], labels, narratives)),
+            )
+            for dimension in own
+        ],
         first=labels[0],
         second=labels[1],
         asked=manifest.asked,
         judge=manifest.judge,
         versions=manifest.versions,
-        remarks=remarks,
-        limits=[(dimension_title(limit.dimension), limit.text) for limit in limits],
         level=level,
         command=manifest.command,
-        style=asset("style.css"),
-        policy=policy(),
-    )  # fmt: skip
-    return encodable(page)
+    )
 
 
-def _answer(
-    rows: Sequence[Row],
-    judged: Sequence[Row],
-    *,
-    labels: tuple[str, str],
-    narratives: Mapping[str, str],
-    level: str,
-    alpha: float,
-) -> Answer:
+def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
+    """Say whose replies are preferred and by how much, the leaning to a place, and the preference's gap."""
     by_kind = {str(row["pairs"]): row for row in rows}
     whole, gap = by_kind["all"], by_kind.get("gap")
     kind, verdict = _verdict(whole, labels, alpha=alpha)
-    return Answer(
-        title=dimension_title(str(whole["dimension"])),
-        kind=kind,
-        verdict=verdict,
-        lead=_lead(whole, labels[0], level=level),
-        leaning=_leaning(whole, level=level),
-        gap=Markup("") if gap is None else _gap(gap, labels[0], level=level),
-        table=_table(rows, level=level),
-        read=tuple(_read(judged, labels, narratives)),
+    content = present(
+        Paragraph(verdict, "verdict"),
+        paragraph(_lead(whole, labels[0], level=level), "lead"),
+        paragraph(_leaning(whole, level=level), "lead"),
+        None if gap is None else Paragraph(_gap(gap, labels[0], level=level), "lead"),
     )
+    return Card(dimension_title(str(whole["dimension"])), content, kind=kind)
 
 
 def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:
@@ -233,56 +198,32 @@ def _gap(row: Row, first: str, *, level: str) -> Markup:
     )
 
 
-def _spread(row: Row, low: str, high: str, write: Any, *, level: str) -> Markup:
+def _spread(row: Row, low: str, high: str, write: Write, *, level: str) -> Markup:
     if not math.isfinite(row.number(low)):
         return Markup("no interval")
     return Markup("{} interval {} to {}").format(level, show(row, low, write), show(row, high, write))
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:
-    head = (
-        "pairs",
-        "preference",
-        f"{level} interval",
-        "p",
-        "p, corrected",
-        "position bias",
-        f"{level} interval",
-        "contradictions",
-        "A or B",
-        "pairs read",
-        "of",
-        "narratives",
-        "note",
-    )
-    return Table(
-        head,
-        tuple(
-            (
-                _KINDS[str(row["pairs"])],
-                show(row, "preference", percentage_points if row["pairs"] == "gap" else _percent),
-                _ends(row, "ci_low", "ci_high", percentage_points if row["pairs"] == "gap" else _percent),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                show(row, "position_bias", percentage_points),
-                _ends(row, "bias_low", "bias_high", percentage_points),
-                show(row, "inconsistent", _percent),
-                show(row, "mean_mass", rate),
-                show(row, "n_read", count),
-                show(row, "n_pairs", count),
-                show(row, "n_narratives", count),
-                str(row["note"]),
-            )
-            for row in rows
-        ),
-        words=frozenset({len(head) - 1}),
-    )
+    def write(row: Row) -> Write:
+        return percentage_points if row["pairs"] == "gap" else _percent
 
-
-def _ends(row: Row, low: str, high: str, write: Any) -> Markup:
-    if not math.isfinite(row.number(low)):
-        return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return table_of(
+        rows,
+        Column("pairs", lambda row: _KINDS[str(row["pairs"])]),
+        Column("preference", lambda row: show(row, "preference", write(row))),
+        Column(f"{level} interval", lambda row: ends(row, "ci_low", "ci_high", write(row))),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("position bias", "position_bias", percentage_points),
+        plain_interval(level, "bias_low", "bias_high", percentage_points),
+        number("contradictions", "inconsistent", _percent),
+        number("A or B", "mean_mass", rate),
+        number("pairs read", "n_read", count),
+        number("of", "n_pairs", count),
+        number("narratives", "n_narratives", count),
+        text("note", "note"),
+    )
 
 
 def _read(

@@ -15,14 +15,16 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.report.beside import beside
 from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
+from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
 from audit.report.downloads import pack
+from audit.report.layout import Column, Table, names, number, out_of, table_of, text
 from audit.report.manifest import view_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.render import RemarkLike, keys_of, limits_by_text, title_of
+from audit.report.page import picture, render_page
+from audit.report.section import Card, Paragraph, Section, bullets, captioned, present, section
 from audit.report.sentences import LIMITS
-from audit.report.tables import Table, calls_table, measure_controls_table
-from audit.report.texts import FIGURE_CAPTION, TextSection, text_section
+from audit.report.tables import calls_table, measure_controls_table
+from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.runs.manifest import Manifest
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import SCORED, ReplyStatus
@@ -87,51 +89,25 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a card says of one dimension and variant.
+class Verdict:
+    """What the measures of one dimension and variant come to.
 
     Attributes
     ----------
     kind
-        ``gap``, ``undecided`` or ``absent``.
-    verdict, lead
-        The same in words, and what stands behind it.
-    head, gaps
-        Measures with a gap: what each is called, δ with its unit, and its interval; and what stands above them.
+        Of the verdict, as the style sheet has it.
+    words
+        The verdict.
+    lead
+        What was tested, and what limits it.
+    found
+        The gaps that remain after correction, those of the smallest p first.
     """
 
     kind: str
-    verdict: str
+    words: str
     lead: Markup
-    head: str = ""
-    gaps: tuple[tuple[str, Markup, Markup], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Beneath:
-    """Tables of single measures, and how many more there would be."""
-
-    tables: tuple[tuple[str, Table], ...]
-    n_more: int
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """All that the page shows of one dimension and variant."""
-
-    anchor: str
-    title: str
-    answer: Answer
-    forest: Picture | None
-    gaps: Table
-    controls: Table | None
-    wider: Table | None
-    outcomes: Table | None
-    groups: Beneath
-    cells: Beneath
-    texts: TextSection | None
-    calls: Table | None
-    read: tuple[tuple[str, tuple[Shown, ...]], ...]
+    found: tuple[Row, ...] = ()
 
 
 def render_replies(
@@ -174,44 +150,54 @@ def render_replies(
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
-    sections = [
-        _section(
-            key,
-            f"part-{place}",
-            known,
-            figures,
-            measures,
-            confidence=view.confidence,
-            several=several,
-            share=1 / len(keys),
-            read=_read(key, replies, values, measures, narratives, seed=manifest.seed),
-        )
-        for place, key in enumerate(keys, start=1)
-    ]
+    narrow = {key: _headlines(known, key, scope="narratives") for key in keys}
+    verdicts = {
+        key: _verdict(narrow[key], measures, _controls_of(known, key), confidence=view.confidence) for key in keys
+    }
+    titles = {key: title_of(key, several=several) for key in keys}
+    anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
     whole = rows_of(known["reply_outcomes"].loc[known["reply_outcomes"]["pairs"] == "all"], "reply_outcomes")
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
-    script = asset("downloads.js")
-    page = environment().get_template("replies.html.j2").render(
+    stands_beside = list(
+        beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence)
+    )
+    return render_page(
+        "replies.html.j2",
+        scripts=("downloads.js",),
         run=view,
         task=task,
         words=_WORDS.get(task.kind, _WORDS["reply"]),
-        beside=beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence),
-        sections=sections,
+        answers=[
+            _answer(verdicts[key], measures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
+            for key in keys
+        ],
+        parts=[
+            _part(key, known, figures, measures, narrow[key], verdicts[key], title=titles[key], anchor=anchors[key],
+                  confidence=view.confidence, share=1 / len(keys))
+            for key in keys
+        ],
+        beside=stands_beside,
+        people_asked=any(section.anchor == "people" for section in stands_beside),
+        read=[
+            (titles[key], list(_read(key, replies, values, measures, narratives, seed=manifest.seed)))
+            for key in keys
+        ],
         n_prompts=show_sum(whole, "n_prompts", count),
         n_scored=[show_sum(whole, f"n_{status}", count) for status in (ReplyStatus.WRITTEN, ReplyStatus.CUT)],
         limits=list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several)),
-        remarks=[remark for remark in remarks if remark.code not in LIMITS],
-        measures=_measures_table([row for row in measures.values() if row["status"] == "scored"]),
-        cautions=_cautions(measures),
+        notes=[note_on(remark) for remark in remarks if remark.code not in LIMITS],
+        measures=present(
+            captioned(
+                _measures_table([row for row in measures.values() if row["status"] == "scored"]),
+                "The measures, what took them, and their mean over all replies, baselines included",
+            ),
+            bullets(_cautions(measures)),
+        ),
         absent=[(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"],
         downloads=downloads,
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
-        style=asset("style.css"),
-        script=script,
-        policy=policy(script),
     )  # fmt: skip
-    return encodable(page)
 
 
 def _told(manifest: Manifest) -> dict[str, object]:
@@ -220,64 +206,158 @@ def _told(manifest: Manifest) -> dict[str, object]:
     return {name: value for name, value in manifest.content.items() if name != "absent"} | {"scorers": scorers}
 
 
-def _section(
-    key: tuple[str, str],
-    anchor: str,
+def _headlines(tables: Mapping[str, pd.DataFrame], key: Key, *, scope: str) -> list[Row]:
+    gaps = own_rows({"measure_gaps": tables["measure_gaps"]}, key)["measure_gaps"]
+    headlines = rows_of(gaps.loc[gaps["headline"].astype(bool)], "measure_gaps")
+    return [row for row in headlines if row["scope"] == scope]
+
+
+def _part(
+    key: Key,
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     measures: Mapping[str, Row],
+    narrow: Sequence[Row],
+    verdict: Verdict,
     *,
+    title: str,
+    anchor: str,
     confidence: float,
-    several: bool,
     share: float,
-    read: Iterator[tuple[str, tuple[Shown, ...]]],
 ) -> Section:
-    own = {
-        name: table.loc[[found == key for found in keys_of(table)]]
-        for name, table in tables.items()
-        if "dimension" in table
-    }
-    title = title_of(key, several=several)
-    headlines = rows_of(own["measure_gaps"].loc[own["measure_gaps"]["headline"].astype(bool)], "measure_gaps")
-    narrow = [row for row in headlines if row["scope"] == "narratives"]
-    wide = [row for row in headlines if row["scope"] == "narratives_and_terms" and math.isfinite(row.number("se"))]
+    """Show all of one dimension and variant beneath its answer; ``share`` is its part of the room for tables."""
+    own = own_rows(tables, key)
+    wide = [row for row in _headlines(tables, key, scope="narratives_and_terms") if math.isfinite(row.number("se"))]
     level, suffix = coverage(confidence), f"{key[0]}-{key[1]}"
-    forest = picture(figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below.")
-    drawn = picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}")
-    outcomes = rows_of(own["reply_outcomes"], "reply_outcomes")
-    of_all = key[0] == OVERALL
-    beneath = tables["measure_controls"].loc[tables["measure_controls"]["variant"] == key[1]] if of_all else None
-    single = None if beneath is None else beneath.loc[~beneath["dimension"].str.contains("+", regex=False)]
-    controls = controls_of_measures(own["measure_controls"] if single is None else single, several=of_all)
     of_groups = own["measure_families"].loc[own["measure_families"]["family"] == "group"]
     groups = _groups(rows_of(of_groups, "measure_families"), level=level)
     cells = _cells(rows_of(own["measure_cells"], "measure_cells"))
     return Section(
-        anchor=anchor,
-        title=title,
-        answer=_answer(narrow, measures, controls, confidence=confidence),
-        forest=forest,
-        gaps=_gaps_table(narrow, measures, level=level),
-        controls=measure_controls_table(own["measure_controls"], partial(_named, measures=measures), level=level),
-        wider=_gaps_table(wide, measures, level=level, wide=True) if wide else None,
-        outcomes=_outcomes_table(outcomes) if outcomes else None,
-        groups=_beneath(groups, narrow, measures, room=int(_MAX_GROUPS * share)),
-        cells=_beneath(cells, narrow, measures, room=int(_MAX_CELLS * share)),
-        texts=text_section(
-            own["stage_texts"],
-            own["marked_words"],
-            title=title,
-            confidence=confidence,
-            figure=None if drawn is None else (drawn, f"{title}: {FIGURE_CAPTION}"),
+        title,
+        present(
+            Paragraph(verdict.words, "lead"),
+            Paragraph(verdict.lead),
+            captioned(
+                picture(
+                    figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below."
+                ),
+                f"{title}: δ of each measure of single replies, in standard deviations of the measure among replies, "
+                "so that units can stand beside each other. A filled mark has a corrected p below "
+                f"{error_rate(confidence)}. A measure without a δ is in the table alone.",
+            ),
+            captioned(
+                _gaps_table(narrow, measures, level=level),
+                f"{title}: δ of each measure, in its own unit; these identities, any such narratives",
+            ),
+            section(
+                "Groups or repeated words?",
+                captioned(
+                    measure_controls_table(own["measure_controls"], partial(_named, measures=measures), level=level),
+                    f"{title}: δ of each measure by what perceiver and experiencer have in common, and of invented "
+                    "groups, of which the model can know nothing",
+                ),
+                look="folded",
+            ),
+            section(
+                "The same gaps, speaking of any such identities too",
+                captioned(
+                    _gaps_table(wide, measures, level=level, wide=True),
+                    f"{title}: δ of each measure; any such identities, any such narratives. p is not corrected",
+                ),
+                look="folded",
+            ),
+            captioned(
+                _outcomes_table(rows_of(own["reply_outcomes"], "reply_outcomes")),
+                f"{title}: what became of the replies. Cut: at the most tokens, and scored as far as they go. Refused, "
+                "empty, in another script or failed: in no measure but their own",
+            ),
+            captioned(calls_table(own["calls"]), f"{title}: what became of the strategy's calls"),
+            text_section(
+                own["stage_texts"],
+                own["marked_words"],
+                title=title,
+                confidence=confidence,
+                figure=captioned(
+                    picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}"), f"{title}: {FIGURE_CAPTION}"
+                ),
+            ),
+            _of_groups(_chosen(groups, narrow, measures, room=int(_MAX_GROUPS * share)), len(groups), title=title),
+            _of_pairs(_chosen(cells, narrow, measures, room=int(_MAX_CELLS * share)), len(cells), title=title),
         ),
-        calls=calls_table(own["calls"]),
-        read=tuple(read),
+        anchor=anchor,
+        look="part",
     )
 
 
-def _answer(
+def _of_groups(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
+    """Show each group's own gap, of the ``tables`` that were chosen among ``n``."""
+    if not tables:
+        return None
+    about = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."
+    if n > len(tables):
+        about += (
+            f" Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others are in "
+            "<code>tables/measure_families.csv</code>."
+        )
+    return section(
+        Markup("Each group's own gap, beyond how it is with others, measure by measure"),
+        Paragraph(Markup(about), "small"),
+        *(captioned(table, f"{title}: {measure}") for measure, table in tables),
+        look="folded",
+    )
+
+
+def _of_pairs(tables: Sequence[tuple[str, Table]], n: int, *, title: str) -> Section | None:
+    """Show the mean of each pair, of the ``tables`` that were chosen among ``n``."""
+    if not tables:
+        return None
+    about = (
+        f"Of {len(tables)} measures with the smallest p; those of {n - len(tables)} others, or in which all replies "
+        "are alike, are in <code>tables/measure_cells.csv</code>."
+    )
+    return section(
+        "Mean of each pair, measure by measure",
+        Paragraph(Markup(about), "small") if n > len(tables) else None,
+        *(captioned(table, f"{title}: {measure}, perceivers in rows") for measure, table in tables),
+        look="folded",
+    )
+
+
+def _answer(verdict: Verdict, measures: Mapping[str, Row], *, title: str, anchor: str, confidence: float) -> Card:
+    """Say on the first screen what was found, with the gaps of the smallest p."""
+    found = verdict.found
+    first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(found) > _SHOWN_GAPS else "δ"
+    return Card(
+        title,
+        present(
+            Paragraph(verdict.words, "verdict"),
+            Paragraph(verdict.lead, "lead"),
+            Paragraph(f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:", "lead")
+            if found
+            else None,
+            bullets(
+                Markup("{}: <strong>{} {}</strong> ({})").format(
+                    _named(row, measures), _show_gap(row), _unit(measures, row), show_rounded_interval(row)
+                )
+                for row in found[:_SHOWN_GAPS]
+            ),
+        ),
+        kind=verdict.kind,
+        anchor=anchor,
+    )
+
+
+def _controls_of(tables: Mapping[str, pd.DataFrame], key: Key) -> dict[str, Control]:
+    """Return each measure's control; of the mean over dimensions, those of the single ones."""
+    controls, (dimension, variant) = tables["measure_controls"], key
+    of_all = dimension == OVERALL
+    parts = ~controls["dimension"].str.contains("+", regex=False) if of_all else controls["dimension"] == dimension
+    return controls_of_measures(controls.loc[parts & (controls["variant"] == variant)], several=of_all)
+
+
+def _verdict(
     rows: Sequence[Row], measures: Mapping[str, Row], controls: Mapping[str, Control], *, confidence: float
-) -> Answer:
+) -> Verdict:
     """Say which measures show a gap after correction, and which way; or what the others leave possible.
 
     A gap that does not go beyond that of invented groups is none between groups.
@@ -285,43 +365,30 @@ def _answer(
     alpha = 1 - confidence
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Answer("absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
-    shown = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
+        return Verdict("absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
+    found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
     if len(tested) < len(rows):
         lead += Markup("; {} more could not be tested").format(count(len(rows) - len(tested)))
-    of_words = [row for row in shown if _is_of_words(controls.get(str(row["measure"]), UNCONTROLLED))]
-    if shown:
-        first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(shown) > _SHOWN_GAPS else "δ"
-        told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in shown]
-        if any(control.kind == "echo_free" for control in told):
-            lead += Markup(". Of pairs without a word in common, where a measure allows it")
-        if of_words:
-            names = Markup(", ").join(_named(row, measures) for row in of_words[:_SHOWN_GAPS])
-            more = len(of_words) - _SHOWN_GAPS
-            rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
-            lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
-        if any(control.kind == "none" for control in told):
-            lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
-        n_between = len(shown) - len(of_words)
-        between = " between groups" if all(control.kind != "none" for control in told) else ""
-        return Answer(
-            "gap" if n_between else "echo",
-            f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show",
-            lead + ".",
-            f"{first}, in-group minus out-group, with {coverage(confidence)} intervals:",
-            tuple(
-                (
-                    _named(row, measures),
-                    Markup("{} {}").format(_show_gap(row), _unit(measures, row)),
-                    show_rounded_interval(row),
-                )
-                for row in shown[:_SHOWN_GAPS]
-            ),
-        )
-    said = Markup("{}. That none shows a gap does not mean that there is none{}.")
-    reach = _reach(tested, level=coverage(confidence))
-    return Answer("undecided", "No measure shows a gap", said.format(lead, reach))
+    if not found:
+        said = Markup("{}. That none shows a gap does not mean that there is none{}.")
+        reach = _reach(tested, level=coverage(confidence))
+        return Verdict("undecided", "No measure shows a gap", said.format(lead, reach))
+    told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in found]
+    of_words = [row for row, control in zip(found, told, strict=True) if _is_of_words(control)]
+    if any(control.kind == "echo_free" for control in told):
+        lead += Markup(". Of pairs without a word in common, where a measure allows it")
+    if of_words:
+        names = Markup(", ").join(_named(row, measures) for row in of_words[:_SHOWN_GAPS])
+        more = len(of_words) - _SHOWN_GAPS
+        rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
+        lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
+    if any(control.kind == "none" for control in told):
+        lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
+    n_between = len(found) - len(of_words)
+    between = " between groups" if all(control.kind != "none" for control in told) else ""
+    words = f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show"
+    return Verdict("gap" if n_between else "echo", words, lead + ".", tuple(found))
 
 
 def _is_of_words(control: Control) -> bool:
@@ -353,61 +420,49 @@ def _sized(value: float) -> str:
 
 def _gaps_table(rows: Sequence[Row], measures: Mapping[str, Row], *, level: str, wide: bool = False) -> Table:
     """Lay out gaps; those of the wider scope have no correction, and the same narratives and replies."""
-    head = ("measure", "δ", f"{level} interval", "p", "δ in SD")
-    if wide:
-        return Table(
-            (*head, "note"),
-            tuple((*_gap_cells(row, measures), str(row["note"] or "")) for row in rows),
-            words=frozenset((len(head),)),
-        )
-    return Table(
-        (*head[:4], "corrected p", head[4], "narratives", "replies", "missing", "estimator", "note"),
-        tuple(
-            (
-                *_gap_cells(row, measures)[:4],
-                show(row, "p_adjusted", bare_p),
-                *_gap_cells(row, measures)[4:],
-                Markup("{} of {}").format(show(row, "n_narratives", count), show(row, "n_narratives_asked", count)),
-                show(row, "n_replies", count),
-                show(row, "n_missing", count),
-                str(row["estimator"]),
-                str(row["note"] or ""),
-            )
-            for row in rows
-        ),
-        words=frozenset((9, 10)),
+    in_sd = Column("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
+    narrow = (
+        number("corrected p", "p_adjusted", bare_p),
+        in_sd,
+        out_of("narratives", "n_narratives", "n_narratives_asked"),
+        number("replies", "n_replies", count),
+        number("missing", "n_missing", count),
+        text("estimator", "estimator"),
+    )
+    return table_of(
+        rows,
+        Column("measure", lambda row: _with_unit(row, measures)),
+        Column("δ", _show_gap),
+        Column(f"{level} interval", show_rounded_interval),
+        number("p", "p", bare_p),
+        *((in_sd,) if wide else narrow),
+        text("note", "note"),
     )
 
 
-def _gap_cells(row: Row, measures: Mapping[str, Row]) -> tuple[str, ...]:
-    return (
-        Markup('{}<br><span class="small">{}</span>').format(_named(row, measures), _unit(measures, row)),
-        _show_gap(row),
-        show_rounded_interval(row),
-        show(row, "p", bare_p),
-        show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")),
-    )
+def _with_unit(row: Row, measures: Mapping[str, Row]) -> Markup:
+    return Markup('{}<br><span class="small">{}</span>').format(_named(row, measures), _unit(measures, row))
 
 
 def _measures_table(rows: Sequence[Row]) -> Table:
-    return Table(
-        ("measure", "unit", "taken by", "formula", "better", "replies with a number", "mean", "SD", "of the scorer"),
-        tuple(
-            (
-                row["title"],
-                row["unit"],
-                Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60)),
-                row["source"],
-                _BETTER[str(row["better"])],
-                Markup("{} of {}").format(show(row, "n_scored", count), show(row, "n_replies", count)),
-                show(row, "mean", _sized),
-                show(row, "sd", _sized),
-                _counted(row),
-            )
-            for row in rows
+    return table_of(
+        rows,
+        Column("measure", lambda row: row["title"]),
+        text("unit", "unit"),
+        Column(
+            "taken by", lambda row: Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60)), words=True
         ),
-        words=frozenset((1, 2, 3, 4, 8)),
+        text("formula", "source"),
+        Column("better", lambda row: _BETTER[str(row["better"])], words=True),
+        out_of("replies with a number", "n_scored", "n_replies"),
+        number("mean", "mean", _sized),
+        number("SD", "sd", _sized),
+        Column("of the scorer", _counted, words=True),
     )
+
+
+def _scorer(row: Row) -> Markup:
+    return Markup("<bdi>{}</bdi>").format(brief(str(row["scorer"]), at_most=60))
 
 
 def _counted(row: Row) -> Markup:
@@ -426,32 +481,31 @@ def _counted(row: Row) -> Markup:
     return Markup(", ").join(said)
 
 
-def _cautions(measures: Mapping[str, Row]) -> list[tuple[str, str]]:
+def _cautions(measures: Mapping[str, Row]) -> list[Markup]:
     """Say each caution once, and of which measures."""
     of: dict[str, list[str]] = {}
     for row in measures.values():
         if row["caution"]:
             of.setdefault(str(row["caution"]).removesuffix("."), []).append(str(row["title"]))
-    return [(", ".join(titles), f"{caution[:1].upper()}{caution[1:]}.") for caution, titles in of.items()]
+    return [
+        Markup("<strong>{}</strong>: {}").format(", ".join(titles), f"{caution[:1].upper()}{caution[1:]}.")
+        for caution, titles in of.items()
+    ]
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
-    names = [status.value for status in ReplyStatus]
-    return Table(
-        ("pairs", "prompts", *(name.replace("_", " ") for name in names), "mean tokens"),
-        tuple(
-            (
-                str(row["pairs"]).replace("_", "-"),
-                show(row, "n_prompts", count),
-                *(show(row, f"n_{name}", count) for name in names),
-                show(row, "mean_tokens", _sized),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
+        number("prompts", "n_prompts", count),
+        *(number(status.value.replace("_", " "), f"n_{status.value}", count) for status in ReplyStatus),
+        number("mean tokens", "mean_tokens", _sized),
     )
 
 
-def _beneath(tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int) -> Beneath:
+def _chosen(
+    tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping[str, Row], *, room: int
+) -> list[tuple[str, Table]]:
     """Choose the tables that have room on the page: of the measures with the smallest p, in the measures' order."""
     p = {str(row["measure"]): row.number("p") for row in gaps}
     # In a measure in which all replies are alike there is nothing to see.
@@ -463,10 +517,9 @@ def _beneath(tables: Mapping[str, Table], gaps: Sequence[Row], measures: Mapping
         if used > room and chosen:
             break
         chosen.add(name)
-    shown = tuple(
+    return [
         (f"{measures[name]['title']} ({measures[name]['unit']})", tables[name]) for name in varying if name in chosen
-    )
-    return Beneath(shown, len(tables) - len(shown))
+    ]
 
 
 def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
@@ -475,18 +528,13 @@ def _groups(rows: Sequence[Row], *, level: str) -> dict[str, Table]:
     for row in rows:
         by_measure.setdefault(str(row["measure"]), []).append(row)
     return {
-        measure: Table(
-            ("group", "δ", f"{level} interval", "p", "corrected p"),
-            tuple(
-                (
-                    Markup("<bdi>{}</bdi>").format(brief(str(row["member"]))),
-                    _show_gap(row),
-                    show_rounded_interval(row),
-                    show(row, "p", bare_p),
-                    show(row, "p_adjusted", bare_p),
-                )
-                for row in own
-            ),
+        measure: table_of(
+            own,
+            names("group", "member"),
+            Column("δ", _show_gap),
+            Column(f"{level} interval", show_rounded_interval),
+            number("p", "p", bare_p),
+            number("corrected p", "p_adjusted", bare_p),
         )
         for measure, own in by_measure.items()
     }

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
 from audit.report.comparison import facts_of
+from audit.report.layout import Column, Table, number, table_of, text
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
-from audit.report.page import Picture, asset, encodable, environment, picture, policy
-from audit.report.paper_table import PaperTable, with_interval
-from audit.report.tables import Table, measure_controls_table
+from audit.report.page import picture, render_page
+from audit.report.paper_table import PaperTable, told_columns, with_interval
+from audit.report.section import (
+    Bullets,
+    Captioned,
+    Card,
+    Note,
+    Paragraph,
+    Section,
+    bullets,
+    captioned,
+    present,
+    section,
+)
+from audit.report.tables import measure_controls_table
 from audit.tables.replies import ReplyStatus
 from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
@@ -46,65 +59,17 @@ _SHOWN_BESIDE: Final = 8
 """Runs that stand beside each other in one table."""
 _SHOWN_ROWS: Final = 200
 """Rows of the table to paste that the page shows; its files have all."""
-_COUNTED: Final = ("reference_replies", "n_replies", "reference_missing", "n_missing")
 _STATUSES: Final = tuple(status for status in ReplyStatus if status != ReplyStatus.WRITTEN)
+_DECIDING: Final = (
+    "what decides whether a gap is one between groups, run by run. Without a word in common: δ of pairs that repeat "
+    "nothing. Real minus invented groups: how far δ goes beyond that of groups of which the model can know nothing"
+)
 _WORDS: Final = {
     "reply": ("Intergroup gap in what is written", "in what is written", "what the model writes"),
     "emotion": ("Intergroup gap in the recognition of emotions", "in what is recognised", "what the model recognises"),
     "cause": ("Intergroup gap in the finding of causes", "in what is found", "what the model finds"),
 }
 """By task: heading, where the gap is, and what the measures are of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What changes in one dimension.
-
-    Attributes
-    ----------
-    title
-        The dimension.
-    kind
-        ``gap`` where a gap changes, else ``undecided``, or ``absent`` where nothing could be tested.
-    verdict, lead
-        The same in words, and what stands behind it.
-    changes
-        The changes that remain after correction, those of the smallest p.
-    """
-
-    title: str
-    kind: str
-    verdict: str
-    lead: Markup
-    changes: tuple[Markup, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """What changes between one run and its reference in one dimension.
-
-    Attributes
-    ----------
-    title, run, reference
-        The dimension, and the two runs.
-    figure
-        The changes of gaps and of means, if there were any to draw.
-    gaps, means
-        The measures in which there is anything to see.
-    untested
-        The others, by title.
-    notes
-        Titles of measures, and what is to be known of them.
-    """
-
-    title: str
-    run: str
-    reference: str
-    figure: Picture | None
-    gaps: Table
-    means: Table
-    untested: str
-    notes: tuple[tuple[str, str], ...]
 
 
 def render_reply_comparison(
@@ -150,9 +115,10 @@ def render_reply_comparison(
     changes = rows_of(tables["measure_changes"], "measure_changes")
     scored = tables["measures"].loc[tables["measures"]["status"] == "scored"]
     titles = dict(zip(scored["measure"], scored["title"], strict=True))
-    sections = list(_sections(changes, figures, titles, [str(row["run"]) for row in runs], level=level))
+    sections = list(_sections(changes, figures, titles, [str(row["run"]) for row in runs], confidence=confidence))
     n_rows = len(paper.table.rows)
-    page = environment().get_template("reply_comparison.html.j2").render(
+    return render_page(
+        "reply_comparison.html.j2",
         words=_WORDS.get(kind, _WORDS["reply"]),
         answers=[
             _answer([row for row in changes if row["dimension"] == dimension], titles, confidence=confidence)
@@ -163,29 +129,30 @@ def render_reply_comparison(
         sections=sections[:_SHOWN_SECTIONS],
         n_sections=len(sections),
         costs=[
-            (dimension_title(str(dimension)), _costs_table(rows_of(own, "reply_costs")))
+            Captioned(
+                _costs_table(rows_of(own, "reply_costs")),
+                f"{dimension_title(str(dimension))}: what became of the prompts between identities, and in brackets "
+                "the change against the reference, in percentage points; what a reply takes",
+            )
             for dimension, own in tables["reply_costs"].groupby("dimension", sort=False)
         ],
-        beside=list(_beside(tables["measure_gap_all"], titles, level=level)),
+        beside=present(
+            *_beside(tables["measure_gap_all"], titles, level=level),
+            *_controls(tables["measure_controls"], titles, level=level),
+        ),
         n_beside=_SHOWN_BESIDE,
-        controls=list(_controls(tables["measure_controls"], titles, level=level)),
         missing=_missing(tables["measures"]),
-        paper=Table(paper.table.head, paper.table.rows[:_SHOWN_ROWS], words=paper.table.words),
+        paper=paper,
+        shown_paper=Table(paper.table.head, paper.table.rows[:_SHOWN_ROWS], words=paper.table.words),
         caption=paper.caption + (f" The first {_SHOWN_ROWS} of {n_rows} rows." if n_rows > _SHOWN_ROWS else ""),
-        markdown=paper.markdown(),
-        latex=paper.latex(),
         shared=shared,
         different=different,
         hashes=hashes,
-        remarks=remarks,
-        left_out=left_out,
+        notes=[Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks],
+        left_out=[Note(Markup("<bdi>{}</bdi>").format(text), "Left out") for text in left_out],
         level=level,
-        alpha=error_rate(confidence),
         command=command,
-        style=asset("style.css"),
-        policy=policy(),
     )  # fmt: skip
-    return encodable(page)
 
 
 def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, confidence: float) -> PaperTable:
@@ -202,43 +169,24 @@ def changes_paper(tables: Mapping[str, pd.DataFrame], told: pd.DataFrame, *, con
     """
     level = coverage(confidence)
     rows = rows_of(tables["measure_changes"], "measure_changes")
-    head = (
-        *map(str, told.columns),
-        "against",
-        "dimension",
-        "measure",
-        "δ of the reference",
-        "δ",
-        f"change of δ [{level} CI]",
-        "in SD",
-        "p",
-        "p, corrected",
-        f"change of the mean [{level} CI]",
-        "n narratives",
-    )
-    n_words = len(told.columns)
     return PaperTable(
-        Table(
-            head,
-            tuple(
-                (
-                    *told.loc[row["run"]],
-                    str(row["reference"]),
-                    dimension_title(str(row["dimension"])),
-                    str(row["measure"]),
-                    show(row, "reference_delta", rounded(row)),
-                    show(row, "delta", rounded(row)),
-                    _with_interval(row, "delta_change", "ci_low", "ci_high"),
-                    show(row, "change_sd", points),
-                    show(row, "p", bare_p),
-                    show(row, "p_adjusted", bare_p),
-                    _with_interval(row, "mean_change", "mean_low", "mean_high"),
-                    show(row, "n_narratives", count),
-                )
-                for row in rows
-                if math.isfinite(row.number("p"))
+        table_of(
+            [row for row in rows if math.isfinite(row.number("p"))],
+            *told_columns(told),
+            text("against", "reference"),
+            Column("dimension", lambda row: dimension_title(str(row["dimension"])), words=True),
+            text("measure", "measure"),
+            Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+            Column("δ", lambda row: show(row, "delta", rounded(row))),
+            Column(f"change of δ [{level} CI]", lambda row: _with_interval(row, "delta_change", "ci_low", "ci_high")),
+            number("in SD", "change_sd", points),
+            number("p", "p", bare_p),
+            number("p, corrected", "p_adjusted", bare_p),
+            Column(
+                f"change of the mean [{level} CI]",
+                lambda row: _with_interval(row, "mean_change", "mean_low", "mean_high"),
             ),
-            words=frozenset(range(1, n_words + 3)),
+            number("n narratives", "n_narratives", count),
         ),
         "δ is in-group minus out-group, in the measure's unit, on the narratives that run and reference share; its "
         f"change is paired by narrative, with its {level} interval, and in standard deviations of the reference's "
@@ -252,13 +200,19 @@ def _with_interval(row: Row, name: str, low: str, high: str) -> Markup:
     return with_interval(row, name, low, high, write=rounded(row, low, high))
 
 
-def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[tuple[str, Table]]:
-    """Lay out, by dimension, the control that decides whether a gap is one between groups, run by run."""
+def _controls(controls: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[Section | None]:
+    """Yield for each dimension the control that decides whether a gap is one between groups, run by run."""
     for dimension, own in controls.loc[controls["headline"].astype(bool)].groupby("dimension", sort=False):
         shown = own.loc[own["run"].isin(list(dict.fromkeys(own["run"]))[:_SHOWN_BESIDE])]
-        made = measure_controls_table(shown, lambda row: titles[str(row["measure"])], level=level, titles=("run",))
-        if made is not None:
-            yield dimension_title(str(dimension)), made
+        title = dimension_title(str(dimension))
+        yield section(
+            f"{title}: groups or repeated words?",
+            captioned(
+                measure_controls_table(shown, lambda row: titles[str(row["measure"])], level=level, titles=("run",)),
+                f"{title}: {_DECIDING}",
+            ),
+            look="folded",
+        )
 
 
 def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
@@ -266,12 +220,12 @@ def _of_references(changes: Sequence[Row]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((str(row["run"]), str(row["reference"])) for row in changes))
 
 
-def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float) -> Answer:
+def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float) -> Card:
     """Say which gaps change after correction, and which way; or what changes the intervals leave possible."""
     title = dimension_title(str(rows[0]["dimension"]))
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Answer(title, "absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
+        return _card(title, "absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
     lead = Markup("Tested: {} of δ, of {} in {}, with p corrected for their number").format(
         plural(len(tested), "change"),
         plural(len({row["measure"] for row in tested}), "measure"),
@@ -286,12 +240,16 @@ def _answer(rows: Sequence[Row], titles: Mapping[str, str], *, confidence: float
         lead += Markup(". That none is found does not mean that there is none{}.").format(
             _reach(tested, level=coverage(confidence))
         )
-        return Answer(title, "undecided", "No change of a gap is found", lead)
+        return _card(title, "undecided", "No change of a gap is found", lead)
     if len(found) > _SHOWN_CHANGES:
         lead += Markup("; below are the {} of the smallest p").format(_SHOWN_CHANGES)
-    said = tuple(_change(row, titles, level=coverage(confidence)) for row in found[:_SHOWN_CHANGES])
+    changes = (_change(row, titles, level=coverage(confidence)) for row in found[:_SHOWN_CHANGES])
     several = plural(len(found), "measure" if len({row["run"] for row in rows}) == 1 else "comparison")
-    return Answer(title, "gap", f"The gap changes in {several}", lead + ".", said)
+    return _card(title, "gap", f"The gap changes in {several}", lead + ".", bullets(changes))
+
+
+def _card(title: str, kind: str, verdict: str, lead: Markup, changes: Bullets | None = None) -> Card:
+    return Card(title, present(Paragraph(verdict, "verdict"), Paragraph(lead, "lead"), changes), kind=kind)
 
 
 def _change(row: Row, titles: Mapping[str, str], *, level: str) -> Markup:
@@ -332,9 +290,10 @@ def _sections(
     titles: Mapping[str, str],
     labels: Sequence[str],
     *,
-    level: str,
+    confidence: float,
 ) -> Iterator[Section]:
     """Yield the changes, dimension by dimension and run by run."""
+    level = coverage(confidence)
     for dimension, run in dict.fromkeys((str(row["dimension"]), str(row["run"])) for row in changes):
         rows = [row for row in changes if (row["dimension"], row["run"]) == (dimension, run)]
         title, reference = dimension_title(dimension), str(rows[0]["reference"])
@@ -344,18 +303,39 @@ def _sections(
         for row in rows:
             if row["note"]:
                 notes.setdefault(str(row["note"]), []).append(str(titles[row["measure"]]))
-        said = tuple((", ".join(names), note) for note, names in notes.items())
         seen = [row for row in rows if _changes(row)]
-        yield Section(
-            title=title,
-            run=run,
-            reference=reference,
-            figure=picture(drawn, alt),
-            gaps=_gaps_table(seen, titles, level=level),
-            means=_means_table(seen, titles, level=level),
-            untested=", ".join(titles[row["measure"]] for row in rows if not _changes(row)),
-            notes=said,
+        untested = ", ".join(titles[row["measure"]] for row in rows if not _changes(row))
+        where = f"{title}, {run}"
+        content = present(
+            captioned(
+                picture(drawn, alt),
+                f"{where}: what changes in each measure's δ, and beside it in its mean over all pairs, in standard "
+                f"deviations of the measure among the replies of {reference}. A filled mark has a corrected p below "
+                f"{error_rate(confidence)}. A measure without a spread among these replies is in the tables alone.",
+            ),
+            captioned(
+                _gaps_table(seen, titles, level=level),
+                f"{where}: δ of each measure against {reference}, in the measure's unit",
+            ),
+            captioned(
+                _means_table(seen, titles, level=level),
+                f"{where}: mean of each measure over all pairs, against {reference}, in the measure's unit",
+            ),
+            Paragraph(f"Without any difference to be tested: {untested}.", "caption") if untested else None,
+            section(
+                "Notes on single measures",
+                bullets(
+                    (
+                        Markup("<strong>{}</strong>: <bdi>{}</bdi>").format(", ".join(names), note)
+                        for note, names in notes.items()
+                    ),
+                    "small",
+                ),
+                look="folded",
+            ),
         )
+        heading = Markup("<bdi>{}</bdi>: <bdi>{}</bdi> against <bdi>{}</bdi>").format(title, run, reference)
+        yield Section(heading, content)
 
 
 def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
@@ -371,52 +351,38 @@ def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
 
 def _gaps_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
     """Show both gaps of each measure, and what changes in it."""
-    return Table(
-        (
-            "measure",
-            "δ of the reference",
-            "δ",
-            "change",
-            f"{level} interval",
-            "in SD",
-            "p",
-            "p, corrected",
-            "narratives",
-        ),
-        tuple(
-            (
-                _named(row, titles),
-                show(row, "reference_delta", rounded(row)),
-                show(row, "delta", rounded(row)),
-                show(row, "delta_change", rounded(row)),
-                show_rounded_interval(row),
-                show(row, "change_sd", points),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-                show(row, "n_narratives", count),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("measure", lambda row: _named(row, titles)),
+        Column("δ of the reference", lambda row: show(row, "reference_delta", rounded(row))),
+        Column("δ", lambda row: show(row, "delta", rounded(row))),
+        Column("change", lambda row: show(row, "delta_change", rounded(row))),
+        Column(f"{level} interval", show_rounded_interval),
+        number("in SD", "change_sd", points),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("narratives", "n_narratives", count),
     )
 
 
 def _means_table(rows: Sequence[Row], titles: Mapping[str, str], *, level: str) -> Table:
     """Show both means of each measure, what changes in it, and how many replies there are."""
-    head = ("measure", "mean of the reference", "mean", "change", f"{level} interval", "in SD")
-    return Table(
-        (*head, "replies of the reference", "replies", "without a number, of the reference", "without a number"),
-        tuple(
-            (
-                _named(row, titles),
-                show(row, "reference_mean", rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean", rounded(row, "mean_low", "mean_high", signed=False)),
-                show(row, "mean_change", rounded(row, "mean_low", "mean_high")),
-                show_rounded_interval(row, "mean_low", "mean_high"),
-                show(row, "mean_sd", points),
-                *(show(row, name, count) for name in _COUNTED),
-            )
-            for row in rows
-        ),
+
+    def mean(row: Row, name: str, *, signed: bool = False) -> Markup:
+        return show(row, name, rounded(row, "mean_low", "mean_high", signed=signed))
+
+    return table_of(
+        rows,
+        Column("measure", lambda row: _named(row, titles)),
+        Column("mean of the reference", lambda row: mean(row, "reference_mean")),
+        Column("mean", lambda row: mean(row, "mean")),
+        Column("change", lambda row: mean(row, "mean_change", signed=True)),
+        Column(f"{level} interval", lambda row: show_rounded_interval(row, "mean_low", "mean_high")),
+        number("in SD", "mean_sd", points),
+        number("replies of the reference", "reference_replies", count),
+        number("replies", "n_replies", count),
+        number("without a number, of the reference", "reference_missing", count),
+        number("without a number", "n_missing", count),
     )
 
 
@@ -435,25 +401,18 @@ def _costs_table(rows: Sequence[Row]) -> Table:
     names = [status for status in _STATUSES if any(row.number(f"{status}_share") for row in rows)]
     if ReplyStatus.REFUSED not in names:
         names.insert(0, ReplyStatus.REFUSED)
-    head = ("run", "prompts", *(status.value.replace("_", " ") for status in names), "calls", "tokens read by stages")
-    head = (*head, "written by stages", "read by the question", "of a reply", "shortened", "seconds")
-    return Table(
-        head,
-        tuple(
-            (
-                str(row["run"]),
-                show(row, "n_prompts", count),
-                *(_share(row, status) for status in names),
-                *(
-                    show(row, name, mean_count)
-                    for name in ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens")
-                ),
-                show(row, "n_reply_tokens", mean_count),
-                show(row, "shortened_share", rate),
-                show(row, "seconds", unsigned),
-            )
-            for row in rows
-        ),
+    return table_of(
+        rows,
+        Column("run", lambda row: str(row["run"])),
+        number("prompts", "n_prompts", count),
+        *(Column(status.value.replace("_", " "), partial(_share, status=status)) for status in names),
+        number("calls", "n_calls", mean_count),
+        number("tokens read by stages", "n_prompt_tokens", mean_count),
+        number("written by stages", "n_tokens", mean_count),
+        number("read by the question", "n_question_tokens", mean_count),
+        number("of a reply", "n_reply_tokens", mean_count),
+        number("shortened", "shortened_share", rate),
+        number("seconds", "seconds", unsigned),
     )
 
 
@@ -465,7 +424,7 @@ def _share(row: Row, status: ReplyStatus) -> Markup:
     return share + Markup(" ({})").format(show(row, f"{status}_change", percentage_points))
 
 
-def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[tuple[str, Table]]:
+def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Iterator[Captioned]:
     """Yield for each dimension δ of each measure, a column a run."""
     labels = list(dict.fromkeys(gaps["run"]))[:_SHOWN_BESIDE]
     narrow = gaps.loc[(gaps["scope"] == "narratives") & gaps["run"].isin(labels)]
@@ -474,8 +433,7 @@ def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Ite
         tested = set(own.loc[own["se"].notna(), "measure"])
         for row in rows_of(own.loc[own["measure"].isin(tested)], "measure_gap_all"):
             by_measure.setdefault(str(row["measure"]), {})[str(row["run"])] = row
-        yield (
-            dimension_title(str(dimension)),
+        yield Captioned(
             Table(
                 ("measure", *(f"δ, {brief(label, at_most=60)} [{level} CI]" for label in labels)),
                 tuple(
@@ -489,6 +447,7 @@ def _beside(gaps: pd.DataFrame, titles: Mapping[str, str], *, level: str) -> Ite
                     for measure, found in by_measure.items()
                 ),
             ),
+            f"{dimension_title(str(dimension))}: δ of each measure, run by run",
         )
 
 

@@ -1,16 +1,23 @@
-"""The statistics tables as the page shows them: which columns, in which words, rounded."""
+"""The statistics tables as the page shows them: which columns, in which words, rounded.
+
+A table of which the page shows nothing but the rows is named once, in :data:`SHOWN`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum, auto
+from functools import partial
+from typing import Final, Protocol
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rounded, rows_of, show, show_interval, show_rounded_interval
+from audit.report.layout import Column, Table, interval, number, out_of, table_of, text
+from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
+from audit.report.section import Block, captioned, section
 from audit.report.sentences import direction
 from audit.tables.ratings import FORMATS
 from audit.tables.shared import OVERALL
@@ -67,66 +74,28 @@ _SHARES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table as it is shown.
-
-    Attributes
-    ----------
-    head, rows
-        The first column heads its rows.
-    words
-        Columns that hold words in place of numbers.
-    """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: frozenset[int] = frozenset()
-
-
 def gaps_table(rows: Sequence[tuple[str, Row]], *, level: str) -> Table:
     """Show the headline gaps, each in both scopes, with what sets their size in proportion."""
-    head = ("dimension", "speaks of", "δ, points", f"{level} interval", "SE", "df", "p", "p, corrected")
-    sizes = ("% of scale", "SD of ratings", "plain mean, in-group", "plain mean, out-group", Markup("d<sub>z</sub>"))
-    return with_notes(
-        (*head, *sizes, "narratives", "ratings", "estimator"),
-        [
-            (
-                title,
-                SCOPES[row["scope"]],
-                *_estimate(row),
-                show(row, "p_adjusted", bare_p),
-                *(show(row, name, points) for name in ("percent_of_scale", "delta_sd")),
-                *(show(row, name, unsigned) for name in ("raw_in", "raw_out")),
-                show(row, "d_z", points),
-                Markup("{} of {}").format(*(show(row, n, count) for n in ("n_narratives", "n_narratives_asked"))),
-                show(row, "n_ratings", count),
-                str(row["estimator"]),
-            )
-            for title, row in rows
-        ],
-        [row["note"] for _, row in rows],
-        words=(1, 15),
-    )
-
-
-def with_notes(
-    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], notes: Sequence[str], *, words: Sequence[int] = ()
-) -> Table:
-    """Put notes at the end of the rows, if there are any."""
-    if not any(notes):
-        return Table(head, tuple(rows), words=frozenset(words))
-    noted = tuple((*row, note) for row, note in zip(rows, notes, strict=True))
-    return Table((*head, "note"), noted, words=frozenset((*words, len(head))))
-
-
-def _estimate(row: Row) -> tuple[str, str, str, str, str]:
-    return (
-        show(row, "delta_points", points),
-        show_interval(row),
-        show(row, "se", unsigned),
-        show(row, "df", _degrees),
-        show(row, "p", bare_p),
+    titles = {row.line: title for title, row in rows}
+    return table_of(
+        [row for _, row in rows],
+        Column("dimension", lambda row: titles[row.line]),
+        Column("speaks of", lambda row: SCOPES[row["scope"]], words=True),
+        number("δ, points", "delta_points", points),
+        interval(level),
+        number("SE", "se", unsigned),
+        number("df", "df", _degrees),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        number("% of scale", "percent_of_scale", points),
+        number("SD of ratings", "delta_sd", points),
+        number("plain mean, in-group", "raw_in", unsigned),
+        number("plain mean, out-group", "raw_out", unsigned),
+        number(Markup("d<sub>z</sub>"), "d_z", points),
+        out_of("narratives", "n_narratives", "n_narratives_asked"),
+        number("ratings", "n_ratings", count),
+        text("estimator", "estimator"),
+        note="note",
     )
 
 
@@ -135,37 +104,23 @@ def _degrees(df: float) -> str:
     return fixed(df, decimals=0 if df.is_integer() else 1)
 
 
-def outcomes_table(outcomes: pd.DataFrame) -> Table | None:
+def outcomes_table(outcomes: pd.DataFrame) -> Table:
     """Show what became of the prompts, by kind of pair."""
-    if outcomes.empty:
-        return None
     with_mass = bool(outcomes["mean_number_mass"].notna().any())
-    beyond = tuple(
-        (name, label)
-        for name, label in (("n_below_scale", "below the scale"), ("n_above_scale", "above the scale"))
-        if outcomes[name].any()
-    )
-    head = (
-        *("pairs", "prompts", "rated", "refused", "unparseable", "failed", "at lower end", "at upper end"),
-        *(label for _, label in beyond),
-    )
-    return Table(
-        (*head, "mean number mass", "of low number mass") if with_mass else head,
-        tuple(
-            (
-                _PAIRS.get(row["pairs"], str(row["pairs"])),
-                show(row, "n_prompts", count),
-                show(row, "n_rated", count),
-                _counted(row, "n_refused", "refusal_rate"),
-                _counted(row, "n_unparseable", "unparseable_rate"),
-                show(row, "n_failed", count),
-                show(row, "floor_share", rate),
-                show(row, "ceiling_share", rate),
-                *(show(row, name, count) for name, _ in beyond),
-                *(show(row, name, rate) for name in ("mean_number_mass", "low_mass_share") if with_mass),
-            )
-            for row in rows_of(outcomes, "outcomes")
-        ),
+    beyond = (("below the scale", "n_below_scale"), ("above the scale", "n_above_scale"))
+    masses = (("mean number mass", "mean_number_mass"), ("of low number mass", "low_mass_share"))
+    return table_of(
+        rows_of(outcomes, "outcomes"),
+        Column("pairs", lambda row: _PAIRS.get(row["pairs"], str(row["pairs"]))),
+        number("prompts", "n_prompts", count),
+        number("rated", "n_rated", count),
+        Column("refused", lambda row: _counted(row, "n_refused", "refusal_rate")),
+        Column("unparseable", lambda row: _counted(row, "n_unparseable", "unparseable_rate")),
+        number("failed", "n_failed", count),
+        number("at lower end", "floor_share", rate),
+        number("at upper end", "ceiling_share", rate),
+        *(number(head, name, count) for head, name in beyond if outcomes[name].any()),
+        *(number(head, name, rate) for head, name in masses if with_mass),
     )
 
 
@@ -173,18 +128,12 @@ def calls_table(calls: pd.DataFrame) -> Table | None:
     """Show what became of each call of a strategy; None where the question is all there is."""
     if not (calls["place"] > 0).any() and not (calls["n_shortened"] > 0).any():
         return None
-    statuses = ("n_prompts", "n_written", "n_cut", "n_empty", "n_failed", "n_shortened")
-    tokens = ("mean_prompt_tokens", "mean_tokens")
-    return Table(
-        ("call", "prompts", "written", "cut", "empty", "failed", "shortened", "tokens read", "tokens written"),
-        tuple(
-            (
-                brief(str(row["call"])),
-                *(show(row, name, count) for name in statuses),
-                *(show(row, name, lambda value: fixed(value, decimals=1)) for name in tokens),
-            )
-            for row in rows_of(calls, "calls")
-        ),
+    return table_of(
+        rows_of(calls, "calls"),
+        Column("call", lambda row: brief(str(row["call"]))),
+        *(number(name, f"n_{name}", count) for name in ("prompts", "written", "cut", "empty", "failed", "shortened")),
+        number("tokens read", "mean_prompt_tokens", partial(fixed, decimals=1)),
+        number("tokens written", "mean_tokens", partial(fixed, decimals=1)),
     )
 
 
@@ -192,26 +141,18 @@ def _counted(row: Row, number: str, share: str) -> str:
     return Markup("{} ({})").format(show(row, number, count), show(row, share, rate))
 
 
-def missing_table(missing: pd.DataFrame, *, level: str) -> Table | None:
-    """Show the gaps of refusals and other missing ratings; None where nothing is missing."""
-    rows = rows_of(missing.loc[missing["n_with_outcome"] > 0], "missing")
-    if not rows:
-        return None
-    return with_notes(
-        ("outcome", "in-group", "out-group", "gap, percentage points", f"{level} interval", "p", "narratives"),
-        [
-            (
-                _OUTCOMES.get(row["outcome"], str(row["outcome"])),
-                show(row, "rate_in_group", rate),
-                show(row, "rate_out_group", rate),
-                show(row, "gap_pp", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-            )
-            for row in rows
-        ],
-        [row["note"] for row in rows],
+def missing_table(missing: pd.DataFrame, *, level: str) -> Table:
+    """Show the gaps of refusals and other missing ratings, of which there are any."""
+    return table_of(
+        rows_of(missing.loc[missing["n_with_outcome"] > 0], "missing"),
+        Column("outcome", lambda row: _OUTCOMES.get(row["outcome"], str(row["outcome"]))),
+        number("in-group", "rate_in_group", rate),
+        number("out-group", "rate_out_group", rate),
+        number("gap, percentage points", "gap_pp", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        note="note",
     )
 
 
@@ -227,79 +168,64 @@ def beneath_tables(families: pd.DataFrame, *, level: str) -> Iterator[tuple[str,
         if family == "pair" and len(rows) > _SHOWN_PAIRS:
             rows = rows[:_SHOWN_PAIRS]
             shown += f": the {_SHOWN_PAIRS} of {count(len(own))} with the smallest p; all are in tables/families.csv"
-        against = any(math.isfinite(row.number("change_points")) for row in rows)
-        head = (_HEADS.get(family, family), "gap, points", f"{level} interval", "p", "p, corrected")
-        rest = ("gap of the rest", "difference", "its p, corrected") if against else ()
+        rest = (
+            number("gap of the rest", "delta_rest", points),
+            number("difference", "change_points", points),
+            number("its p, corrected", "change_p_adjusted", bare_p),
+        )
         yield (
             shown,
-            with_notes(
-                (*head, *rest, "narratives"),
-                [
-                    (
-                        " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side]),
-                        show(row, "delta_points", points),
-                        show_interval(row),
-                        show(row, "p", bare_p),
-                        show(row, "p_adjusted", bare_p),
-                        *(show(row, name, points) for name in ("delta_rest", "change_points") if against),
-                        *(show(row, name, bare_p) for name in ("change_p_adjusted",) if against),
-                        show(row, "n_narratives", count),
-                    )
-                    for row in rows
-                ],
-                [row["note"] for row in rows],
+            table_of(
+                rows,
+                Column(_HEADS.get(family, family), _members),
+                number("gap, points", "delta_points", points),
+                interval(level),
+                number("p", "p", bare_p),
+                number("p, corrected", "p_adjusted", bare_p),
+                *(rest if any(math.isfinite(row.number("change_points")) for row in rows) else ()),
+                number("narratives", "n_narratives", count),
+                note="note",
             ),
         )
 
 
-def heterogeneity_table(heterogeneity: pd.DataFrame) -> Table | None:
-    """Show the tests of whether the gap is the same in all emotions and groups; None where there is none."""
-    rows = rows_of(heterogeneity, "heterogeneity")
-    if not rows:
-        return None
-    return with_notes(
-        ("over all", "compared", "F", "df", "p", "p, corrected"),
-        [
-            (
-                f"{row['over']}s",
-                show(row, "n_members", count),
-                show(row, "statistic", unsigned),
-                Markup("{} and {}").format(*(show(row, name, _degrees) for name in ("df", "df_residual"))),
-                show(row, "p", bare_p),
-                show(row, "p_adjusted", bare_p),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
+def _members(row: Row) -> str:
+    return " and ".join(brief(str(row[side])) for side in ("member", "partner") if row[side])
+
+
+def heterogeneity_table(heterogeneity: pd.DataFrame) -> Table:
+    """Show the tests of whether the gap is the same in all emotions and groups."""
+    return table_of(
+        rows_of(heterogeneity, "heterogeneity"),
+        Column("over all", lambda row: f"{row['over']}s"),
+        number("compared", "n_members", count),
+        number("F", "statistic", unsigned),
+        Column("df", lambda row: Markup("{} and {}").format(*(show(row, n, _degrees) for n in ("df", "df_residual")))),
+        number("p", "p", bare_p),
+        number("p, corrected", "p_adjusted", bare_p),
+        note="note",
     )
 
 
-def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table | None:
+def sensitivity_table(sensitivity: pd.DataFrame, *, level: str) -> Table:
     """Show how δ changes under other assumptions; those about missing ratings only where one is missing."""
     complete = (sensitivity["check"] == "worst_case_low") & (sensitivity["share"] == 0)
     spared = _OF_MISSING if complete.any() else ()
-    ratings = "ratings" if complete.any() else "ratings, filled ones included"
-    rows = rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity")
-    if not rows:
-        return None
-    return with_notes(
-        ("instead of the headline", "δ, points", f"{level} interval", "p", "narratives", ratings, "share"),
-        [
-            (
-                *_check(row),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-                show(row, "n_ratings", count),
-                Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]])
-                if row["check"] in _SHARES
-                else "",
-            )
-            for row in rows
-        ],
-        [row["note"] for row in rows],
-        words=(6,),
+    return table_of(
+        rows_of(sensitivity.loc[~sensitivity["check"].isin(spared)], "sensitivity"),
+        Column("instead of the headline", lambda row: _check(row)[0]),
+        Column("δ, points", lambda row: _check(row)[1]),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("ratings" if complete.any() else "ratings, filled ones included", "n_ratings", count),
+        Column("share", _share, words=True),
+        note="note",
     )
+
+
+def _share(row: Row) -> str:
+    return Markup("{} {}").format(show(row, "share", rate), _SHARES[row["check"]]) if row["check"] in _SHARES else ""
 
 
 def _check(row: Row) -> tuple[str, str]:
@@ -326,30 +252,21 @@ _CONTROLS: Final = {
 }
 
 
-def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] = ()) -> Table | None:
-    """Show what δ is without repeated words, and of invented groups; None where there is no such analysis.
+def controls_table(controls: pd.DataFrame, *, level: str, titles: Sequence[str] = ()) -> Table:
+    """Show what δ is without repeated words, and of invented groups.
 
     ``titles`` are columns that tell rows apart, such as the run.
     """
-    rows = rows_of(controls, "controls")
-    if not rows:
-        return None
-    return with_notes(
-        (*titles, "of which pairs", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
-        [
-            (
-                *(dimension_title(str(row[name])) if name == "dimension" else brief(str(row[name])) for name in titles),
-                _CONTROLS[str(row["control"])],
-                show(row, "delta_points", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-                show(row, "n_ratings", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
-        words=range(len(titles) + 1),
+    return table_of(
+        rows_of(controls, "controls"),
+        *(Column(name, partial(_titled, name=name), words=True) for name in titles),
+        Column("of which pairs", lambda row: _CONTROLS[str(row["control"])], words=True),
+        number("δ, points", "delta_points", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("ratings", "n_ratings", count),
+        note="note",
     )
 
 
@@ -363,24 +280,22 @@ def measure_controls_table(
     rows = [row for row in rows_of(controls, "measure_controls") if math.isfinite(row.number("delta"))]
     if not any(row["headline"] for row in rows):
         return None
-    return with_notes(
-        (*titles, "measure", "of which pairs", "δ", f"{level} interval", "p", "narratives", "replies"),
-        [
-            (
-                *(brief(str(row[name])) for name in titles),
-                named(row),
-                _CONTROLS[str(row["control"])],
-                show(row, "delta", rounded(row, "ci_low", "ci_high")),
-                show_rounded_interval(row),
-                show(row, "p", bare_p),
-                show(row, "n_narratives", count),
-                show(row, "n_replies", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
-        words=range(len(titles) + 2),
+    return table_of(
+        rows,
+        *(Column(name, partial(_titled, name=name), words=True) for name in titles),
+        Column("measure", named, words=True),
+        Column("of which pairs", lambda row: _CONTROLS[str(row["control"])], words=True),
+        Column("δ", lambda row: show(row, "delta", rounded(row, "ci_low", "ci_high"))),
+        Column(f"{level} interval", show_rounded_interval),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("replies", "n_replies", count),
+        note="note",
     )
+
+
+def _titled(row: Row, *, name: str) -> str:
+    return dimension_title(str(row[name])) if name == "dimension" else brief(str(row[name]))
 
 
 _MANIPULATIONS: Final = {
@@ -389,102 +304,182 @@ _MANIPULATIONS: Final = {
 }
 
 
-def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table | None:
-    """Show whether ratings follow what is told where no identity is; None where that was not asked."""
-    rows = rows_of(manipulation, "manipulation")
-    if not rows:
-        return None
-    return with_notes(
-        ("which is rated higher", "mean", "mean of the other", "difference, points", f"{level} interval", "narratives"),
-        [
-            (
-                _MANIPULATIONS[str(row["check"])],
-                *(show(row, name, unsigned) for name in ("mean_higher", "mean_lower")),
-                show(row, "difference", points),
-                show_interval(row),
-                Markup("{} of {}").format(*(show(row, name, count) for name in ("n_pairs", "n_asked"))),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
-        words=(0, 5),
+def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
+    """Show whether ratings follow what is told where no identity is."""
+    return table_of(
+        rows_of(manipulation, "manipulation"),
+        Column("which is rated higher", lambda row: _MANIPULATIONS[str(row["check"])], words=True),
+        number("mean", "mean_higher", unsigned),
+        number("mean of the other", "mean_lower", unsigned),
+        number("difference, points", "difference", points),
+        interval(level),
+        out_of("narratives", "n_pairs", "n_asked", words=True),
+        note="note",
     )
 
 
-def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table | None:
-    """Show the terms of the user's own model; None where there is none."""
-    if own_model.empty:
-        return None
-    rows = rows_of(own_model, "own_model")
-    return with_notes(
-        ("term", "component", "estimate", f"{level} interval", "p"),
-        [
-            (
-                str(row["term"]),
-                str(row["component"]),
-                show(row, "estimate", points),
-                show_interval(row),
-                show(row, "p", bare_p),
-            )
-            for row in rows
-        ],
-        [str(row["message"]) for row in rows],
-        words=(1,),
+def own_model_table(own_model: pd.DataFrame, *, level: str) -> Table:
+    """Show the terms of the user's own model."""
+    return table_of(
+        rows_of(own_model, "own_model"),
+        Column("term", lambda row: str(row["term"])),
+        text("component", "component"),
+        number("estimate", "estimate", points),
+        interval(level),
+        number("p", "p", bare_p),
+        note="message",
     )
 
 
-def human_table(human: pd.DataFrame, *, level: str) -> Table | None:
-    """Show how far the model orders narratives as people do; None without people."""
-    if human.empty:
-        return None
-    rows = rows_of(human, "human")
-    return with_notes(
-        (
-            "emotion",
-            "Spearman's ρ",
-            f"{level} interval",
-            "Kendall's τ",
-            f"{level} interval",
-            "p, corrected",
-            "narratives",
-        ),
-        [
-            (
-                "all emotions together" if row["emotion"] == OVERALL else brief(str(row["emotion"])),
-                show(row, "rho", points),
-                show_interval(row, "rho_low", "rho_high"),
-                show(row, "tau", points),
-                show_interval(row, "tau_low", "tau_high"),
-                show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p),
-                show(row, "n", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
+def human_table(human: pd.DataFrame, *, level: str) -> Table:
+    """Show how far the model orders narratives as people do."""
+    return table_of(
+        rows_of(human, "human"),
+        Column("emotion", emotion_of),
+        number("Spearman's ρ", "rho", points),
+        interval(level, "rho_low", "rho_high"),
+        number("Kendall's τ", "tau", points),
+        interval(level, "tau_low", "tau_high"),
+        Column("p, corrected", lambda row: show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p)),
+        number("narratives", "n", count),
+        note="note",
     )
 
 
-def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table | None:
-    """Show the paired differences of δ between variants; None where there is one variant."""
-    if comparisons.empty:
-        return None
-    rows = rows_of(comparisons, "comparisons")
-    head = ("dimension", "first", "second", "δ, first", "δ, second", "change", f"{level} interval", "p, corrected")
-    return with_notes(
-        (*head, "unit", "narratives"),
-        [
-            (
-                dimension_title(str(row["dimension"])),
-                str(row["first"]),
-                str(row["second"]),
-                *(show(row, name, points) for name in ("delta_first", "delta_second", "delta_change")),
-                show_interval(row),
-                show(row, "p_adjusted", bare_p),
-                str(row["unit"]),
-                show(row, "n_narratives", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
-        words=(1, 2, 8),
+def emotion_of(row: Row) -> str:
+    """Name a row's emotion, or say that it is of all of them."""
+    return "all emotions together" if row["emotion"] == OVERALL else brief(str(row["emotion"]))
+
+
+def comparisons_table(comparisons: pd.DataFrame, *, level: str) -> Table:
+    """Show the paired differences of δ between variants, or between runs."""
+    return table_of(
+        rows_of(comparisons, "comparisons"),
+        Column("dimension", lambda row: dimension_title(str(row["dimension"]))),
+        text("first", "first"),
+        text("second", "second"),
+        number("δ, first", "delta_first", points),
+        number("δ, second", "delta_second", points),
+        number("change", "delta_change", points),
+        interval(level),
+        number("p, corrected", "p_adjusted", bare_p),
+        text("unit", "unit"),
+        number("narratives", "n_narratives", count),
+        note="note",
     )
+
+
+class LayOut(Protocol):
+    """What lays out a table as it is shown, of its rows and the coverage of the intervals in words."""
+
+    def __call__(self, rows: pd.DataFrame, /, *, level: str) -> Table | None: ...  # noqa: D102
+
+
+class Place(Enum):
+    """Where a table stands on the page of a run of ratings."""
+
+    ALL_GAPS = auto()
+    """Among what is of all dimensions together."""
+    PROMPTS = auto()
+    """Of one dimension: what became of its prompts."""
+    DELTA = auto()
+    """Of one dimension: what δ is made of."""
+    LAST = auto()
+    """Of one dimension: after all that speaks of δ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table of the statistics that the page shows as it is.
+
+    Attributes
+    ----------
+    name
+        Of the table, in ``tables.TABLES``.
+    place
+        Where it is shown; after those of the same place that are named before it.
+    caption
+        What it shows.
+    lay_out
+        Makes it of the rows; None, or a table without a row, is left out.
+    heading
+        Of what a reader unfolds to see it; if empty, it is shown at once.
+    """
+
+    name: str
+    place: Place
+    caption: str
+    lay_out: LayOut
+    heading: str = ""
+
+
+SHOWN: Final = (
+    Shown(
+        "manipulation",
+        Place.ALL_GAPS,
+        "Does the model follow what is told? Ratings without any identity; a model that fails has no verdict",
+        manipulation_table,
+    ),
+    Shown(
+        "comparisons",
+        Place.ALL_GAPS,
+        "Paired differences of δ between variants, on the narratives both have",
+        comparisons_table,
+    ),
+    Shown(
+        "calls",
+        Place.PROMPTS,
+        "what became of the strategy's calls. Cut: at the most tokens that a stage may write. Shortened: earlier calls "
+        "or examples left out for want of room",
+        lambda rows, *, level: calls_table(rows),
+    ),
+    Shown(
+        "outcomes",
+        Place.PROMPTS,
+        "what became of the prompts, and ratings at the ends of the scale",
+        lambda rows, *, level: outcomes_table(rows),
+    ),
+    Shown(
+        "missing",
+        Place.PROMPTS,
+        "ratings that are missing, as shares of prompts, and their own gap",
+        missing_table,
+    ),
+    Shown(
+        "controls",
+        Place.DELTA,
+        "group or words? δ without repeated words, and of invented groups",
+        controls_table,
+    ),
+    Shown(
+        "own_model",
+        Place.LAST,
+        "terms of the formula in statistics.formula, by statsmodels",
+        own_model_table,
+        heading="Your own model",
+    ),
+)
+"""All that the page shows as it is: to show another table, name it here."""
+
+
+def shown_at(
+    place: Place, tables: Mapping[str, pd.DataFrame], *, level: str, title: str = ""
+) -> Iterator[Block | None]:
+    """Yield what is shown at one place of the page.
+
+    Parameters
+    ----------
+    place
+        Which.
+    tables
+        By name, of the rows that are to be shown there.
+    level
+        Coverage of the intervals, in words.
+    title
+        What the captions name first; if empty, they begin with their own words.
+    """
+    for each in SHOWN:
+        if each.place == place:
+            caption = f"{title}: {each.caption}" if title else each.caption
+            shown = captioned(each.lay_out(tables[each.name], level=level), caption)
+            yield section(each.heading, shown, look="folded") if each.heading else shown

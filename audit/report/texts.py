@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture
-from audit.report.tables import Table
+from audit.report.layout import Column, Table, interval, names, number, table_of
+from audit.report.numbers import Row, rows_of, show
+from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.tables.stages import THEME
 from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, p_value, points, unsigned
 
@@ -57,35 +56,21 @@ _EMOTIONS: Final = (
 _MARKED: Final = (
     "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
 )
+_CRUDE: Final = Markup(
+    "Baselines are left out. These scores are crude: they are made for English, and count words without their context. "
+    "The packaged list of stereotype words is ours and was not normed on people, and a word of it is no stereotype by "
+    "itself: words of prayer are to be expected in texts about religions. Sentiment is VADER's, a lexicon and rules "
+    "made for short messages. The length of a text that was cut at the stage's limit says little. A difference does "
+    "not say why the texts differ, and scores that do not differ do not show that the texts are free of stereotypes: "
+    "read some of them. A strategy that makes δ smaller by writing stereotypes is no remedy."
+)
+_LOG_ODDS: Final = (
+    "Marked words: weighted log odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008), each "
+    "distinct text counted once, words in three of them or more, without the words of the identities themselves. Words "
+    "of one text are not independent, so z orders words, and its p is too small."
+)
 _NAMED: Final = 6
 _SHOWN: Final = 40
-
-
-@dataclass(frozen=True, slots=True)
-class TextSection:
-    """What the page shows of the texts about the groups of one dimension and variant.
-
-    Attributes
-    ----------
-    lead
-        What differs at the level, in a sentence.
-    speaks
-        What the intervals are about, a sentence for each kind of unit, and how emotions are read where they are.
-    refusals
-        Whether any text holds a refusing phrase.
-    figure
-        The forest with its caption, if it is embedded.
-    scores, themes, marked
-        Tables with their captions, a stage each; stages without themes or marked words have none.
-    """
-
-    lead: Markup
-    speaks: tuple[str, ...]
-    refusals: bool
-    figure: tuple[Picture, str] | None
-    scores: tuple[tuple[str, Table], ...]
-    themes: tuple[tuple[str, Table], ...]
-    marked: tuple[tuple[str, Table], ...]
 
 
 def text_section(
@@ -94,8 +79,8 @@ def text_section(
     *,
     title: str,
     confidence: float,
-    figure: tuple[Picture, str] | None = None,
-) -> TextSection | None:
+    figure: Captioned | None = None,
+) -> Section | None:
     """Make the section of one dimension and variant; None where no stage wrote anything.
 
     Parameters
@@ -117,28 +102,35 @@ def text_section(
     own = {stage: [row for row in rows if row["stage"] == stage] for stage in stages}
     words = rows_of(marked_words, "marked_words")
     level = coverage(confidence)
-    return TextSection(
-        lead=_lead(rows, confidence=confidence, several=len(stages) > 1),
-        speaks=(
-            *(said for units, said in _SPEAKS.items() if any(row["units"] == units for row in rows)),
-            *([_EMOTIONS] if any(row["measure"] == "emotion_named" for row in rows) else []),
+    declined = "" if refusals else " No text holds a phrase that declines the task."
+    speaks = (
+        *(words for units, words in _SPEAKS.items() if any(row["units"] == units for row in rows)),
+        *([_EMOTIONS] if any(row["measure"] == "emotion_named" for row in rows) else []),
+    )
+    scores = [_scores(of, f"{title}, stage {stage}", level=level, refusals=refusals) for stage, of in own.items()]
+    themes = [
+        captioned(_themes(of), f"{title}, stage {stage}: stereotype words by theme, per 100 words (not tested)")
+        for stage, of in own.items()
+    ]
+    marked = [
+        captioned(_marked(of, words, stage=stage, alpha=1 - confidence), f"{title}, stage {stage}: {_MARKED}")
+        for stage, of in own.items()
+    ]
+    none = "" if any(marked) else "No word stands out after correction. "
+    return section(
+        "What the strategy wrote about each group",
+        Paragraph(_lead(rows, confidence=confidence, several=len(stages) > 1) + declined),
+        figure,
+        Paragraph(Markup("{} {}").format(" ".join(speaks), _CRUDE), "small"),
+        section(
+            "Scores, themes and marked words of the texts",
+            *(captioned(table, caption) for caption, table in scores),
+            *themes,
+            *marked,
+            Paragraph(f"{none}{_LOG_ODDS}", "small"),
+            look="folded",
         ),
-        refusals=refusals,
-        figure=figure,
-        scores=tuple(
-            _scores(of_stage, f"{title}, stage {stage}", level=level, refusals=refusals)
-            for stage, of_stage in own.items()
-        ),
-        themes=tuple(
-            (f"{title}, stage {stage}: stereotype words by theme, per 100 words (not tested)", table)
-            for stage, of_stage in own.items()
-            if (table := _themes(of_stage)) is not None
-        ),
-        marked=tuple(
-            (f"{title}, stage {stage}: {_MARKED}", table)
-            for stage, of_stage in own.items()
-            if (table := _marked(of_stage, words, stage=stage, alpha=1 - confidence)) is not None
-        ),
+        look="texts",
     )
 
 
@@ -190,29 +182,25 @@ def _scores(rows: Sequence[Row], title: str, *, level: str, refusals: bool) -> t
         lines = {row.line for row in chosen}
         caption += f"; the {_SHOWN} of {len(shown)} with the smallest p, all are in tables/stage_texts.csv"
         shown = [row for row in shown if row.line in lines]
-    head = ("group", "score", "about the group", "about the others", "difference", f"{level} interval", "p, corrected")
     notes = Counter(str(row["note"]) for row in shown)
     common, n_common = notes.most_common(1)[0]
     noted = len(notes) > 1
     once = common if not noted or ("" not in notes and 2 * n_common > len(shown)) else ""
     if once:
         caption += f"; {'where the table has no note, ' if noted else ''}{once}"
-    body = tuple(
-        (
-            Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
-            _MEASURES[row["measure"]],
-            show(row, "mean", unsigned),
-            show(row, "mean_others", unsigned),
-            show(row, "difference", points),
-            show_interval(row),
-            show(row, "p_adjusted", bare_p),
-            Markup("{} {}").format(show(row, "n_units", count), row["units"]),
-            _counted(row),
-            *((row["note"] if row["note"] != once else "",) if noted else ()),
-        )
-        for row in shown
+    table = table_of(
+        shown,
+        names("group", "group"),
+        Column("score", lambda row: _MEASURES[row["measure"]], words=True),
+        number("about the group", "mean", unsigned),
+        number("about the others", "mean_others", unsigned),
+        number("difference", "difference", points),
+        interval(level),
+        number("p, corrected", "p_adjusted", bare_p),
+        Column("over", lambda row: Markup("{} {}").format(show(row, "n_units", count), row["units"])),
+        Column("distinct texts", _counted),
+        *([Column("note", lambda row: row["note"] if row["note"] != once else "", words=True)] if noted else []),
     )
-    table = Table((*head, "over", "distinct texts", *(("note",) if noted else ())), body, words=frozenset((1, 9)))
     return caption, table
 
 

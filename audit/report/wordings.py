@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.numbers import Row, rows_of, show, show_interval
-from audit.report.page import Picture
-from audit.report.tables import Table, with_notes
+from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.wording import bare_p, count, fixed, plural, points, rate, unsigned
 
 _PARTS: Final = {
@@ -22,68 +21,55 @@ _PARTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wordings:
-    """The section of one dimension and variant.
-
-    Attributes
-    ----------
-    found
-        What the interval for any such wordings says.
-    gaps
-        δ in each wording.
-    shares
-        What a gap varies with; None where that is not known.
-    split
-        How else the prompts could have been split; empty where that is not known.
-    figure
-        With its caption; None where it is not in the page.
-    """
-
-    found: Markup
-    gaps: Table
-    shares: Table | None
-    split: Markup
-    figure: tuple[Picture, str] | None
-
-
 def wordings_section(
     wordings: pd.DataFrame,
     controls: pd.DataFrame,
     shares: pd.DataFrame,
     splits: pd.DataFrame,
     *,
+    title: str,
     level: str,
-    figure: tuple[Picture, str] | None,
-) -> Wordings | None:
+    figure: Captioned | None,
+) -> Section | None:
     """Say what the tables of one dimension and variant hold of wordings; None where there is one.
 
     Parameters
     ----------
     wordings, controls, shares, splits
         Rows of the tables ``wordings``, ``controls``, ``wording_shares`` and ``wording_splits``.
+    title
+        What the dimension and the variant are called.
     level
         Coverage of their intervals, as it is written.
     figure
-        With its caption; None without.
+        With its caption; None where it is not in the page.
     """
     own = rows_of(wordings, "wordings")
     if not own:
         return None
     crossed = next(iter(rows_of(controls.loc[controls["control"] == "wording"], "controls")), None)
-    return Wordings(
-        found=_found(crossed, len(own), level=level),
-        gaps=with_notes(
-            ("wording", "δ, points", f"{level} interval", "p", "narratives", "ratings"),
-            [
-                *([("any such wordings", *_estimate(crossed))] if crossed is not None else []),
-                *((_name(row), *_estimate(row)) for row in own),
-            ],
-            [str(row["note"]) for row in ([crossed] if crossed is not None else []) + own],
-        ),
-        shares=_shares(rows_of(shares, "wording_shares")),
-        split=_split(rows_of(splits, "wording_splits")),
-        figure=figure,
+    gaps = table_of(
+        [*([] if crossed is None else [crossed]), *own],
+        Column("wording", _name),
+        number("δ, points", "delta_points", points),
+        interval(level),
+        number("p", "p", bare_p),
+        number("narratives", "n_narratives", count),
+        number("ratings", "n_ratings", count),
+        note="note",
+    )
+    varies = captioned(
+        _shares(rows_of(shares, "wording_shares")),
+        f"{title}: what a gap varies with, as shares of its variance",
+    )
+    return section(
+        "Wordings",
+        Paragraph(_found(crossed, len(own), level=level)),
+        figure,
+        captioned(gaps, f"{title}: δ in each wording, and over all of them"),
+        varies,
+        Paragraph(_split(rows_of(splits, "wording_splits")), "small") if varies else None,
+        look="open",
     )
 
 
@@ -109,36 +95,21 @@ def _found(crossed: Row | None, n_wordings: int, *, level: str) -> Markup:
     ).format(level, show_interval(crossed), what)
 
 
-def _estimate(row: Row) -> tuple[str, ...]:
-    return (
-        show(row, "delta_points", points),
-        show_interval(row),
-        show(row, "p", bare_p),
-        show(row, "n_narratives", count),
-        show(row, "n_ratings", count),
-    )
-
-
 def _name(row: Row) -> str:
+    if row.table == "controls":
+        return "any such wordings"
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])
 
 
-def _shares(rows: list[Row]) -> Table | None:
-    if not rows:
-        return None
-    return with_notes(
-        ("part", "SD between them, points", "share of one narrative's gap in one wording", "share of δ's", "number"),
-        [
-            (
-                _PARTS[row["part"]],
-                show(row, "sd", unsigned),
-                show(row, "share", rate),
-                show(row, "share_of_delta", rate),
-                show(row, "levels", count),
-            )
-            for row in rows
-        ],
-        [str(row["note"]) for row in rows],
+def _shares(rows: list[Row]) -> Table:
+    return table_of(
+        rows,
+        Column("part", lambda row: _PARTS[row["part"]]),
+        number("SD between them, points", "sd", unsigned),
+        number("share of one narrative's gap in one wording", "share", rate),
+        number("share of δ's", "share_of_delta", rate),
+        number("number", "levels", count),
+        note="note",
     )
 
 

@@ -10,13 +10,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from audit.report import tables as page_tables
 from audit.report.controlled import NOT_CONTROLLED
+from audit.report.layout import number
+from audit.report.layout import table_of as lay_out
+from audit.report.numbers import rows_of
 from audit.report.render import render_report
+from audit.report.tables import SHOWN, Place, Shown
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.cells import CELLS
 from audit.tables.ratings import OUTCOMES
 from audit.tables.registry import TABLES
-from audit.wording import points
+from audit.wording import points, unsigned
 
 SVG = b'<?xml version="1.0"?><svg width="360pt" height="270pt" xmlns="http://www.w3.org/2000/svg"></svg>'
 ATTACK = "<script>alert(1)</script>"
@@ -1035,3 +1040,25 @@ def test_report_is_the_same_for_the_same_input_and_leaves_it_alone() -> None:
     assert render(tables=given) == render(tables=given)
     for name, table in given.items():
         pd.testing.assert_frame_equal(table, before[name])
+
+
+def test_every_table_that_is_shown_as_it_is_is_one_of_a_run() -> None:
+    assert {each.name for each in SHOWN} <= set(TABLES)
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_table_is_shown_by_naming_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Shown(
+        "variances",
+        place,
+        "what varies",
+        lambda rows, *, level: lay_out(
+            rows_of(rows, "variances"), number("of a rating, in squared points", "residual_variance", unsigned)
+        ),
+        heading="How much ratings vary",
+    )
+    monkeypatch.setattr(page_tables, "SHOWN", (*SHOWN, shown))
+    given = tables(variances=[row_of("variances", residual_variance=12.5)])
+    assert "How much ratings vary" in text_of(tables=given)
+    assert table_of("what varies", tables=given) == [["of a rating, in squared points"], ["12.50"]]
+    assert "How much ratings vary" not in text_of(tables=tables())

@@ -1,7 +1,6 @@
 import math
 import re
 from html import unescape
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -53,7 +52,7 @@ def words(*rows):
 
 def page_of(table, marked=None, confidence=0.95):
     section = text_section(table, words() if marked is None else marked, title="religion", confidence=confidence)
-    html = environment().get_template("texts.html.j2").render(section=SimpleNamespace(texts=section))
+    html = str(environment().get_template("macros.html.j2").module.show([section]))
     return html, unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html)))
 
 
