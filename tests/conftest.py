@@ -88,6 +88,29 @@ def no_waiting_for_the_disk():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def configuration_read_once():
+    """Hydra reads some thirty small files for every command, which takes longer than anything else of a small one."""
+    import copy
+
+    import yaml
+
+    load, known = yaml.load, {}
+
+    def load_once(stream, Loader):
+        if not isinstance(getattr(stream, "name", None), str):
+            return load(stream, Loader=Loader)
+        stated = os.fstat(stream.fileno())
+        key = (stream.name, stated.st_mtime_ns, stated.st_size, Loader.__qualname__)
+        if key not in known:
+            known[key] = load(stream, Loader=Loader)
+        return copy.deepcopy(known[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "load", load_once)
+        yield
+
+
 def write_tokenizer(folder, *, template, whole_numbers):
     """Write a byte-level BPE tokenizer with a chat template; numbers are digits, or one token each from 0 to 100."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
