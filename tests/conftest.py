@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import string
@@ -70,6 +71,44 @@ def pytest_collection_modifyitems(config, items):
     kept = [item for item in items if item.nodeid not in left_out]
     places = {name: place for place, name in enumerate(LONGEST)}
     items[:] = sorted(kept, key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
+def pytest_collection_finish(session):
+    """Leave what is imported by now, which stays, out of every collection of garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """What tests write need not outlive a crash of the machine; the order of writing is tested in ``test_store``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def configuration_read_once():
+    """Hydra reads some thirty small files for every command, which takes longer than anything else of a small one."""
+    import copy
+
+    import yaml
+
+    load, known = yaml.load, {}
+
+    def load_once(stream, Loader):
+        if not isinstance(getattr(stream, "name", None), str):
+            return load(stream, Loader=Loader)
+        stated = os.fstat(stream.fileno())
+        key = (stream.name, stated.st_mtime_ns, stated.st_size, Loader.__qualname__)
+        if key not in known:
+            known[key] = load(stream, Loader=Loader)
+        return copy.deepcopy(known[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "load", load_once)
+        yield
 
 
 def write_tokenizer(folder, *, template, whole_numbers):

@@ -89,9 +89,9 @@ def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as
         assert str(plan_difference(run_identity(there), here)) == said
 
 
-def test_a_run_says_what_its_answers_were_begun_with(tiny_model, audit, tmp_path):
-    assert audit("run", *overrides(tiny_model, "plain")) == 0
-    assert audit("run", *overrides(tiny_model, "begun", "elicitation.prefill='I would say '")) == 0
+def test_a_run_says_what_its_answers_were_begun_with(number_model, audit, tmp_path):
+    assert audit("run", *overrides(number_model, "plain")) == 0
+    assert audit("run", *overrides(number_model, "begun", "elicitation.prefill='I would say '")) == 0
     plain, begun = tmp_path / "plain", tmp_path / "begun"
     manifest = manifest_of(begun)
     assert manifest["elicitation"]["prefill"] == manifest["example_prompt"]["begun"] == "I would say "
@@ -107,8 +107,8 @@ def test_a_run_says_what_its_answers_were_begun_with(tiny_model, audit, tmp_path
 @pytest.mark.parametrize(
     ("prefill", "said"), [("' '", "white space alone"), ("'I would say 80 '", "reads as a rating")]
 )
-def test_a_beginning_that_can_not_be_used_ends_in_one_line(tiny_model, audit, capsys, no_model, prefill, said):
-    assert audit("run", *overrides(tiny_model, "run", f"elicitation.prefill={prefill}")) == 2
+def test_a_beginning_that_can_not_be_used_ends_in_one_line(number_model, audit, capsys, no_model, prefill, said):
+    assert audit("run", *overrides(number_model, "run", f"elicitation.prefill={prefill}")) == 2
     assert said in capsys.readouterr().err
 
 
@@ -139,18 +139,18 @@ def says(monkeypatch):
     return saying
 
 
-def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(tiny_model, audit, tmp_path, says):
+def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(number_model, audit, tmp_path, says):
     says("The person felt 90 sadness.")
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     sample = pd.read_parquet(tmp_path / "run" / "elicitation_sample.parquet")
     emotions = ratings_of(tmp_path / "run").set_index("prompt_index")["emotion"].loc[sample["prompt_index"]].to_numpy()
     assert set(sample.loc[emotions == "sad", "intensity"]) == {90}
     assert set(sample.loc[emotions == "happy", "status"]) == {"unparseable"}
 
 
-def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, tmp_path, says, capsys, monkeypatch):
+def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit, tmp_path, says, capsys, monkeypatch):
     says("I would say 90.")
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     run = tmp_path / "run"
     said = capsys.readouterr().err
     assert "answering a sample in words: 64 of 64 prompts" in said
@@ -181,21 +181,21 @@ def test_a_run_answers_a_sample_in_words_and_asks_some_again(tiny_model, audit, 
     assert "Asked again with other order and batches, 16 prompts gave ratings" in page
     # All is there: the same command asks nothing more.
     monkeypatch.setattr("audit.engines.open.open_model", None)
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
 
 
 def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
-    tiny_model, audit, tmp_path, capsys, monkeypatch
+    number_model, audit, tmp_path, capsys, monkeypatch
 ):
     more = ("elicitation.check_sample=0", "elicitation.noise_formats=[bfloat16,float32]")
     run = tmp_path / "run"
-    assert audit("run", *overrides(tiny_model, "run", "elicitation.noise_sample=16")) == 0
+    assert audit("run", *overrides(number_model, "run", "elicitation.noise_sample=16")) == 0
     before, noise, page = ratings_of(run), manifest_of(run)["noise"], (run / "report.html").read_text()
     assert "noise_formats" not in manifest_of(run)
     assert "bfloat16" not in page.partition("Asked again with other")[2].partition("</p>")[0]
     capsys.readouterr()
     # The same run: it is asked beside.
-    assert audit("run", *checked(tiny_model, *more)) == 0
+    assert audit("run", *checked(number_model, *more)) == 0
     said = capsys.readouterr().err
     assert "asking a sample in bfloat16: 16 of 16 prompts" in said
     assert "asking a sample in float32: left out, since float32 is the format that the model is computed in" in said
@@ -219,10 +219,10 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert "what bfloat16 changes" in page
     # Neither is asked again.
     monkeypatch.setattr("audit.engines.open.open_model", None)
-    assert audit("run", *checked(tiny_model, *more)) == 0
+    assert audit("run", *checked(number_model, *more)) == 0
 
 
-def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(tiny_model, audit, tmp_path, capsys, monkeypatch):
+def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(number_model, audit, tmp_path, capsys, monkeypatch):
     from audit.engines.transformers import TransformersEngine
 
     def fails(self, dtype):
@@ -230,7 +230,7 @@ def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(tiny_model, 
 
     monkeypatch.setattr(TransformersEngine, "in_format", fails)
     more = ("elicitation.noise_sample=16", "elicitation.noise_formats=bfloat16")
-    assert audit("run", *overrides(tiny_model, "run", *more)) == 0
+    assert audit("run", *overrides(number_model, "run", *more)) == 0
     assert "asking a sample in bfloat16: left out, since CUDA out of memory.; elicit" in capsys.readouterr().err
     assert manifest_of(tmp_path / "run")["noise"]["n"] == 16
     assert "noise_formats" not in manifest_of(tmp_path / "run")
@@ -244,24 +244,24 @@ def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(tiny_model, 
         (["elicitation.noise_sample=4", "elicitation.noise_formats=[float64]"], "noise_formats"),
     ],
 )
-def test_formats_that_can_not_be_asked_end_in_one_line(tiny_model, audit, capsys, no_model, words, said):
-    assert audit("run", *overrides(tiny_model, "run", *words)) == 2
+def test_formats_that_can_not_be_asked_end_in_one_line(number_model, audit, capsys, no_model, words, said):
+    assert audit("run", *overrides(number_model, "run", *words)) == 2
     [line] = [each for each in capsys.readouterr().err.splitlines() if each.startswith("audit:")]
     assert said in line
 
 
-def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(tiny_model, audit, tmp_path, says, monkeypatch):
+def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(number_model, audit, tmp_path, says, monkeypatch):
     monkeypatch.setattr("audit.checks.PART", 24)
     run = tmp_path / "run"
     calls = says("70", fail_at=3)
-    assert audit("run", *checked(tiny_model)) == 130
+    assert audit("run", *checked(number_model)) == 130
     assert calls == [24, 24, 16]
     first = pd.read_parquet(run / "elicitation_sample.parquet")
     assert len(first) == 48
     assert manifest_of(run)["status"] == "running"
     assert not (run / "asked_again.parquet").exists()
     calls = says("80")
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     assert calls == [16]
     sample = pd.read_parquet(run / "elicitation_sample.parquet")
     assert sample["intensity"].value_counts().to_dict() == {70: 48, 80: 16}
@@ -269,30 +269,30 @@ def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(tiny_model, 
     assert len(pd.read_parquet(run / "asked_again.parquet")) == 16
 
 
-def test_ratings_are_the_same_run_with_and_without_a_sample_and_one_can_be_added(tiny_model, audit, tmp_path, says):
-    assert audit("run", *overrides(tiny_model, "run")) == 0
+def test_ratings_are_the_same_run_with_and_without_a_sample_and_one_can_be_added(number_model, audit, tmp_path, says):
+    assert audit("run", *overrides(number_model, "run")) == 0
     run = tmp_path / "run"
     plain = ratings_of(run)
     timed = manifest_of(run)["timings"]
     assert not (run / "elicitation_sample.parquet").exists()
     assert "Does the number match" not in (run / "report.html").read_text()
     calls = says("70")
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     assert sum(calls) == 64
     pd.testing.assert_frame_equal(ratings_of(run), plain)
     assert manifest_of(run)["timings"]["elicit_s"] == timed["elicit_s"]
 
 
-def test_prose_is_a_finding_and_the_page_says_so(tiny_model, audit, tmp_path, says):
+def test_prose_is_a_finding_and_the_page_says_so(number_model, audit, tmp_path, says):
     says("The person felt it strongly.")
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "the model stated a number of the scale in none of" in page
     assert pd.read_csv(tmp_path / "run" / "tables" / "elicitation.csv")["n_unparseable"].tolist() == [0, 64]
 
 
 def test_an_engine_that_can_not_write_leaves_the_sample_out_and_says_so(
-    tiny_model, audit, tmp_path, capsys, monkeypatch
+    number_model, audit, tmp_path, capsys, monkeypatch
 ):
     from audit.engines.transformers import TransformersEngine
 
@@ -300,26 +300,26 @@ def test_an_engine_that_can_not_write_leaves_the_sample_out_and_says_so(
         raise NotImplementedError
 
     monkeypatch.setattr(TransformersEngine, "generate", generate)
-    assert audit("run", *checked(tiny_model)) == 0
+    assert audit("run", *checked(number_model)) == 0
     assert "left out, since the engine can not write text" in capsys.readouterr().err
     assert manifest_of(tmp_path / "run")["checks"]["elicitation_sample"]["refused"]
     assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
     monkeypatch.setattr("audit.engines.open.open_model", None)
-    assert audit("run", *checked(tiny_model)) == 0  # and is not tried again each time
+    assert audit("run", *checked(number_model)) == 0  # and is not tried again each time
 
 
-def test_a_run_that_is_written_in_words_is_asked_again_in_words_and_has_no_sample(tiny_model, audit, tmp_path, says):
+def test_a_run_that_is_written_in_words_is_asked_again_in_words_and_has_no_sample(number_model, audit, tmp_path, says):
     calls = says("70")
-    assert audit("run", *checked(tiny_model, "elicitation=generate")) == 0
+    assert audit("run", *checked(number_model, "elicitation=generate")) == 0
     assert calls[-1] == 16
     assert not (tmp_path / "run" / "elicitation_sample.parquet").exists()
     assert manifest_of(tmp_path / "run")["noise"]["max_points"] == 0
 
 
-def test_a_strategy_s_texts_are_used_and_not_asked_again(tiny_model, audit, tmp_path, says):
+def test_a_strategy_s_texts_are_used_and_not_asked_again(number_model, audit, tmp_path, says):
     calls = says("I see. 70")
     more = ("strategy=perspective", "strategy.stages.day.max_tokens=4", "stimuli.emotions=[sad]")
-    assert audit("run", *checked(tiny_model, *more, "shard_size=20")) == 0
+    assert audit("run", *checked(number_model, *more, "shard_size=20")) == 0
     n_prompts = manifest_of(tmp_path / "run")["n_prompts"]
     assert len(pd.read_parquet(tmp_path / "run" / "asked_again.parquet")) == 16
     assert sum(calls) <= n_prompts + 64

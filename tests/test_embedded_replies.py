@@ -31,7 +31,7 @@ def run(audit, tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("\n".join(["narrative_id,reference", *lines]))
     asked = (
         "task=reply engine=transformers stimuli.emotions=[sad,happy] run_dir=run "
-        "stimuli.situations_per_emotion=1 stimuli.unspecified=false task.max_tokens=30 "
+        "stimuli.situations_per_emotion=1 stimuli.unspecified=false task.max_tokens=12 "
         "measures.bertscore.references=people.csv"
     )
     assert audit("run", *asked.split(), *FOUR_RELIGIONS) == 0

@@ -23,7 +23,7 @@ def rated(audit_in, number_model, tmp_path_factory):
     overrides = [
         "engine=transformers", "engine.device=cpu", f"model.path={number_model}", "model.name=tiny",
         "model.dtype=float32", "stimuli.own_identities=own.yaml", "dimensions=[faith]", "stimuli.unspecified=false",
-        "stimuli.placebo=0", "stimuli.situations_per_emotion=4", "elicitation.max_pruned_points=0.05",
+        "stimuli.placebo=0", "stimuli.situations_per_emotion=4", "elicitation=expected",
         "stimuli.emotions=[happy,sad,scared,anxious,tense,amused]", "statistics.n_permutations=200", "run_dir=run",
     ]  # fmt: skip
     assert audit_in(folder, "run", *overrides) == 0

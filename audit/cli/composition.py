@@ -112,8 +112,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
 
     gone: list[BrokenPipeError | RecursionError] = []
 
-    def job(composed: Any) -> None:
-        of_hydra = HydraConfig.get()
+    def job(composed: Any, of_hydra: Any) -> None:
         experiment = of_hydra.runtime.choices.get("experiment", "none")
         try:
             task(
@@ -134,9 +133,15 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     kinds = [flag for flag in flags if flag in ("-m", "--multirun", "--cfg", "-c", "--info")]
     if len(kinds) > 1:
         raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
+    words = _normalise(overrides)
     try:
-        sys.argv = ["audit", *_normalise(overrides)]
-        hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(job)()
+        if any(word.startswith("-") or "hydra" in word for word in words):
+            sys.argv = ["audit", *words]
+            hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="audit")(
+                lambda composed: job(composed, HydraConfig.get())
+            )()
+        else:
+            job(*_composed_once(words))
     except RecursionError as error:
         chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
         where = " or ".join(chosen) or "a file of --config-dir"
@@ -147,6 +152,23 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
     if gone:
         raise gone[0]
+
+
+def _composed_once(words: list[str]) -> tuple[Any, Any]:
+    """Return a configuration and Hydra's own part of it.
+
+    ``hydra.main`` composes everything a first time to learn whether it is a sweep, which words without a flag are not.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import open_dict
+
+    with initialize_config_dir(version_base="1.3", config_dir=str(conf_folder()), job_name="audit"):
+        composed = hydra_compose("audit", words, return_hydra_config=True)
+    of_hydra = composed.hydra
+    with open_dict(composed):
+        del composed["hydra"]
+    return composed, of_hydra
 
 
 def _normalise(overrides: Sequence[str]) -> list[str]:
@@ -172,6 +194,7 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
     from stimuli.errors import suggest
 
     groups = choices()
+    sweeps = any(flag in ("-m", "--multirun") for flag in overrides)
     for override in _normalise(overrides):
         if override.startswith("-"):
             continue
@@ -181,6 +204,12 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
             reason = " ".join(str(fault).split())
             return f"{override!r} is no override, KEY=VALUE is wanted (quote values with spaces or commas): {reason}"
         name = parsed.key_or_group
+        if parsed.is_sweep_override() and not sweeps:
+            values = override.partition("=")[2]
+            said = f"{override}: several values; run -m {name}={values} makes a run of each"
+            if name in groups or "(" in values:
+                return said
+            return f"{said}; {name}=[{values}] is one list, \"{name}='{values}'\" one text"
         if name in groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
                 if isinstance(value, str) and value not in groups[name] and value != "none":
