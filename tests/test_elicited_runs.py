@@ -139,7 +139,9 @@ def says(monkeypatch):
     return saying
 
 
-def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(number_model, audit, tmp_path, says):
+def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_about(
+    number_model, audit, tmp_path, says
+):
     says("The person felt 90 sadness.")
     assert audit("run", *checked(number_model)) == 0
     sample = pd.read_parquet(tmp_path / "run" / "elicitation_sample.parquet")
