@@ -42,8 +42,8 @@ from audit.tables.reply_comparison import (
 from audit.wording import dimension_title, plural
 
 if TYPE_CHECKING:
-    from audit.statistics.measures import Measured
     from audit.statistics.measures_across import RepliesOfRun
+    from audit.statistics.outcome import Outcome
 
 REPLY_SETTINGS: Final = ("confidence", "n_permutations")
 """Settings of an analysis that a comparison of runs of replies has a use for."""
@@ -64,7 +64,7 @@ class _Run:
     manifest: Manifest
     replies: pd.DataFrame
     table: pd.DataFrame
-    measured: tuple[Measured, ...]
+    outcomes: tuple[Outcome, ...]
     taken: Mapping[str, Mapping[str, Any]]
     cost: Mapping[str, float]
 
@@ -136,7 +136,7 @@ def compare_replies(
     runs = {
         label: RepliesOfRun.of(
             run.replies,
-            run.measured,
+            run.outcomes,
             seed=run.manifest.seed,
             settings=Settings(**used),
             conversation_of=told_apart_by(run.manifest.stimuli.source),
@@ -200,14 +200,14 @@ def _read(folder: Path, manifest: Manifest) -> _Run:
     if unscored is not None or manifest.status != "complete":
         missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
         raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
-    table, measured = measures_of(manifest, replies, stored.read_scores())
+    table, outcomes = measures_of(manifest, replies, stored.read_scores())
     asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
     return _Run(
         folder=folder,
         manifest=manifest,
         replies=replies,
         table=table,
-        measured=tuple(measured),
+        outcomes=tuple(outcomes),
         taken=_taken(manifest),
         cost=cost_of(
             asked, stored.read_stages(), n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt
@@ -226,7 +226,7 @@ def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:
 
 def _with_same_outcomes(runs: Mapping[str, _Run]) -> dict[str, _Run]:
     """Give every run the outcomes that any run's replies show: 0 for every reply that did not fail."""
-    from audit.statistics.measures import Measured
+    from audit.statistics.outcome import Outcome
 
     names = [measure.name for measure in OUTCOMES.values()]
     rows = {
@@ -236,7 +236,7 @@ def _with_same_outcomes(runs: Mapping[str, _Run]) -> dict[str, _Run]:
     }
     given: dict[str, _Run] = {}
     for label, run in runs.items():
-        lacking = [name for name in names if name in rows and name not in {each.name for each in run.measured}]
+        lacking = [name for name in names if name in rows and name not in {each.name for each in run.outcomes}]
         answered = run.replies.loc[run.replies["status"] != ReplyStatus.FAILED.value, "prompt_index"].to_numpy()
         none = pd.Series(0.0, index=answered)
         n = {"n_replies": len(answered), "n_scored": len(answered), "mean": 0.0, "sd": 0.0}
@@ -245,7 +245,7 @@ def _with_same_outcomes(runs: Mapping[str, _Run]) -> dict[str, _Run]:
             **{
                 **vars(run),
                 "table": pd.concat(scored, ignore_index=True) if lacking else run.table,
-                "measured": (*run.measured, *(Measured(name, values=none) for name in lacking)),
+                "outcomes": (*run.outcomes, *(Outcome(name, unit=rows[name]["unit"], values=none) for name in lacking)),
             }
         )
     return given
@@ -306,7 +306,7 @@ def _measure_rows(
 
 def _not_asked_for(label: str, run: _Run, reference: str, other: _Run) -> list[dict[str, Any]]:
     """Make rows of what the reference has and the run neither has nor names as absent."""
-    there = {each.name for each in run.measured}
+    there = {each.name for each in run.outcomes}
     absent = set(run.table.loc[run.table["status"] == "absent", "measure"])
     named = {name for scorer, names in _scorers(other).items() if scorer in absent for name in names}
     lacking = other.table.loc[(other.table["status"] == "scored") & ~other.table["measure"].isin(there | named)]
@@ -319,7 +319,7 @@ def _not_asked_for(label: str, run: _Run, reference: str, other: _Run) -> list[d
 
 def _why_not(name: str, run: _Run, reference: _Run, label: str) -> str:
     """Say why a measure of a run is not compared with the reference's; empty where it is."""
-    if name not in {each.name for each in reference.measured}:
+    if name not in {each.name for each in reference.outcomes}:
         absent = reference.table.loc[reference.table["status"] == "absent", "measure"]
         scorer = next((key for key, taken in _scorers(run).items() if name in taken), name)
         why = "is absent" if scorer in set(absent) else "was not asked for"
