@@ -31,7 +31,7 @@ from audit.wording import count, either, plural, rate
 
 _PEOPLE: Final = "people_"
 """What the names of people's questions begin with."""
-_TABLES: Final = {table.name: table for table in (MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, REPLY_OUTCOMES)}
+_TABLES: Final = (MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES)
 _RENAMED: Final = {"delta_points": "delta", "change_points": "change", "n_ratings": "n_replies"}
 """Columns of any outcome's rows by their name where the outcome is a measure."""
 _IN_SD: Final = {"delta_sd": "delta_points", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
@@ -119,10 +119,10 @@ def measure_tables(
             frames.append(cells.assign(measure=outcome.name))
     rows["measure_gaps"] = list(with_corrected_p(rows["measure_gaps"]))
     rows["reply_outcomes"] = list(_outcome_rows(without_dimensions(replies, told.placebo)))
-    tables = {name: pd.DataFrame(rows[name], columns=list(columns)) for name, columns in _TABLES.items()}
     frames = [frame for frame in frames if len(frame)]
-    cells = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(MEASURE_CELLS))
-    return tables | {"measure_cells": pd.DataFrame(cells, columns=list(MEASURE_CELLS))}
+    made = {name: pd.DataFrame(own) for name, own in rows.items()}
+    made |= {"measure_cells": pd.concat(frames, ignore_index=True)} if frames else {}
+    return {table.name: pd.DataFrame(made.get(table.name), columns=list(table)) for table in _TABLES}
 
 
 def analyse_outcomes(

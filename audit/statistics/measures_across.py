@@ -193,7 +193,7 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``tables.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What
         can not be estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked
         about the same ones.
 
@@ -222,6 +222,7 @@ def change_rows(
                 else:
                     row = _row(change, dimension, measure, pair, confidence=confidence)
                 whose = {"run": label, "reference": reference, "dimension": dimension, "measure": measure}
+                whose["unit"] = runs[label].outcomes[measure].unit
                 rows[dimension].append(row | whose | _of_own_gaps(pair, names, measure, dimension, note=row["note"]))
     for dimension in sorted(rows, key=lambda name: name == OVERALL):
         family = rows[dimension]
