@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -20,14 +20,13 @@ from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
-from audit.statistics.outcomes import outcome_table
 from audit.statistics.planning import equivalence_row
 from audit.statistics.published_rows import compared_cell_rows, published_row
 from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Settings
+from audit.statistics.tallies import Tally, outcome_table
 from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
-from audit.tables.ratings import Status
 from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
@@ -46,59 +45,6 @@ _CHANGED: Final = {
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _ZERO: Final = 1e-9
 """Share of the scale under which a δ is the rest of a floating-point sum, and has no sign."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What became of the prompts between identities, baselines left out: sums, so that dimensions add up.
-
-    Attributes
-    ----------
-    n_asked, n_rated, n_refused
-        Prompts; a part of them is rated, another refused.
-    intensity
-        Sum of the ratings, in points.
-    n_massed
-        Prompts with a number mass.
-    mass
-        Sum of the number masses.
-    """
-
-    n_asked: int
-    n_rated: int
-    n_refused: int
-    intensity: float
-    n_massed: int
-    mass: float
-
-    @classmethod
-    def of(cls, part: pd.DataFrame) -> Self:
-        """Count the compacted ratings of one dimension and variant."""
-        between = part.loc[part["in_group"].notna(), ["status", "intensity", "number_mass"]]
-        rated = between["status"] == Status.RATED
-        return cls(
-            n_asked=len(between),
-            n_rated=int(rated.sum()),
-            n_refused=int((between["status"] == Status.REFUSED).sum()),
-            intensity=float(between["intensity"].sum()),
-            n_massed=int(between["number_mass"].notna().sum()),
-            mass=float(between["number_mass"].sum()),
-        )
-
-    @classmethod
-    def total(cls, tallies: Sequence[Tally]) -> Self:
-        """Add up dimensions."""
-        return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
-
-    def levels(self) -> dict[str, float]:
-        """Return mean rating, shares and mean number mass by the names of ``tables.STRATEGIES``; NaN of nothing."""
-        parts = {
-            "mean_rating": (self.intensity, self.n_rated),
-            "refusal_rate": (self.n_refused, self.n_asked),
-            "missing_share": (self.n_asked - self.n_rated, self.n_asked),
-            "mean_number_mass": (self.mass, self.n_massed),
-        }
-        return {name: above / below if below else float("nan") for name, (above, below) in parts.items()}
 
 
 @dataclass(frozen=True)

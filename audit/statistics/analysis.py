@@ -22,7 +22,6 @@ from audit.statistics.missing import missing_rows
 from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
 from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
-from audit.statistics.outcomes import outcome_table
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
@@ -37,6 +36,7 @@ from audit.statistics.rows import (
     variance_rows,
 )
 from audit.statistics.sensitivity import sensitivity_rows
+from audit.statistics.tallies import outcome_table
 from audit.statistics.wordings import cube_of_prompts
 from audit.tables.registry import TABLES
 
@@ -117,14 +117,11 @@ def analyse(
             raise ValueError(
                 f"the ratings hold variant {cube.variant!r}, of which no scale is given; there are: {', '.join(scales)}"
             )
-        cues = told.cues.get(cube.dimension, {})
         frames["cells"].append(part.cells())
         rows["controls"] += part.controls()
-        rows["families"] += part.families(
-            valence=valence or {}, clusters=(clusters or {}).get(cube.dimension, {}), cues=cues
-        )
+        rows["families"] += part.families(valence, clusters)
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames)
-        remarks += _on_cues(cube, cues)
+        remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
     overall = list(anchored_overall(found.overall, rows["gap"], scales))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])

@@ -18,6 +18,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import complete_narratives, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.statistics.rows import gap_row
 from audit.tables.replies import SCORED
 from audit.wording import either, plural
 
@@ -29,7 +30,6 @@ JACKKNIFE: Final = "jackknife"
 ROUNDING: Final = 1e-12
 """Of a diversity, which is a share, or relative to the largest number: a difference that arithmetic alone makes."""
 NO_SUCH_NUMBER: Final = "a pair's replies, or all of them but one, have no such number"
-_NUMBERS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z")
 
 
 def is_scored(replies: pd.DataFrame) -> BoolArray:
@@ -116,23 +116,12 @@ class Corpora:
 
     def row(self, cube: NarrativeCube, made: GapEstimate | NotEstimableError, *, n_missing: int) -> dict[str, Any]:
         """Lay out the gap as a row of ``tables.GAP``; an error is a row without numbers that says why."""
-        row: dict[str, Any] = {
-            "dimension": cube.dimension,
-            "variant": cube.variant,
-            "estimator": JACKKNIFE,
-            "scope": "narratives",
-            "headline": True,
-            "n_narratives_asked": len(cube.narrative_ids),
-            "n_missing": n_missing,
-        }
-        if isinstance(made, NotEstimableError):
-            counts = {"n_narratives": 0, "n_ratings": 0}
-            return row | dict.fromkeys(_NUMBERS, float("nan")) | counts | {"note": str(made)}
-        counts = {"n_narratives": made.n_narratives, "n_ratings": made.n_ratings}
-        n_left_out = len(cube.narrative_ids) - made.n_narratives
+        row = gap_row(
+            cube, JACKKNIFE, "narratives", made, headline=JACKKNIFE, confidence=self.confidence, n_missing=n_missing
+        )
+        n_left_out = 0 if isinstance(made, NotEstimableError) else len(cube.narrative_ids) - made.n_narratives
         left_out = f"{plural(n_left_out, 'narrative')} without a reply to every pair left out" if n_left_out else ""
-        note = "; ".join(filter(None, (made.not_estimable, left_out)))
-        return row | {name: getattr(made, name) for name in _NUMBERS} | counts | {"note": note}
+        return row | {"note": "; ".join(filter(None, (row["note"], left_out)))}
 
     def cells(self, cube: NarrativeCube) -> pd.DataFrame:
         """Describe the corpus of each pair of identities, baselines too: rows of ``tables.MEASURE_CELLS``."""

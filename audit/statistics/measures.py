@@ -17,6 +17,7 @@ from audit.statistics.outcome import Found, Outcome, analyse_outcome, spread_of
 from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.rows import Settings
+from audit.statistics.tallies import reply_outcome_rows
 from audit.tables.ratings import Status
 from audit.tables.replies import (
     MEASURE_CELLS,
@@ -107,18 +108,12 @@ def measure_tables(
     ):
         rows["measure_gaps"] += gap_rows_of(outcome, found, without_dimensions(replies, told.placebo))
         for part in found.parts:
-            dimension = part.cube.dimension
-            families = part.families(
-                valence=valence or {},
-                clusters=(clusters or {}).get(dimension, {}),
-                cues=told.cues.get(dimension, {}),
-            )
-            rows["measure_families"] += (in_unit(row, outcome) for row in families)
+            rows["measure_families"] += (in_unit(row, outcome) for row in part.families(valence, clusters))
             rows["measure_controls"] += (in_unit(row, outcome) for row in part.controls())
             cells = part.cells().rename(columns={"n_rated": "n_scored"})
             frames.append(cells.assign(measure=outcome.name))
     rows["measure_gaps"] = list(with_corrected_p(rows["measure_gaps"]))
-    rows["reply_outcomes"] = list(_outcome_rows(without_dimensions(replies, told.placebo)))
+    rows["reply_outcomes"] = list(reply_outcome_rows(without_dimensions(replies, told.placebo)))
     frames = [frame for frame in frames if len(frame)]
     made = {name: pd.DataFrame(own) for name, own in rows.items()}
     made |= {"measure_cells": pd.concat(frames, ignore_index=True)} if frames else {}
@@ -263,26 +258,3 @@ def _with_numbers(asked: pd.DataFrame, replies: pd.DataFrame, outcome: Outcome) 
 def in_unit(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     """Return a row of any outcome as one of a measure's tables."""
     return {"measure": outcome.name} | {_RENAMED.get(name, name): value for name, value in row.items()}
-
-
-def _outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
-        inside = own["in_group"].astype("boolean")
-        kinds = {
-            "in_group": inside.fillna(False),
-            "out_group": ~inside.fillna(True),
-            "baseline": inside.isna(),
-            "all": pd.Series(True, index=own.index),
-        }
-        for pairs, chosen in kinds.items():
-            rows = own.loc[chosen.to_numpy(dtype=bool)]
-            status = rows["status"].astype(str)
-            texts = rows.loc[status.isin(SCORED).to_numpy()]
-            yield {
-                "dimension": dimension,
-                "variant": variant,
-                "pairs": pairs,
-                "n_prompts": len(rows),
-                **{f"n_{name}": int((status == name.value).sum()) for name in ReplyStatus},
-                "mean_tokens": float(texts["n_tokens"].mean()) if len(texts) else float("nan"),
-            }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
@@ -41,34 +41,6 @@ _MEANS: Final = ("mean", "reference_mean", "mean_change", "mean_low", "mean_high
 
 
 @dataclass(frozen=True)
-class Own:
-    """A run's own gap of one outcome in one dimension.
-
-    Attributes
-    ----------
-    narrative_ids
-        Length N.
-    estimate
-        The gap, or why there is none; 0 where all numbers are the same, which no model can be fitted to. Of a corpus it
-        depends on which narratives another run has too, and is not kept.
-    cube
-        Of a corpus, which replies belong to it, baselines left out; else None.
-    """
-
-    narrative_ids: tuple[Any, ...]
-    estimate: GapEstimate | NotEstimableError
-    cube: NarrativeCube | None = None
-
-    @classmethod
-    def of(cls, part: Part) -> Own:
-        """Keep what is small of an outcome in one dimension."""
-        ids = part.cube.narrative_ids
-        if part.corpora is not None:
-            return cls(ids, NotEstimableError("of a corpus"), part.cube.without_baselines())
-        return cls(ids, _gap(part))
-
-
-@dataclass(frozen=True)
 class RepliesOfRun:
     """One run's replies and what was measured of them.
 
@@ -81,7 +53,10 @@ class RepliesOfRun:
     gaps, controls
         Columns of ``tables.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
     own
-        By outcome and dimension, the gap narrative by narrative.
+        By outcome and dimension, the gap narrative by narrative, or why there is none; not of a corpus, whose gap
+        depends on which narratives another run has too.
+    corpora
+        By outcome and dimension, which replies belong to a corpus, baselines left out.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
     """
@@ -90,7 +65,8 @@ class RepliesOfRun:
     outcomes: Mapping[str, Outcome]
     gaps: pd.DataFrame
     controls: pd.DataFrame
-    own: Mapping[str, Mapping[str, Own]]
+    own: Mapping[str, Mapping[str, Labelled | NotEstimableError]]
+    corpora: Mapping[str, Mapping[str, NarrativeCube]]
     conversation_of: Callable[[str], str] | None = None
 
     @classmethod
@@ -109,13 +85,17 @@ class RepliesOfRun:
         of_groups = without_dimensions(replies, told.placebo)
         gaps: list[dict[str, Any]] = []
         controls: list[dict[str, Any]] = []
-        own: dict[str, dict[str, Own]] = {}
+        own: dict[str, dict[str, Labelled | NotEstimableError]] = {}
+        corpora: dict[str, dict[str, NarrativeCube]] = {}
         for outcome, found in analyse_outcomes(
             replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
         ):
             gaps += gap_rows_of(outcome, found, of_groups)
             controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
-            own[outcome.name] = {part.cube.dimension: Own.of(part) for part in found.parts}
+            if outcome.corpus is None:
+                own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
+            else:
+                corpora[outcome.name] = {part.cube.dimension: part.cube.without_baselines() for part in found.parts}
         headlines = [row for row in with_corrected_p(gaps) if row["headline"]]
         return cls(
             of_groups,
@@ -123,6 +103,7 @@ class RepliesOfRun:
             pd.DataFrame(headlines, columns=list(MEASURE_GAPS)),
             pd.DataFrame(controls, columns=list(MEASURE_CONTROLS)),
             own,
+            corpora,
             conversation_of,
         )
 
@@ -149,9 +130,9 @@ class RepliesOfRun:
     def gap(self, measure: str, dimension: str, label: str) -> Labelled:
         """Return the run's own gap under its label; NotEstimableError says why there is none."""
         own = self.own[measure][dimension]
-        if isinstance(own.estimate, NotEstimableError):
-            raise NotEstimableError(f"no change, since δ of {label} can not be estimated: {own.estimate}")
-        return Labelled(label, own.estimate, own.narrative_ids, OWN_UNIT)
+        if isinstance(own, NotEstimableError):
+            raise NotEstimableError(f"no change, since δ of {label} can not be estimated: {own}")
+        return replace(own, label=label)
 
 
 _Pair: TypeAlias = tuple[Labelled, Labelled] | NotEstimableError
@@ -259,20 +240,23 @@ def _gaps(
     return first, second
 
 
-def _gap(part: Part) -> GapEstimate | NotEstimableError:
+def _own_gap(part: Part) -> Labelled | NotEstimableError:
     """Return δ by narratives' own gaps; where all numbers are the same it is 0, which no model can be fitted to."""
-    compared, confidence = part.cube.without_baselines(), part.settings.confidence
-    n_known = int((~np.isnan(compared.y)).sum())
-    if not n_known:
-        return NotEstimableError("no reply between identities has a number")
-    if not is_constant(compared.y):
-        return part.estimates.contrast
-    try:
-        in_group_weights(compared)  # or says why nothing can be compared
-    except NotEstimableError as error:
-        return error
-    none = np.where(np.isnan(compared.y).all(axis=(1, 2)), np.nan, 0.0)
-    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=n_known)
+    compared = part.cube.without_baselines()
+    known = ~np.isnan(compared.y)
+    made = part.estimates.contrast
+    if not known.any():
+        made = NotEstimableError("no reply between identities has a number")
+    elif is_constant(compared.y):
+        made = attempt(partial(_no_gap, compared, confidence=part.settings.confidence))
+    return made if isinstance(made, NotEstimableError) else Labelled("", made, part.cube.narrative_ids, OWN_UNIT)
+
+
+def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
+    in_group_weights(compared)  # or says why nothing can be compared
+    known = ~np.isnan(compared.y)
+    none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
+    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))
 
 
 def _matched(
@@ -320,7 +304,7 @@ def _corpora(
     confidence: float,
 ) -> _Change:
     """Take both runs' corpora over the narratives that are complete in both."""
-    compared = [cube for run in pair if (cube := run.own[measure][dimension].cube) is not None]
+    compared = [run.corpora[measure][dimension] for run in pair]
     of_each = [
         {name for name, there in zip(cube.narrative_ids, complete_narratives(cube), strict=True) if there}
         for cube in compared

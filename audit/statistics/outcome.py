@@ -82,8 +82,8 @@ class Part:
         Its numbers, with baselines; δ of it is echo-free where the terms allow that.
     prompts
         The same, as compacted ratings.
-    stems
-        The wordings' stems, where they are told.
+    told
+        What tells repeated words from groups.
     conversations
         The conversation of each narrative; none where narratives are independent.
     made
@@ -98,7 +98,7 @@ class Part:
 
     cube: NarrativeCube
     prompts: pd.DataFrame
-    stems: Mapping[str, str]
+    told: Repetition
     conversations: tuple[str, ...]
     made: Estimates | GapEstimate | NotEstimableError
     gap: list[dict[str, Any]]
@@ -117,36 +117,32 @@ class Part:
         """The estimate that stands first."""
         return self.made.headline if isinstance(self.made, Estimates) else self.made
 
-    @property
-    def n_missing(self) -> int:
-        """Prompts between identities without a number, baselines left out."""
-        return n_missing(self.prompts)
-
     @cached_property
     def worded(self) -> Worded | None:
         """Its gaps in each wording of the prompt; None where there is one wording."""
         # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
-        free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=self.stems)}
+        stems = self.told.stems.get(self.cube.dimension, {})
+        free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
         return Worded.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
 
     def controls(self) -> list[dict[str, Any]]:
         """Return rows of ``tables.CONTROLS``: of the repetition of words, and of several wordings where there are."""
-        of_wordings = [] if self.worded is None else [self.worded.control(n_missing=self.n_missing)]
+        of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
         return [*self.repetition, *of_wordings]
 
     def families(
-        self, *, valence: Mapping[str, str], clusters: Mapping[str, str], cues: Mapping[str, str]
+        self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
     ) -> Iterator[dict[str, Any]]:
         """Yield rows of ``tables.FAMILIES``, as :func:`~audit.statistics.families.family_rows`; of a corpus none."""
         if self.corpora is None:
-            confidence = self.settings.confidence
+            dimension, confidence = self.cube.dimension, self.settings.confidence
             over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
             yield from family_rows(
                 self.cube,
                 confidence=confidence,
-                valence=valence,
-                clusters=clusters,
-                cues=cues,
+                valence=valence or {},
+                clusters=(clusters or {}).get(dimension, {}),
+                cues=self.told.cues.get(dimension, {}),
                 over=over if self.conversations else None,
             )
 
@@ -234,7 +230,7 @@ def analyse_outcome(
         part = Part(
             cube=cube,
             prompts=own,
-            stems=told.stems.get(cube.dimension, {}),
+            told=told,
             conversations=conversations_of(cube.narrative_ids, conversation_of),
             made=made,
             gap=gap,
