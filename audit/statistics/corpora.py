@@ -37,6 +37,12 @@ def is_scored(replies: pd.DataFrame) -> BoolArray:
     return np.asarray(replies["status"].isin(SCORED), dtype=np.bool_)
 
 
+def complete_ids(cube: NarrativeCube) -> list[Any]:
+    """Return the narratives with a reply to every pair of identities, baselines left out."""
+    complete = complete_narratives(cube.without_baselines())
+    return [name for name, there in zip(cube.narrative_ids, complete, strict=True) if there]
+
+
 def corpus_numbers(
     cube: NarrativeCube, replies: pd.DataFrame, number: Corpus, names: Sequence[Any]
 ) -> tuple[FloatArray, FloatArray]:
@@ -95,19 +101,19 @@ class Corpora:
     def gap(self, cube: NarrativeCube) -> GapEstimate:
         """Estimate δ of the cube's pairs by a jackknife over narratives; NotEstimableError says why not."""
         numbers = self._numbers(cube)
-        n = len(numbers.without)
+        n, n_asked = len(numbers.complete), len(cube.narrative_ids)
         kept = np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)
         weights = in_group_weights(cube.without_baselines())
         if n < 2:
             raise NotEstimableError(
-                f"{n} of {plural(numbers.complete.size, 'narrative')} {either(n, 'has', 'have')} a reply to every pair "
+                f"{n} of {plural(n_asked, 'narrative')} {either(n, 'has', 'have')} a reply to every pair "
                 "of identities: too few to take the replies together"
             )
         between, left = numbers.whole[kept], np.stack([one[kept] for one in numbers.without])
         if np.isnan(between).any() or np.isnan(left).any():
             raise NotEstimableError(NO_SUCH_NUMBER)
-        pseudo = np.full(numbers.complete.size, np.nan)
-        pseudo[numbers.complete] = pseudo_values(between, left, weights)
+        pseudo = np.full(n_asked, np.nan)
+        pseudo[[name in numbers.complete for name in cube.narrative_ids]] = pseudo_values(between, left, weights)
         rounding = n * ROUNDING
         made = summarise_contrasts(pseudo, rounding=rounding, confidence=self.confidence, n_ratings=n * weights.size)
         if not made.not_estimable:
@@ -140,24 +146,23 @@ class Corpora:
     def _numbers(self, cube: NarrativeCube) -> _Numbers:
         key = cube.dimension, cube.variant
         if key not in self.known:
-            complete = complete_narratives(cube.without_baselines())
-            names = [name for name, there in zip(cube.narrative_ids, complete, strict=True) if there]
+            names = complete_ids(cube)
             own = self.replies.loc[
                 (self.replies["dimension"] == cube.dimension)
                 & (self.replies["variant"] == cube.variant)
                 & self.replies["narrative_id"].isin(names)
             ]
-            self.known[key] = _Numbers(complete, *corpus_numbers(cube, own, self.number, names), own)
+            self.known[key] = _Numbers(set(names), *corpus_numbers(cube, own, self.number, names), own)
         return self.known[key]
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """Numbers of corpora: which narratives are complete, shape (N,); of each pair over these, shape (P, E), and without
-    each of them, shape (n_complete, P, E); and the replies that they are of.
+    """Numbers of corpora: the narratives that are complete; of each pair over these, shape (P, E), and without each of
+    them, shape (n_complete, P, E); and the replies that they are of.
     """
 
-    complete: BoolArray
+    complete: set[Any]
     whole: FloatArray
     without: FloatArray
     replies: pd.DataFrame

@@ -20,10 +20,10 @@ from audit.errors import NotEstimableError, attempt
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, compare, difference, mean_of
-from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
-from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, corpus_numbers, pseudo_values
+from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, complete_ids, corpus_numbers, pseudo_values
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.measures import analyse_outcomes, gap_rows_of, in_unit, with_corrected_p
@@ -174,9 +174,9 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What
-        can not be estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked
-        about the same ones.
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What can not be
+        estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked about the
+        same ones.
 
     Notes
     -----
@@ -222,7 +222,8 @@ def _changes(
         if dimension not in reference.dimensions:
             continue
         if run.outcomes[measure].corpus is not None:
-            made[dimension] = _corpora(pair, measure, dimension, labels, confidence=confidence)
+            found = attempt(partial(_corpora, pair, measure, dimension, labels, confidence=confidence))
+            made[dimension] = _Change(found, found, 0) if isinstance(found, NotEstimableError) else found
             continue
         gaps = attempt(partial(_gaps, pair, measure, dimension, labels))
         means, n_both = _matched(pair, measure, dimension, labels, confidence=confidence)
@@ -303,37 +304,30 @@ def _corpora(
     *,
     confidence: float,
 ) -> _Change:
-    """Take both runs' corpora over the narratives that are complete in both."""
-    compared = [run.corpora[measure][dimension] for run in pair]
-    of_each = [
-        {name for name, there in zip(cube.narrative_ids, complete_narratives(cube), strict=True) if there}
-        for cube in compared
-    ]
-    names = tuple(name for name in compared[0].narrative_ids if name in of_each[0] & of_each[1])
+    """Take both runs' corpora over the narratives that are complete in both; NotEstimableError says why not."""
+    cubes = [run.corpora[measure][dimension] for run in pair]
+    complete = [complete_ids(cube) for cube in cubes]
+    names = tuple(name for name in complete[0] if name in set(complete[1]))
     if len(names) < 2:
-        reason = (
+        raise NotEstimableError(
             f"{plural(len(names), 'narrative')} {either(len(names), 'has', 'have')} a reply to every pair in "
             "both: too few to take the replies together"
         )
-        return _Change(NotEstimableError(reason), NotEstimableError(reason), 0)
     gaps, means = [], []
-    for run, cube in zip(pair, compared, strict=True):
+    for run, cube in zip(pair, cubes, strict=True):
         corpus = run.outcomes[measure].corpus
         assert corpus is not None
-        try:
-            weights = in_group_weights(cube)
-        except NotEstimableError as error:
-            return _Change(error, error, 0)
+        weights = in_group_weights(cube)
         numbers = corpus_numbers(cube, run.between(dimension), corpus, names)
         gaps.append(pseudo_values(*numbers, weights))
         means.append(pseudo_values(*numbers, np.full_like(weights, 1 / weights.size)))
     if not np.isfinite([*gaps, *means]).all():
-        return _Change(NotEstimableError(NO_SUCH_NUMBER), NotEstimableError(NO_SUCH_NUMBER), 0)
+        raise NotEstimableError(NO_SUCH_NUMBER)
     rounding = len(names) * ROUNDING
     return _Change(
         _by_narrative(np.array(gaps), names, labels, rounding, confidence),
         _by_narrative(np.array(means), names, labels, rounding, confidence),
-        len(names) * compared[0].in_group.size,
+        len(names) * cubes[0].in_group.size,
     )
 
 
