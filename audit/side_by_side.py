@@ -102,7 +102,8 @@ class Compared:
 
     def hashes(self) -> list[dict[str, str]]:
         """Say of each run where it was, and what it held."""
-        return self.tables["runs"][["run", "folder", "identity", self.collected]].to_dict("records")  # type: ignore[return-value]
+        columns = ("run", "folder", "identity", self.collected)
+        return [{name: str(row[name]) for name in columns} for row in self.tables["runs"].to_dict("records")]
 
     def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
         """Return all files but the manifest: tables, figures, what can be pasted, and the page."""

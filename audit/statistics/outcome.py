@@ -119,7 +119,9 @@ class Part:
 
     @cached_property
     def worded(self) -> Worded | None:
-        """Its gaps in each wording of the prompt; None where there is one wording."""
+        """Its gaps in each wording of the prompt; None of a corpus, and where there is one wording."""
+        if self.corpora is not None:
+            return None
         # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
         stems = self.told.stems.get(self.cube.dimension, {})
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
