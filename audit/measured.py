@@ -16,7 +16,9 @@ from audit.measures.diversity import leave_one_out_distinct
 from audit.measures.epitome import MECHANISMS
 from audit.measures.outcomes import OUTCOMES
 from audit.runs.manifest import Manifest, Scored
-from audit.statistics.measures import Measured, remarks_on_replies
+from audit.statistics.corpora import Corpus
+from audit.statistics.measures import remarks_on_replies
+from audit.statistics.outcome import Outcome
 from audit.statistics.ratings import without_dimensions
 from audit.statistics.remarks import Remark
 from audit.tables.replies import MEASURES, SCORED, ReplyStatus
@@ -29,7 +31,7 @@ def measures_of(
     replies: pd.DataFrame,
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
-) -> tuple[pd.DataFrame, list[Measured]]:
+) -> tuple[pd.DataFrame, list[Outcome]]:
     """Describe all measures of a run, the absent ones too, and bring their values together.
 
     Parameters
@@ -51,7 +53,7 @@ def measures_of(
     asked = of_groups["prompt_index"].to_numpy()
     n_replies = int(of_groups["status"].isin(SCORED).sum())
     rows: list[dict[str, Any]] = []
-    measured: list[Measured] = []
+    outcomes: list[Outcome] = []
     for scorer, taken in manifest.scorers.items():
         of_scorer = {name: own for name, own in scores.groupby("measure", observed=True, sort=False)}
         for measure in taken.measures:
@@ -61,22 +63,27 @@ def measures_of(
             own_values = values[values.index.isin(asked)]
             row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=own_values)
             rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
-            measured.append(Measured(measure["name"], values=values))
+            outcomes.append(_outcome(measure, values=values))
     if manifest.diversity:
         for n, corpus in CORPORA.items():
             rows.append(
                 _row(described(corpus), scorer="a count of words", n_replies=n_replies) | {"n_scored": n_replies}
             )
-            measured.append(Measured(corpus.name, corpus=partial(_distinct, n=n)))
-    for name, values, outcome in _outcomes(replies):
+            outcomes.append(_outcome(described(corpus), corpus=partial(_distinct, n=n)))
+    for values, measure in _fates(replies):
         own_values = values[values.index.isin(asked)]
-        rows.append(_row(outcome, scorer="status of the reply", n_replies=len(own_values), values=own_values))
-        measured.append(Measured(name, values=values))
+        rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
+        outcomes.append(_outcome(measure, values=values))
     for scorer, why in manifest.absent.items():
         blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")
         absent = {"measure": scorer, "title": scorer, "status": "absent", "note": why}
         rows.append(blank | absent | {"n_replies": n_replies, "n_scored": 0})
-    return pd.DataFrame(rows, columns=list(MEASURES)), measured
+    return pd.DataFrame(rows, columns=list(MEASURES)), outcomes
+
+
+def of_raters(given: Mapping[str, pd.Series]) -> list[Outcome]:
+    """Return the mean scores by people as outcomes, from :func:`audit.raters.people_of`."""
+    return [Outcome(name, unit="points", values=values) for name, values in given.items()]
 
 
 def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -155,15 +162,21 @@ def _named(scorer: str, taken: Scored) -> str:
     return taken.facts.name or taken.facts.model or scorer
 
 
-def _outcomes(replies: pd.DataFrame) -> Iterator[tuple[str, pd.Series, dict[str, Any]]]:
-    """Yield the outcomes that any reply shows, and refusals whether or not there are any."""
+def _outcome(measure: Mapping[str, Any], *, values: pd.Series | None = None, corpus: Corpus | None = None) -> Outcome:
+    low, high = measure["low"], measure["high"]
+    scale = None if low is None or high is None else (float(low), float(high))
+    return Outcome(measure["name"], unit=measure["unit"], values=values, corpus=corpus, scale=scale)
+
+
+def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
+    """Yield what became of replies that any of them shows, and refusals whether or not there are any, as measures."""
     answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
     status = answered["status"].astype(str).to_numpy()
     for outcome, measure in OUTCOMES.items():
         shown = status == outcome.value
         if shown.any() or outcome == ReplyStatus.REFUSED:
             values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
-            yield measure.name, values, described(measure)
+            yield values, described(measure)
 
 
 def _distinct(texts: Sequence[str], *, n: int) -> tuple[float, Any]:

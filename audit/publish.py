@@ -11,7 +11,7 @@ import pandas as pd
 
 from audit.conversations import emotions_of, explorer_of, narratives_of, stages_are_told
 from audit.measures.choose import JUDGE
-from audit.runs.manifest import Check, Manifest, Scored, Statistics
+from audit.runs.manifest import Check, Manifest, Statistics
 from audit.store import ASKED_IN, RunFolder
 from audit.tables.base import Table, dictionary
 from audit.tables.ratings import Status
@@ -192,7 +192,7 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
     from audit.figures.measures import draw_measures
     from audit.figures.style import figure_bytes
     from audit.judge.own_gap import experiencer_effects
-    from audit.measured import levels_of, measures_of, reply_remarks
+    from audit.measured import levels_of, measures_of, of_raters, reply_remarks
     from audit.raters import people_of
     from audit.recognised import read_corpus, recognised_tables
     from audit.report.replies import render_replies
@@ -201,7 +201,7 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
     from audit.statistics.conversations import told_apart_by
     from audit.statistics.epitome import epitome_table
     from audit.statistics.judged import judged_tables
-    from audit.statistics.measures import Measured, measure_tables
+    from audit.statistics.measures import measure_tables
     from audit.statistics.people import people_tables
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
@@ -227,7 +227,7 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
     tables = {"measures": measures}
     tables |= measure_tables(
         replies,
-        [*(Measured(name, values=each) for name, each in given.items()), *measured],
+        [*of_raters(given), *measured],
         seed=seed,
         settings=how,
         valence=emotion_valence(),
@@ -240,13 +240,10 @@ def _publish_replies(folder: RunFolder, manifest: Manifest) -> Outcome:
     judged = folder.read_judged()
     if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
         judged = judged.iloc[:0]
-    by_judge = manifest.scorers.get(JUDGE, Scored()).measures
-    scales = {each["name"]: (each["low"], each["high"]) for each in by_judge}
     tables |= judged_tables(
         judged,
         experiencer_effects(judged),
         variant=manifest.prompt.variant,
-        scales=scales,
         seed=seed,
         settings=how,
     )

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.comparison import SETTINGS, Comparison, compare_folders
+from audit.comparison import Comparison, compare_folders
 from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError, StoreError
 from audit.outside import outside_manifest
 from audit.progress import Progress
 from audit.provenance import check_same_run, first_difference
 from audit.publish import Outcome, publish
+from audit.rating_comparison import RatingComparison
 from audit.released import (
     N_STUDY,
     NO_RATING,
@@ -136,7 +137,7 @@ def replicate(
     if len(runs) < 2:
         say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
         return Replication(outcomes, None)
-    chosen = {name: getattr(settings, name) for name in SETTINGS}
+    chosen = {name: getattr(settings, name) for name in RatingComparison.settings}
     comparison = compare_folders(
         folders, out=place / _COMPARISON, reports_dir=reports_dir, defaults=statistics, settings=chosen, say=say
     )

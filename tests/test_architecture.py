@@ -86,17 +86,22 @@ MAY_IMPORT: dict[str, set[str]] = {
         "outside", "plan", "provenance", "publish", "raters", "score", "statistics", "stimuli", "store",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
+    "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
+    "rating_comparison": {
+        *FOUNDATIONS, "choices", "conversations", "figures", "measures", "report", "side_by_side", "statistics",
+        "stimuli", "store", "texts",
+    },
     "reply_comparison": {
-        *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "provenance", "report", "statistics",
-        "store",
+        *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "provenance", "report", "side_by_side",
+        "statistics", "store",
     },
     "comparison": {
-        *FOUNDATIONS, "choices", "config", "conversations", "figures", "grid", "measures", "provenance",
-        "reply_comparison", "report", "statistics", "stimuli", "store", "texts",
+        *FOUNDATIONS, "choices", "config", "provenance", "rating_comparison", "reply_comparison", "side_by_side",
+        "store",
     },
     "replication": {
-        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "publish", "released", "stimuli",
-        "store",
+        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "publish", "rating_comparison",
+        "released", "stimuli", "store",
     },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",

@@ -220,13 +220,12 @@ def quick(monkeypatch):
     """Leave out figures, which take most of the time."""
     monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
     monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
-    monkeypatch.setattr("audit.comparison._draw_published", lambda *_: {})
 
 
 def test_perceivers_are_mapped_by_their_rows_with_cultural_clusters(audit, tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
+    monkeypatch.setattr("audit.rating_comparison._draw", lambda *_: {})
     monkeypatch.setattr("audit.figures.style.figure_files", lambda name, figure, svg: {f"figures/{name}.svg": svg})
     rng = random.Random(0)
     (tmp_path / "files").mkdir()

@@ -83,7 +83,7 @@ def drawn():
 @pytest.fixture(autouse=True)
 def no_figures(request, monkeypatch):
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("audit.reply_comparison._draw", lambda *_, **__: {})
+        monkeypatch.setattr("audit.comparison._draw", lambda *_: {})
 
 
 def asked(run_dir, *more):

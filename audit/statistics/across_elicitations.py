@@ -7,13 +7,11 @@ averaged over them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from audit.statistics.across_runs import Measured, same_dimensions
-from audit.statistics.comparisons import compare
+from audit.statistics.across_runs import Measured, change_of, same_dimensions
 from audit.statistics.families import adjust_p
 from audit.tables.comparison import ELICITATION_RANGES, ELICITATIONS
 from audit.tables.shared import OVERALL
@@ -64,7 +62,7 @@ def elicitation_rows(
             row |= {"run": label, "elicitation": elicitations[label], "dimension": dimension, "reference": reference}
             row |= {"pairs": _pairs(run, dimension), "method": "", "family_size": 0, "n_narratives": 0}
             if label != reference:
-                changed, why = _change(own, label, reference, dimension, confidence)
+                changed, why = change_of(own, label, reference, dimension, confidence=confidence)
                 row |= changed | {"note": "; ".join(dict.fromkeys(filter(None, (row["note"], why))))}
             rows.append(row)
         adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
@@ -124,20 +122,6 @@ def elicitation_range(
         verdicts = {(each["verdict"], each["verdict"] in _FOUND and each["delta_points"] > 0) for each in decided}
         row["verdict"] = "same" if len(verdicts) == 1 else "differs"
     return row
-
-
-def _change(
-    runs: Mapping[str, Measured], label: str, reference: str, dimension: str, confidence: float
-) -> tuple[dict[str, Any], str]:
-    """Return what of a row is about the reference, and why a number of it is missing."""
-    without = [name for name in (label, reference) if dimension not in runs[name].estimates]
-    if without:
-        return {}, f"no change, since {' and '.join(without)} can not be estimated"
-    pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
-    [row] = compare(pair, dimension=dimension, confidence=confidence)
-    copied = {"delta_change": "delta_change", "change_low": "ci_low", "change_high": "ci_high", "p": "p"}
-    changed = {name: row[column] for name, column in copied.items()}
-    return changed | {"n_narratives": row["n_narratives"]}, row["note"]
 
 
 def _pairs(run: Measured, dimension: str) -> str:

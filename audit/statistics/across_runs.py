@@ -9,26 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
-from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, overall_row
+from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
-from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
 from audit.statistics.missing import missing_rows
-from audit.statistics.outcomes import outcome_table
+from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
 from audit.statistics.planning import equivalence_row
 from audit.statistics.published_rows import compared_cell_rows, published_row
 from audit.statistics.ratings import FloatArray, compact_ratings
 from audit.statistics.remarks import Remark, remarks_of
-from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
+from audit.statistics.rows import Settings
+from audit.statistics.tallies import Tally, outcome_table
 from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
-from audit.tables.ratings import Status
 from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
@@ -36,62 +34,17 @@ NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, elicitation with its settings, seed, "
     "scale and identities"
 )
+_CHANGED: Final = {
+    "delta_change": "delta_change",
+    "change_low": "ci_low",
+    "change_high": "ci_high",
+    "p": "p",
+    "n_narratives": "n_narratives",
+}
+"""What a change of δ is called beside its runs' own gaps, and in ``tables.COMPARISONS``."""
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _ZERO: Final = 1e-9
 """Share of the scale under which a δ is the rest of a floating-point sum, and has no sign."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What became of the prompts between identities, baselines left out: sums, so that dimensions add up.
-
-    Attributes
-    ----------
-    n_asked, n_rated, n_refused
-        Prompts; a part of them is rated, another refused.
-    intensity
-        Sum of the ratings, in points.
-    n_massed
-        Prompts with a number mass.
-    mass
-        Sum of the number masses.
-    """
-
-    n_asked: int
-    n_rated: int
-    n_refused: int
-    intensity: float
-    n_massed: int
-    mass: float
-
-    @classmethod
-    def of(cls, part: pd.DataFrame) -> Self:
-        """Count the compacted ratings of one dimension and variant."""
-        between = part.loc[part["in_group"].notna(), ["status", "intensity", "number_mass"]]
-        rated = between["status"] == Status.RATED
-        return cls(
-            n_asked=len(between),
-            n_rated=int(rated.sum()),
-            n_refused=int((between["status"] == Status.REFUSED).sum()),
-            intensity=float(between["intensity"].sum()),
-            n_massed=int(between["number_mass"].notna().sum()),
-            mass=float(between["number_mass"].sum()),
-        )
-
-    @classmethod
-    def total(cls, tallies: Sequence[Tally]) -> Self:
-        """Add up dimensions."""
-        return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
-
-    def levels(self) -> dict[str, float]:
-        """Return mean rating, shares and mean number mass by the names of ``tables.STRATEGIES``; NaN of nothing."""
-        parts = {
-            "mean_rating": (self.intensity, self.n_rated),
-            "refusal_rate": (self.n_refused, self.n_asked),
-            "missing_share": (self.n_asked - self.n_rated, self.n_asked),
-            "mean_number_mass": (self.mass, self.n_massed),
-        }
-        return {name: above / below if below else float("nan") for name, (above, below) in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -170,60 +123,30 @@ def measure_run(
         In order of the variants' first appearance. What can not be estimated is a row of NaN with a note. What p is
         corrected for is only known when all runs are: ``p_adjusted`` is missing here, see :func:`gap_table`.
     """
-    variants: dict[str, list[tuple[NarrativeCube, Estimates, Tally]]] = {}
-    remarks: dict[str, list[Remark]] = {}
-    low, high = scale
-    controls: dict[str, list[dict[str, Any]]] = {}
-    told = repetition or Repetition()
-    for cube, part, own in told.controlled(compact_ratings(ratings), confidence=settings.confidence):
-        variant = cube.variant
-        controls.setdefault(variant, []).extend(own)
-        found = Estimates.of(cube, seed=seed, settings=settings)
-        variants.setdefault(variant, []).append((cube, found, Tally.of(part)))
-        remarks.setdefault(variant, []).extend(
-            remarks_of(
-                cube,
-                found,
-                outcomes=outcome_table(part, low=low, high=high, min_number_mass=settings.min_number_mass),
-                missing=list(missing_rows(cube, confidence=settings.confidence)),
-                sensitivity=(),
-                low=low,
-                high=high,
-                min_number_mass=settings.min_number_mass,
-            )
-        )
+    variants: dict[str, list[Part]] = {}
+    found = analyse_outcome(
+        replace(INTENSITY, scale=scale), compact_ratings(ratings), seed=seed, settings=settings, repetition=repetition
+    )
+    for part in found.parts:
+        variants.setdefault(part.cube.variant, []).append(part)
     for variant, parts in variants.items():
-        measured = _measured(variant, parts, remarks[variant], scale=scale, settings=settings)
-        yield replace(measured, controls=tuple(controls[variant]))
+        yield _measured(variant, parts, found, scale=scale, settings=settings)
 
 
 def _measured(
-    variant: str,
-    parts: Sequence[tuple[NarrativeCube, Estimates, Tally]],
-    remarks: Sequence[Remark],
-    *,
-    scale: tuple[float, float],
-    settings: Settings,
+    variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: Settings
 ) -> Measured:
-    rows: list[dict[str, Any]] = []
-    estimates: dict[str, Labelled] = {}
-    tallies = {cube.dimension: tally for cube, _, tally in parts}
-    for cube, found, tally in parts:
-        n_missing = tally.n_asked - tally.n_rated
-        made = list(gap_rows(cube, found, confidence=settings.confidence, n_missing=n_missing))
-        rows += anchored_rows(made, cube, scale=scale)
-        if isinstance(found.headline, GapEstimate):
-            estimates[cube.dimension] = Labelled(variant, found.headline, cube.narrative_ids, scale)
-    means = list(overall_rows(rows, {name: [each] for name, each in estimates.items()}, confidence=settings.confidence))
+    rows = [row for part in parts for row in anchored_rows(part.gap, part.cube, scale=scale)]
+    means = [row for row in found.overall if row["variant"] == variant]
     overall = list(anchored_overall(means, rows, {variant: scale}))
-    single = {name: each for name, each in estimates.items() if "+" not in name}
+    labelled = {name: each for name, own in found.labelled.items() for each in own if each.label == variant}
+    tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
     tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])
+    estimates = dict(labelled)
     if overall and np.isfinite(overall[0]["delta_points"]):
-        ids = {name: each.narrative_ids for name, each in single.items()}
-        mean = overall_row({n: each.estimate for n, each in single.items()}, ids, confidence=settings.confidence)
-        everywhere = tuple(dict.fromkeys(key for own in ids.values() for key in own))
-        estimates[OVERALL] = Labelled(variant, mean, everywhere, scale)
-    compared = {cube.dimension: cube.without_baselines() for cube, *_ in parts}
+        single = {name: each for name, each in labelled.items() if "+" not in name}
+        estimates[OVERALL] = mean_of(single, confidence=settings.confidence)
+    compared = {part.cube.dimension: part.cube.without_baselines() for part in parts}
     return Measured(
         variant=variant,
         scale=scale,
@@ -235,12 +158,29 @@ def _measured(
         estimates=estimates,
         identities={name: (cube.perceivers, cube.experiencers) for name, cube in compared.items()},
         emotions={
-            key: emotion for cube, *_ in parts for key, emotion in zip(cube.narrative_ids, cube.emotions, strict=True)
+            key: emotion
+            for part in parts
+            for key, emotion in zip(part.cube.narrative_ids, part.cube.emotions, strict=True)
         },
-        remarks=tuple(remarks),
+        remarks=tuple(remark for part in parts for remark in _remarks(part, scale)),
         tallies=tallies,
-        published=tuple(published_row(cube, found.published) for cube, found, _ in parts),
-        published_cells=tuple(row for cube, *_ in parts for row in compared_cell_rows(cube)),
+        controls=tuple(row for part in parts for row in part.repetition),
+        published=tuple(published_row(part.cube, part.estimates.published) for part in parts),
+        published_cells=tuple(row for part in parts for row in compared_cell_rows(part.cube)),
+    )
+
+
+def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
+    (low, high), settings = scale, part.settings
+    return remarks_of(
+        part.cube,
+        part.estimates,
+        outcomes=outcome_table(part.prompts, low=low, high=high, min_number_mass=settings.min_number_mass),
+        missing=list(missing_rows(part.cube, confidence=settings.confidence)),
+        sensitivity=(),
+        low=low,
+        high=high,
+        min_number_mass=settings.min_number_mass,
     )
 
 
@@ -465,10 +405,33 @@ def _change(
         return {}, f"{reference} did not ask about this dimension"
     mean, before = (each.tallies[dimension].levels()["mean_rating"] for each in (run, other))
     known = {"reference": reference, "mean_change": mean - before}
+    changed, why = change_of(runs, label, reference, dimension, confidence=confidence)
+    return known | changed, why
+
+
+def change_of(
+    runs: Mapping[str, Measured], label: str, reference: str, dimension: str, *, confidence: float
+) -> tuple[dict[str, Any], str]:
+    """Subtract a run's δ from its reference's, narrative by narrative.
+
+    Parameters
+    ----------
+    runs
+        By label.
+    label, reference, dimension
+        Which.
+    confidence
+        Coverage of the t interval.
+
+    Returns
+    -------
+    tuple
+        ``delta_change``, ``change_low``, ``change_high``, ``p`` and ``n_narratives``, in points, where both have an
+        estimate; and why a number is missing.
+    """
     without = [name for name in (label, reference) if dimension not in runs[name].estimates]
     if without:
-        return known, f"no change, since {' and '.join(without)} can not be estimated"
+        return {}, f"no change, since {' and '.join(without)} can not be estimated"
     pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
     [row] = compare(pair, dimension=dimension, confidence=confidence)
-    numbers = {"delta_change": row["delta_change"], "change_low": row["ci_low"], "change_high": row["ci_high"]}
-    return known | numbers | {"p": row["p"], "n_narratives": row["n_narratives"]}, row["note"]
+    return {name: row[column] for name, column in _CHANGED.items()}, row["note"]

@@ -101,6 +101,14 @@ def overall_row(
     )
 
 
+def mean_of(parts: Mapping[str, Labelled], *, confidence: float) -> Labelled:
+    """Average the estimates of dimensions as :func:`overall_row` does; label and scale are those of the first."""
+    ids = {name: each.narrative_ids for name, each in parts.items()}
+    mean = overall_row({name: each.estimate for name, each in parts.items()}, ids, confidence=confidence)
+    asked = tuple(dict.fromkeys(chain.from_iterable(ids.values())))
+    return replace(next(iter(parts.values())), estimate=mean, narrative_ids=asked)
+
+
 def overall_scope(
     overall: GapEstimate,
     wider: Mapping[str, Mapping[str, Any]],

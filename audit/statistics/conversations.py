@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, overall_row
+from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.mixed import MixedFit
@@ -214,12 +214,10 @@ def _labelled(estimate: GapEstimate, narrative_ids: tuple[Any, ...]) -> Labelled
 def _overall(labelled: Mapping[str, Sequence[Labelled]], variant: str, *, confidence: float) -> Labelled | None:
     """Return the mean of the gaps of single dimensions, if there is one."""
     own = {name: each for name, some in labelled.items() for each in some if each.label == variant and "+" not in name}
-    ids = {name: each.narrative_ids for name, each in own.items()}
     try:
-        estimate = overall_row({name: each.estimate for name, each in own.items()}, ids, confidence=confidence)
+        return mean_of(own, confidence=confidence) if own else None
     except NotEstimableError:
         return None
-    return _labelled(estimate, tuple(dict.fromkeys(chain.from_iterable(ids.values()))))
 
 
 def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confidence: float) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
+from audit.statistics.tallies import END_TOLERANCE
 
 _BINS: Final = 40
 """Bins between the ends of the scale, and of the shuffles."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from audit.statistics.analysis import analyse
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.families import adjust_p
-from audit.statistics.ratings import BoolArray, FloatArray
+from audit.statistics.outcome import Outcome, analyse_outcome
+from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings
 from audit.statistics.rows import Settings
 from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
 
 _ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
+_SCORE = Outcome("score", unit="points", rated=True)
 
 
 class Effects(Protocol):
@@ -42,7 +43,6 @@ def judged_tables(
     effects: Iterable[Effects],
     *,
     variant: str,
-    scales: Mapping[str, tuple[float, float]],
     seed: int,
     settings: Settings,
 ) -> dict[str, pd.DataFrame]:
@@ -56,10 +56,8 @@ def judged_tables(
         Of the same.
     variant
         The run's prompt variant.
-    scales
-        The ends of each measure's scale, in points.
     seed, settings
-        As of :func:`~audit.statistics.analysis.analyse`.
+        As of :func:`~audit.statistics.outcome.analyse_outcome`.
 
     Returns
     -------
@@ -67,12 +65,14 @@ def judged_tables(
         ``judge_gap`` and ``judge_effects``, unrounded; no rows where nothing was judged again. The intervals of
         effects are t intervals over narratives, and their p is corrected (Holm) for the experiencers.
     """
-    gap = pd.DataFrame(columns=list(JUDGE_GAP))
+    gap: list[dict[str, Any]] = []
     if len(judged):
-        found = analyse(judged, scales=scales, seed=seed, settings=settings).tables["gap"]
-        kept = found.loc[found["estimator"] != "published"].rename(columns={"variant": "measure"})
-        kept = kept.assign(variant=variant)
-        gap = kept[list(JUDGE_GAP)].reset_index(drop=True)
+        found = analyse_outcome(_SCORE, compact_ratings(judged), seed=seed, settings=settings)
+        gap = [
+            row | {"measure": row["variant"], "variant": variant}
+            for row in found.gap
+            if row["estimator"] != "published"
+        ]
     rows: list[dict[str, Any]] = []
     for each in effects:
         own = [
@@ -82,7 +82,10 @@ def judged_tables(
         ]
         adjusted, _ = adjust_p([row["p"] for row in own], method="Holm")
         rows += [row | {"variant": variant, "p_adjusted": float(p)} for row, p in zip(own, adjusted, strict=True)]
-    return {"judge_gap": gap, "judge_effects": pd.DataFrame(rows, columns=list(JUDGE_EFFECTS))}
+    return {
+        "judge_gap": pd.DataFrame(gap, columns=list(JUDGE_GAP)),
+        "judge_effects": pd.DataFrame(rows, columns=list(JUDGE_EFFECTS)),
+    }
 
 
 def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any]:

@@ -9,40 +9,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.statistics.across_runs import OTHER_TEXTS
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.comparisons import Labelled, compare, difference, overall_row
-from audit.statistics.contrasts import complete_narratives, in_group_weights
+from audit.statistics.comparisons import Labelled, compare, difference, mean_of
+from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversations_of, noted_over_conversations
-from audit.statistics.echo import without_echo
+from audit.statistics.corpora import NO_SUCH_NUMBER, ROUNDING, complete_ids, corpus_numbers, pseudo_values
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
-from audit.statistics.headline import headline_gap
-from audit.statistics.measures import Corpus, Measured, measure_tables
-from audit.statistics.ratings import FloatArray, compact_ratings, split_ratings, without_dimensions
+from audit.statistics.measures import analyse_outcomes, gap_rows_of, in_unit, with_corrected_p
+from audit.statistics.outcome import NO_INTERVAL, OWN_UNIT, Outcome, Part, is_constant, spread_of
+from audit.statistics.ratings import FloatArray, without_dimensions
 from audit.statistics.rows import Settings
-from audit.tables.ratings import Status
-from audit.tables.replies import SCORED
+from audit.tables.replies import MEASURE_CONTROLS, MEASURE_GAPS
 from audit.tables.reply_comparison import MEASURE_CHANGES
 from audit.tables.shared import OVERALL
 from audit.wording import either, plural
 
-_ROUNDING: Final = 1e-12
-"""Relative to the largest number: a difference that arithmetic alone makes."""
-_UNIT: Final = (0.0, 1.0)
-"""Stands for a measure's scale, so that its differences stay in its own unit."""
 _PROMPT: Final = ["narrative_id", "perceiver", "experiencer"]
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
-_NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
 _MEANS: Final = ("mean", "reference_mean", "mean_change", "mean_low", "mean_high")
 
 
@@ -54,26 +48,32 @@ class RepliesOfRun:
     ----------
     replies
         Columns of ``tables.REPLIES``, one row a prompt, of one prompt variant, without invented groups.
-    measured
-        By name, the measures' values.
+    outcomes
+        By name, what was measured.
     gaps, controls
         Columns of ``tables.MEASURE_GAPS``, headlines alone, and of ``MEASURE_CONTROLS``.
+    own
+        By outcome and dimension, the gap narrative by narrative, or why there is none; not of a corpus, whose gap
+        depends on which narratives another run has too.
+    corpora
+        By outcome and dimension, which replies belong to a corpus, baselines left out.
     conversation_of
         Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
     """
 
     replies: pd.DataFrame
-    measured: Mapping[str, Measured]
+    outcomes: Mapping[str, Outcome]
     gaps: pd.DataFrame
     controls: pd.DataFrame
+    own: Mapping[str, Mapping[str, Labelled | NotEstimableError]]
+    corpora: Mapping[str, Mapping[str, NarrativeCube]]
     conversation_of: Callable[[str], str] | None = None
-    repetition: Repetition = field(default_factory=Repetition)
 
     @classmethod
     def of(
         cls,
         replies: pd.DataFrame,
-        measured: Sequence[Measured],
+        outcomes: Sequence[Outcome],
         *,
         seed: int,
         settings: Settings,
@@ -82,18 +82,29 @@ class RepliesOfRun:
     ) -> RepliesOfRun:
         """Estimate the run's own gaps, as its report does with the same seed and settings."""
         told = repetition or Repetition()
-        tables = measure_tables(
-            replies, measured, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
-        )
-        gaps = tables["measure_gaps"]
-        headlines = gaps.loc[gaps["headline"].astype(bool)].reset_index(drop=True)
+        of_groups = without_dimensions(replies, told.placebo)
+        gaps: list[dict[str, Any]] = []
+        controls: list[dict[str, Any]] = []
+        own: dict[str, dict[str, Labelled | NotEstimableError]] = {}
+        corpora: dict[str, dict[str, NarrativeCube]] = {}
+        for outcome, found in analyse_outcomes(
+            replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
+        ):
+            gaps += gap_rows_of(outcome, found, of_groups)
+            controls += (in_unit(row, outcome) for part in found.parts for row in part.repetition)
+            if outcome.corpus is None:
+                own[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
+            else:
+                corpora[outcome.name] = {part.cube.dimension: part.cube.without_baselines() for part in found.parts}
+        headlines = [row for row in with_corrected_p(gaps) if row["headline"]]
         return cls(
-            without_dimensions(replies, told.placebo),
-            {each.name: each for each in measured},
-            headlines,
-            tables["measure_controls"],
+            of_groups,
+            {each.name: each for each in outcomes},
+            pd.DataFrame(headlines, columns=list(MEASURE_GAPS)),
+            pd.DataFrame(controls, columns=list(MEASURE_CONTROLS)),
+            own,
+            corpora,
             conversation_of,
-            told,
         )
 
     @cached_property
@@ -113,53 +124,27 @@ class RepliesOfRun:
 
     def sd(self, measure: str) -> float:
         """Return the standard deviation (n − 1) of a measure among scored replies; NaN of a corpus or without any."""
-        values = self.measured[measure].values
-        if values is not None:
-            values = values[values.index.isin(self.replies["prompt_index"])].dropna()
-        known = np.empty(0) if values is None else values.to_numpy(dtype=np.float64)
-        known = known[np.isfinite(known)]
-        if known.size < 2 or np.ptp(known) <= _ROUNDING * np.abs(known).max():
-            return float("nan")
-        return float(known.std(ddof=1))
+        values = self.outcomes[measure].values
+        return float("nan") if values is None else spread_of(values, self.replies)
 
-    def cubes(self, measure: str) -> dict[str, NarrativeCube]:
-        """Lay a measure's numbers out by dimension, baselines left out; of a corpus 0 where a reply belongs to it.
-
-        δ of a cube is echo-free where its terms allow that, as the run's own.
-        """
-        own = self.measured[measure]
-        if own.values is None:
-            numbers = np.where(self.replies["status"].isin(SCORED), 0.0, np.nan)
-        else:
-            numbers = self.replies["prompt_index"].map(own.values).to_numpy(dtype=np.float64)
-        known = np.isfinite(numbers)
-        asked = compact_ratings(
-            self.replies.assign(
-                status=np.where(known, Status.RATED.value, Status.UNPARSEABLE.value),
-                intensity=np.where(known, numbers, np.nan),
-                number_mass=np.nan,
-                mode=np.nan,
-            )
-        )
-        return {
-            dimension: without_echo(
-                NarrativeCube.from_ratings(part, dimension=dimension, variant=variant),
-                self.repetition.stems.get(dimension, {}),
-            )
-            for dimension, variant, part in split_ratings(asked)
-        }
+    def gap(self, measure: str, dimension: str, label: str) -> Labelled:
+        """Return the run's own gap under its label; NotEstimableError says why there is none."""
+        own = self.own[measure][dimension]
+        if isinstance(own, NotEstimableError):
+            raise NotEstimableError(f"no change, since δ of {label} can not be estimated: {own}")
+        return replace(own, label=label)
 
 
-_Gaps: TypeAlias = dict[str, tuple[NarrativeCube, Labelled | NotEstimableError]]
-"""By dimension, a measure's numbers, baselines left out, and its gap."""
+_Pair: TypeAlias = tuple[Labelled, Labelled] | NotEstimableError
+"""A number of two runs, narrative by narrative; or why there is none."""
 
 
 @dataclass(frozen=True)
 class _Change:
     """What two runs have of a measure in one dimension: both gaps, and the two means narrative by narrative."""
 
-    gaps: tuple[Labelled, Labelled] | NotEstimableError
-    means: tuple[Labelled, Labelled] | None
+    gaps: _Pair
+    means: _Pair
     n_both: int
 
 
@@ -189,9 +174,9 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``tables.MEASURE_CHANGES`` but ``strategy`` and ``unit``, dimension by dimension, unrounded. What
-        can not be estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked
-        about the same ones.
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What can not be
+        estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked about the
+        same ones.
 
     Notes
     -----
@@ -209,20 +194,16 @@ def change_rows(
     :func:`audit.statistics.conversations.over_conversations`. The number of a corpus has no interval then.
     """
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    known: dict[tuple[str, str], _Gaps] = {}  # a reference is that of several runs
     for label, reference in references.items():
         pair, names = (runs[label], runs[reference]), (label, reference)
         for measure in comparable[label]:
-            for name, run in zip(names, pair, strict=True):
-                if (name, measure) not in known:
-                    known[name, measure] = _gaps_of(run, measure, name, confidence=confidence)
-            gaps = known[label, measure], known[reference, measure]
-            for dimension, change in _changes(pair, gaps, measure, names, confidence=confidence).items():
+            for dimension, change in _changes(pair, measure, names, confidence=confidence).items():
                 if texts[label] != texts[reference]:
                     row = _blank(OTHER_TEXTS)
                 else:
                     row = _row(change, dimension, measure, pair, confidence=confidence)
                 whose = {"run": label, "reference": reference, "dimension": dimension, "measure": measure}
+                whose["unit"] = runs[label].outcomes[measure].unit
                 rows[dimension].append(row | whose | _of_own_gaps(pair, names, measure, dimension, note=row["note"]))
     for dimension in sorted(rows, key=lambda name: name == OVERALL):
         family = rows[dimension]
@@ -232,12 +213,7 @@ def change_rows(
 
 
 def _changes(
-    pair: tuple[RepliesOfRun, RepliesOfRun],
-    gaps: tuple[_Gaps, _Gaps],
-    measure: str,
-    labels: tuple[str, str],
-    *,
-    confidence: float,
+    pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, labels: tuple[str, str], *, confidence: float
 ) -> dict[str, _Change]:
     """Estimate both gaps and means of a measure in each dimension that both runs have, and over all of them."""
     run, reference = pair
@@ -245,64 +221,62 @@ def _changes(
     for dimension in run.dimensions:
         if dimension not in reference.dimensions:
             continue
-        (cube, own), (other_cube, other) = (each[dimension] for each in gaps)
-        if run.measured[measure].corpus is not None:
-            made[dimension] = _corpora(pair, measure, (cube, other_cube), labels, confidence=confidence)
+        if run.outcomes[measure].corpus is not None:
+            found = attempt(partial(_corpora, pair, measure, dimension, labels, confidence=confidence))
+            made[dimension] = _Change(found, found, 0) if isinstance(found, NotEstimableError) else found
             continue
-        failed = next((each for each in (own, other) if isinstance(each, NotEstimableError)), None)
-        both = failed or (own, other)
+        gaps = attempt(partial(_gaps, pair, measure, dimension, labels))
         means, n_both = _matched(pair, measure, dimension, labels, confidence=confidence)
-        made[dimension] = _Change(both, means, n_both)  # type: ignore[arg-type]
+        made[dimension] = _Change(gaps, means, n_both)
     single = run.single_dimensions
     if len(single) > 1 and set(single) == set(reference.single_dimensions):
-        made[OVERALL] = _overall({name: made[name] for name in single}, labels, confidence=confidence)
+        made[OVERALL] = _overall({name: made[name] for name in single}, confidence=confidence)
     return made
 
 
-def _gaps_of(run: RepliesOfRun, measure: str, label: str, *, confidence: float) -> _Gaps:
-    """Estimate a run's gap of a measure in each dimension, or say why not; the gap of a corpus is not needed."""
-    found: _Gaps = {}
-    for dimension, cube in run.cubes(measure).items():
-        try:
-            estimate = _gap(cube, confidence=confidence)
-        except NotEstimableError as error:
-            why = NotEstimableError(f"no change, since δ of {label} can not be estimated: {error}")
-            found[dimension] = cube, why
-        else:
-            found[dimension] = cube, Labelled(label, estimate, cube.narrative_ids, _UNIT)
-    return found
+def _gaps(
+    pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, dimension: str, labels: tuple[str, str]
+) -> tuple[Labelled, Labelled]:
+    first, second = (run.gap(measure, dimension, label) for run, label in zip(pair, labels, strict=True))
+    return first, second
 
 
-def _gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
-    """Estimate δ as of ratings; where all numbers are the same it is 0, which no model can be fitted to."""
-    compared = cube.without_baselines()
-    known = compared.y[~np.isnan(compared.y)]
-    if not known.size:
-        raise NotEstimableError("no reply between identities has a number")
-    if np.ptp(known) > _ROUNDING * np.abs(known).max():
-        return headline_gap(cube, confidence=confidence)
+def _own_gap(part: Part) -> Labelled | NotEstimableError:
+    """Return δ by narratives' own gaps; where all numbers are the same it is 0, which no model can be fitted to."""
+    compared = part.cube.without_baselines()
+    known = ~np.isnan(compared.y)
+    made = part.estimates.contrast
+    if not known.any():
+        made = NotEstimableError("no reply between identities has a number")
+    elif is_constant(compared.y):
+        made = attempt(partial(_no_gap, compared, confidence=part.settings.confidence))
+    return made if isinstance(made, NotEstimableError) else Labelled("", made, part.cube.narrative_ids, OWN_UNIT)
+
+
+def _no_gap(compared: NarrativeCube, *, confidence: float) -> GapEstimate:
     in_group_weights(compared)  # or says why nothing can be compared
-    none = np.where(np.isnan(compared.y).all(axis=(1, 2)), np.nan, 0.0)
-    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=known.size)
+    known = ~np.isnan(compared.y)
+    none = np.where(known.any(axis=(1, 2)), 0.0, np.nan)
+    return summarise_contrasts(none, rounding=0.0, confidence=confidence, n_ratings=int(known.sum()))
 
 
 def _matched(
     pair: tuple[RepliesOfRun, RepliesOfRun], measure: str, dimension: str, labels: Sequence[str], *, confidence: float
-) -> tuple[tuple[Labelled, Labelled] | None, int]:
+) -> tuple[_Pair, int]:
     """Return both runs' means by narrative, over the pairs that have a number in both, and how many these are."""
     sides = []
     for run in pair:
         rows = run.between(dimension)
-        values = run.measured[measure].values
+        values = run.outcomes[measure].values
         assert values is not None
         numbers = rows["prompt_index"].map(values).to_numpy(dtype=np.float64)
         side = rows[_PROMPT].astype(str).assign(number=numbers)
         sides.append(side.loc[np.isfinite(numbers)])
     both = sides[0].merge(sides[1], on=_PROMPT, suffixes=("", "_reference"), validate="1:1")
     if both.empty:
-        return None, 0
+        return NotEstimableError("no prompt has a number in both"), 0
     means = both.groupby("narrative_id", sort=False)[["number", "number_reference"]].mean()
-    least = _ROUNDING * float(both[["number", "number_reference"]].abs().max(axis=None))
+    least = ROUNDING * float(both[["number", "number_reference"]].abs().max(axis=None))
     return _by_narrative(means.to_numpy(dtype=np.float64).T, tuple(means.index), labels, least, confidence), len(both)
 
 
@@ -315,7 +289,7 @@ def _by_narrative(
             label,
             summarise_contrasts(own, rounding=rounding, confidence=confidence, n_ratings=0),
             narrative_ids,
-            _UNIT,
+            OWN_UNIT,
         )
         for label, own in zip(labels, means, strict=True)
     )
@@ -325,100 +299,56 @@ def _by_narrative(
 def _corpora(
     pair: tuple[RepliesOfRun, RepliesOfRun],
     measure: str,
-    cubes: Sequence[NarrativeCube],
+    dimension: str,
     labels: Sequence[str],
     *,
     confidence: float,
 ) -> _Change:
-    """Take both runs' corpora over the narratives that are complete in both."""
-    compared = [cube.without_baselines() for cube in cubes]
-    of_each = [
-        {name for name, there in zip(cube.narrative_ids, complete_narratives(cube), strict=True) if there}
-        for cube in compared
-    ]
-    names = tuple(name for name in compared[0].narrative_ids if name in of_each[0] & of_each[1])
+    """Take both runs' corpora over the narratives that are complete in both; NotEstimableError says why not."""
+    cubes = [run.corpora[measure][dimension] for run in pair]
+    complete = [complete_ids(cube) for cube in cubes]
+    names = tuple(name for name in complete[0] if name in set(complete[1]))
     if len(names) < 2:
-        reason = (
+        raise NotEstimableError(
             f"{plural(len(names), 'narrative')} {either(len(names), 'has', 'have')} a reply to every pair in "
             "both: too few to take the replies together"
         )
-        return _Change(NotEstimableError(reason), None, 0)
     gaps, means = [], []
-    for run, cube in zip(pair, compared, strict=True):
-        corpus = run.measured[measure].corpus
+    for run, cube in zip(pair, cubes, strict=True):
+        corpus = run.outcomes[measure].corpus
         assert corpus is not None
-        try:
-            weights = in_group_weights(cube)
-        except NotEstimableError as error:
-            return _Change(error, None, 0)
-        numbers = _corpus_numbers(cube, run.between(cube.dimension), corpus, names)
-        gaps.append(_pseudo_values(*numbers, weights))
-        means.append(_pseudo_values(*numbers, np.full_like(weights, 1 / weights.size)))
+        weights = in_group_weights(cube)
+        numbers = corpus_numbers(cube, run.between(dimension), corpus, names)
+        gaps.append(pseudo_values(*numbers, weights))
+        means.append(pseudo_values(*numbers, np.full_like(weights, 1 / weights.size)))
     if not np.isfinite([*gaps, *means]).all():
-        return _Change(NotEstimableError("a pair's replies, or all of them but one, have no such number"), None, 0)
-    rounding = len(names) * _ROUNDING
+        raise NotEstimableError(NO_SUCH_NUMBER)
+    rounding = len(names) * ROUNDING
     return _Change(
         _by_narrative(np.array(gaps), names, labels, rounding, confidence),
         _by_narrative(np.array(means), names, labels, rounding, confidence),
-        len(names) * compared[0].in_group.size,
+        len(names) * cubes[0].in_group.size,
     )
 
 
-def _corpus_numbers(
-    cube: NarrativeCube, replies: pd.DataFrame, corpus: Corpus, names: Sequence[Any]
-) -> tuple[FloatArray, FloatArray]:
-    """Return each pair's number over these narratives, shape (P, E), and without each of them, (N, P, E)."""
-    place = {name: k for k, name in enumerate(names)}
-    whole = np.full(cube.in_group.shape, np.nan)
-    without = np.full((len(names), *whole.shape), np.nan)
-    own = replies.loc[replies["narrative_id"].isin(names)]
-    for (perceiver, experiencer), texts in own.groupby(["perceiver", "experiencer"], observed=True, sort=False):
-        p, e = cube.perceivers.index(perceiver), cube.experiencers.index(experiencer)
-        whole[p, e], left = corpus(texts["text"].tolist())
-        without[[place[name] for name in texts["narrative_id"]], p, e] = left
-    return whole, without
-
-
-def _pseudo_values(whole: FloatArray, without: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return a narrative's pseudo-value of a weighted sum over pairs; their mean is the sum over all narratives."""
-    total, left = (whole * weights).sum(), (without * weights).sum(axis=(1, 2))
-    pseudo: FloatArray = total + (len(without) - 1) * (left.mean() - left)
-    pseudo[np.abs(pseudo) <= len(without) * _ROUNDING] = 0.0
-    return pseudo
-
-
-def _overall(parts: Mapping[str, _Change], labels: Sequence[str], *, confidence: float) -> _Change:
+def _overall(parts: Mapping[str, _Change], *, confidence: float) -> _Change:
     """Average the dimensions' gaps and means, each dimension with the same weight."""
-    gaps: tuple[Labelled, Labelled] | NotEstimableError
-    failed = next((part.gaps for part in parts.values() if isinstance(part.gaps, NotEstimableError)), None)
-    if failed is not None:
-        gaps = failed
-    else:
-        try:
-            gaps = _average([part.gaps for part in parts.values()], labels, confidence=confidence)  # type: ignore[misc]
-        except NotEstimableError as error:
-            gaps = error
-    means = [part.means for part in parts.values() if part.means is not None]
-    averaged = None
-    if len(means) == len(parts):
-        try:
-            averaged = _average(means, labels, confidence=confidence)
-        except NotEstimableError:
-            averaged = None
-    return _Change(gaps, averaged, sum(part.n_both for part in parts.values()))
+    return _Change(
+        attempt(partial(_average, {name: part.gaps for name, part in parts.items()}, confidence=confidence)),
+        attempt(partial(_average, {name: part.means for name, part in parts.items()}, confidence=confidence)),
+        sum(part.n_both for part in parts.values()),
+    )
 
 
-def _average(
-    pairs: Sequence[tuple[Labelled, Labelled]], labels: Sequence[str], *, confidence: float
-) -> tuple[Labelled, Labelled]:
-    found = []
-    for side, label in enumerate(labels):
-        parts = {str(place): pair[side] for place, pair in enumerate(pairs)}
-        ids = {place: each.narrative_ids for place, each in parts.items()}
-        mean = overall_row({place: each.estimate for place, each in parts.items()}, ids, confidence=confidence)
-        asked = tuple(dict.fromkeys(key for own in ids.values() for key in own))
-        found.append(Labelled(label, mean, asked, _UNIT))
-    return found[0], found[1]
+def _average(pairs: Mapping[str, _Pair], *, confidence: float) -> tuple[Labelled, Labelled]:
+    """Average each side over dimensions; NotEstimableError if one of them has none."""
+    sides: tuple[dict[str, Labelled], dict[str, Labelled]] = ({}, {})
+    for dimension, pair in pairs.items():
+        if isinstance(pair, NotEstimableError):
+            raise pair
+        for side, each in zip(sides, pair, strict=True):
+            side[dimension] = each
+    return mean_of(sides[0], confidence=confidence), mean_of(sides[1], confidence=confidence)
 
 
 def _row(
@@ -428,7 +358,7 @@ def _row(
         _subtracted,
         dimension=dimension,
         conversation_of=pair[0].conversation_of,
-        of_corpora=pair[0].measured[measure].corpus is not None,
+        of_corpora=pair[0].outcomes[measure].corpus is not None,
         confidence=confidence,
     )
     row = _blank("") | {"n_both": change.n_both}
@@ -439,7 +369,7 @@ def _row(
         copied = ("delta_change", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "note")
         row |= {name: found[name] for name in copied}
         row |= {"delta": found["delta_first"], "reference_delta": found["delta_second"]}
-    if change.means is not None:
+    if not isinstance(change.means, NotEstimableError):
         found = subtract(change.means)
         numbers = ("delta_first", "delta_second", "delta_change", "ci_low", "ci_high")
         row |= {name: found[number] for name, number in zip(_MEANS, numbers, strict=True)}
@@ -467,7 +397,7 @@ def _subtracted(
     if not units or not np.isfinite(found["se"]):
         return found
     if of_corpora:
-        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"note": _NO_INTERVAL}
+        return found | dict.fromkeys(_INTERVAL, float("nan")) | {"note": NO_INTERVAL}
     over, note = noted_over_conversations(change, units, confidence=confidence)
     return found | {name: getattr(over, name) for name in _INTERVAL} | {"note": note}
 

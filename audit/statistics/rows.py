@@ -6,7 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from audit.tables.gap import GAP, VARIANCES
 from audit.tables.shared import OVERALL
 
 Rows = Iterator[dict[str, Any]]
+Made: TypeAlias = GapEstimate | GroupScope | MixedFit | PublishedGap | NotEstimableError
 
 _NOT_CONVERGED: Final = "the optimum of the likelihood could not be confirmed"
 
@@ -154,32 +155,46 @@ _COUNTS: Final = ("n_narratives", "n_ratings")
 
 def gap_rows(cube: NarrativeCube, found: Estimates, *, confidence: float, n_missing: int) -> Rows:
     """Yield rows of ``tables.GAP``: each estimator in each scope."""
-    for estimator, scope, made in (
+    made: tuple[tuple[str, str | None, Made], ...] = (
         ("contrast", "narratives", found.contrast),
         ("contrast", "narratives_and_terms", found.scopes["contrast"]),
         ("mixed", "narratives", found.mixed),
         ("mixed", "narratives_and_terms", found.scopes["mixed"]),
         ("mixed_crossed", "narratives", found.crossed),
         ("published", None, found.published),
-    ):
-        yield _gap_row(
-            {
-                "dimension": cube.dimension,
-                "variant": cube.variant,
-                "estimator": estimator,
-                "scope": scope,
-                "headline": estimator == found.estimator,
-                "n_narratives_asked": len(cube.narrative_ids),
-                "n_missing": n_missing,
-            },
-            made,
-            confidence=confidence,
+    )
+    for estimator, scope, each in made:
+        yield gap_row(
+            cube, estimator, scope, each, headline=found.estimator, confidence=confidence, n_missing=n_missing
         )
+
+
+def gap_row(
+    cube: NarrativeCube,
+    estimator: str,
+    scope: str | None,
+    made: Made,
+    *,
+    headline: str,
+    confidence: float,
+    n_missing: int,
+) -> dict[str, Any]:
+    """Return a row of ``tables.GAP``; ``headline`` is the estimator that stands first."""
+    known = {
+        "dimension": cube.dimension,
+        "variant": cube.variant,
+        "estimator": estimator,
+        "scope": scope,
+        "headline": estimator == headline,
+        "n_narratives_asked": len(cube.narrative_ids),
+        "n_missing": n_missing,
+    }
+    return _gap_row(known, made, confidence=confidence)
 
 
 def _gap_row(
     known: dict[str, Any],
-    made: GapEstimate | GroupScope | MixedFit | PublishedGap | NotEstimableError,
+    made: Made,
     *,
     confidence: float,
 ) -> dict[str, Any]:

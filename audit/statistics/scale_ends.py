@@ -17,8 +17,8 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_spread
-from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.statistics.tallies import END_TOLERANCE
 
 END_SHARE: Final = 0.1
 """From this share of ratings at an end of the scale on, a gap is squeezed or, with main effects, made up."""

@@ -21,9 +21,9 @@ from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.missing_grid import MissingShifts
-from audit.statistics.outcomes import END_TOLERANCE
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
+from audit.statistics.tallies import END_TOLERANCE
 from audit.wording import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_ratings")

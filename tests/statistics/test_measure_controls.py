@@ -13,8 +13,9 @@ from audit.measures.diversity import leave_one_out_distinct
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
-from audit.statistics.measures import Measured, measure_tables
+from audit.statistics.measures import measure_tables
 from audit.statistics.measures_across import RepliesOfRun, change_rows
+from audit.statistics.outcome import Outcome
 
 REAL = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam"),
         "Sikh": ("a Sikh", "one who keeps the five Ks")}  # fmt: skip
@@ -47,7 +48,7 @@ def both(*, seed=0, real=REAL, invented=0.0, **planted):
 
 
 def tables_of(ratings, *measured, **options):
-    measured = measured or (Measured("eq", values=values_of(ratings)),)
+    measured = measured or (Outcome("eq", values=values_of(ratings)),)
     given = {"seed": 3, "settings": SETTINGS, "repetition": TOLD} | options
     return measure_tables(replies_of(ratings), measured, **given)
 
@@ -104,7 +105,7 @@ def test_the_gap_of_a_corpus_is_of_pairs_without_a_word_in_common():
         " ".join(f"w{w}" for w in word) if not same else " ".join(["so"] * 7 + [f"w{w}" for w in word[:1]])
         for word, same in zip(words, own, strict=True)
     ]
-    measured = Measured("distinct_1", corpus=counted)
+    measured = Outcome("distinct_1", corpus=counted)
     tables = measure_tables(replies, [measured], seed=3, settings=SETTINGS, repetition=TOLD)
     controls = tables["measure_controls"].set_index("control")
     assert set(controls["estimator"]) == {"jackknife"}
@@ -156,7 +157,7 @@ def test_runs_are_compared_in_gaps_without_repeated_words():
     runs = {}
     for label, planted in (("none", {"words": 3.0}), ("ecn", {"group": 2.0, "words": 1.0})):
         ratings = both(seed=len(label), **planted)
-        measured = [Measured("eq", values=values_of(ratings))]
+        measured = [Outcome("eq", values=values_of(ratings))]
         runs[label] = RepliesOfRun.of(replies_of(ratings), measured, seed=0, settings=SETTINGS, repetition=TOLD)
         assert runs[label].dimensions == ("religion",)
     [row] = change_rows(

@@ -12,8 +12,10 @@ from audit.measured import measures_of
 from audit.measures.diversity import distinct, leave_one_out_distinct
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
+from audit.statistics.controls import Repetition
 from audit.statistics.conversations import conversation_of
-from audit.statistics.measures import Measured, measure_tables, remarks_on_replies
+from audit.statistics.measures import measure_tables, remarks_on_replies
+from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
 from audit.tables.replies import MEASURE_CELLS, MEASURE_FAMILIES, MEASURE_GAPS, REPLY_OUTCOMES, ReplyStatus
 
@@ -68,7 +70,7 @@ def test_of_a_measure_that_is_an_intensity_every_number_is_the_one_of_ratings(ra
     wanted = analyse(ratings, scales={"origin": (0.0, 100.0)}, **options).tables
     replies = replies_of(ratings).set_index(pd.Index(range(5, 5 + len(ratings))))
     before = replies.copy()
-    found = tables_of(replies, Measured("eq", values=values_of(ratings)), **options)
+    found = tables_of(replies, Outcome("eq", values=values_of(ratings)), **options)
     pd.testing.assert_frame_equal(replies, before)
 
     own = found["measure_gaps"]
@@ -99,7 +101,7 @@ def test_of_a_measure_that_is_an_intensity_every_number_is_the_one_of_ratings(ra
 def test_a_prompt_that_was_never_asked_is_not_a_reply_that_is_missing(ratings_of):
     ratings = ratings_of(cube(np.random.default_rng(3)), GROUPS)
     replies = replies_of(ratings)
-    assert gap_of(tables_of(replies.iloc[:-50], Measured("eq", values=values_of(ratings))), "eq")["n_missing"] == 0
+    assert gap_of(tables_of(replies.iloc[:-50], Outcome("eq", values=values_of(ratings))), "eq")["n_missing"] == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -112,7 +114,7 @@ def test_a_planted_gap_is_found_in_its_measure_and_in_no_other(ratings_of, seed,
     whole[0] += 8.0 * inside
     refused = rng.random(whole[0].shape) < missing
     ratings = [ratings_of(np.where(refused, np.nan, y), GROUPS) for y in whole]
-    measured = [Measured(f"m{k}", values=values_of(own)) for k, own in enumerate(ratings)]
+    measured = [Outcome(f"m{k}", values=values_of(own)) for k, own in enumerate(ratings)]
     tables = tables_of(replies_of(ratings[0]), *measured, seed=seed, settings=Settings(confidence=0.999))
     rows = [gap_of(tables, each.name) for each in measured]
     assert all(row["ci_low"] < (8.0 if k == 0 else 0.0) < row["ci_high"] for k, row in enumerate(rows))
@@ -123,8 +125,8 @@ def test_holm_corrects_over_the_measures_of_a_dimension_that_have_a_p(ratings_of
     rng = np.random.default_rng(5)
     ratings = two_dimensions(ratings_of, rng, missing=0)
     values = [values_of(ratings) + rng.normal(0, 10, len(ratings)) for _ in range(3)]
-    measured = [Measured(f"m{k}", values=own) for k, own in enumerate(values)]
-    constant = Measured("constant", values=values[0] * 0 + 1)
+    measured = [Outcome(f"m{k}", values=own) for k, own in enumerate(values)]
+    constant = Outcome("constant", values=values[0] * 0 + 1)
     gaps = tables_of(replies_of(ratings), *measured, constant)["measure_gaps"]
     family = gaps.loc[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
     assert gaps.drop(family.index)[["p_adjusted", "family_size"]].isna().all(axis=None)
@@ -144,7 +146,7 @@ def test_people_s_questions_are_a_family_of_their_own(ratings_of):
     rng = np.random.default_rng(6)
     ratings = ratings_of(cube(rng), GROUPS)
     measured = [
-        Measured(name, values=values_of(ratings) + rng.normal(0, 10, len(ratings)))
+        Outcome(name, values=values_of(ratings) + rng.normal(0, 10, len(ratings)))
         for name in ("eq", "people_warmth", "regard", "people_help", "people_care")
     ]
     gaps = tables_of(replies_of(ratings), *measured)["measure_gaps"]
@@ -173,7 +175,7 @@ def utterances(ratings_of, *, missing=0.0, each=4):
 @pytest.mark.parametrize("missing", [0.0, 0.04])
 def test_conversations_of_one_utterance_are_narratives(ratings_of, missing):
     ratings = utterances(ratings_of, each=1, missing=missing)
-    measured = [Measured("recognised", values=values_of(ratings)), dist(1)]
+    measured = [Outcome("recognised", values=values_of(ratings)), dist(1)]
     plain, found = (
         tables_of(replies_of(ratings), *measured, conversation_of=of) for of in (None, conversation_of)
     )  # fmt: skip
@@ -184,7 +186,7 @@ def test_conversations_of_one_utterance_are_narratives(ratings_of, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.04])
 def test_utterances_of_a_conversation_are_not_independent(ratings_of, missing):
     ratings = utterances(ratings_of, missing=missing)
-    measured = [Measured("recognised", values=values_of(ratings)), dist(1)]
+    measured = [Outcome("recognised", values=values_of(ratings)), dist(1)]
     texts = [" ".join(words) for words in np.random.default_rng(2).choice(WORDS, (len(ratings), 9))]
     replies, valence = replies_of(ratings).assign(text=texts), {"joy": "positive", "anger": "negative"}
     plain, found = (
@@ -230,7 +232,7 @@ def test_where_a_dimension_has_no_gap_the_mean_over_dimensions_has_no_interval_e
     values = values_of(ratings)
     first = ratings["dimension"].iloc[0]
     values = values.mask((ratings["dimension"] == first).to_numpy())
-    found = tables_of(replies_of(ratings), Measured("recognised", values=values), conversation_of=conversation_of)
+    found = tables_of(replies_of(ratings), Outcome("recognised", values=values), conversation_of=conversation_of)
     gaps = found["measure_gaps"]
     own = gaps.loc[gaps["scope"] == "narratives"].groupby("dimension")["se"].count()
     assert own.drop([first, "all"]).gt(0).all()
@@ -240,7 +242,7 @@ def test_where_a_dimension_has_no_gap_the_mean_over_dimensions_has_no_interval_e
 def test_the_mean_over_dimensions_is_of_conversations_too(ratings_of):
     """Oracle: δ of both dimensions' contrasts without each conversation, all of four utterances."""
     ratings = utterances(ratings_of)
-    tables = tables_of(replies_of(ratings), Measured("m", values=values_of(ratings)), conversation_of=conversation_of)
+    tables = tables_of(replies_of(ratings), Outcome("m", values=values_of(ratings)), conversation_of=conversation_of)
     row = gap_of(tables, "m", dimension="all")
     own = ratings.loc[ratings["in_group"].notna()]
     inside = np.eye(5) - 1 / 5
@@ -261,7 +263,7 @@ def test_a_family_over_conversations_is_the_one_of_their_means_where_these_have_
     means["intensity"] = means.groupby(["narrative_id", *of_pairs])["intensity"].transform("mean")
     means = means.drop_duplicates(["narrative_id", *of_pairs])
     found, wanted = (
-        tables_of(replies_of(own), Measured("m", values=values_of(own)), conversation_of=of)
+        tables_of(replies_of(own), Outcome("m", values=values_of(own)), conversation_of=of)
         for own, of in ((ratings, conversation_of), (means, None))
     )
     changes = ["delta_rest", "change", "change_se", "change_p", "change_p_adjusted"]
@@ -300,7 +302,7 @@ def test_replies_that_are_not_scored_are_missing_and_never_0(ratings_of):
     replies, values = with_statuses(ratings_of)
     between = replies["in_group"].notna()
     scored = replies["status"].isin(["written", "cut"])
-    tables = tables_of(replies, Measured("eq", values=values.dropna()))
+    tables = tables_of(replies, Outcome("eq", values=values.dropna()))
     row = gap_of(tables, "eq")
     assert row["estimator"] == "contrast"
     assert row["n_missing"] == (between & ~scored).sum() > 0
@@ -355,7 +357,7 @@ def test_what_few_replies_show_and_what_few_have_a_number_of_is_said(ratings_of)
     share, most = (pd.Series(0.0, index=ratings["prompt_index"]) for _ in range(2))
     share.iloc[[1, 40, 80]] = 1.0  # the first, second and third narrative
     most[:] = np.where(rng.random(len(most)) < 0.4, np.nan, rng.normal(size=len(most)))
-    tables = tables_of(replies_of(ratings), Measured("share", values=share), Measured("most", values=most))
+    tables = tables_of(replies_of(ratings), Outcome("share", values=share), Outcome("most", values=most))
     assert gap_of(tables, "share")["note"] == "only in 3 of 12 narratives do replies differ in it"
     row = gap_of(tables, "most")
     assert row["estimator"] == "contrast"
@@ -377,14 +379,14 @@ def test_a_number_that_is_not_finite_is_missing(ratings_of):
     known = values.drop(values.index[3])
     assert (row["n_scored"], row["mean"], row["sd"]) == pytest.approx((len(known), known.mean(), known.std(ddof=1)))
     found = gap_of(tables_of(replies_of(ratings), measured[0]), "x")
-    assert found == gap_of(tables_of(replies_of(ratings), Measured("x", values=known)), "x")
+    assert found == gap_of(tables_of(replies_of(ratings), Outcome("x", values=known)), "x")
 
 
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
 
 
 def dist(n):
-    return Measured(f"dist_{n}", corpus=partial(leave_one_out, n=n))
+    return Outcome(f"dist_{n}", corpus=partial(leave_one_out, n=n))
 
 
 def leave_one_out(texts, *, n):
@@ -490,7 +492,7 @@ def test_what_can_not_be_estimated_is_a_row_that_says_why(ratings_of, kind):
     values = values_of(ratings).loc[scored]
     scores = pd.DataFrame({"prompt_index": scored, "measure": "eq", "value": values.to_numpy()})
     described, measured = measures_of(Manifest.of({"diversity": True}), replies, scores)
-    tables = tables_of(replies, Measured("eq", values=values), Measured("none", values=values * np.nan), *measured)
+    tables = tables_of(replies, Outcome("eq", values=values), Outcome("none", values=values * np.nan), *measured)
     gaps = tables["measure_gaps"]
     assert set(gaps["measure"]) == ({"eq", "none", *described["measure"]} if len(replies) else set())
     without = gaps.loc[gaps["se"].isna()]
@@ -508,3 +510,29 @@ def test_a_reader_is_told_of_few_narratives_missing_and_cut_replies_and_of_a_mod
     assert codes == ["few_narratives", "own_scorer"]  # one in eleven is not many, but for its share between identities
     half = replies.assign(status=np.resize(["cut", "refused"], len(replies)))
     assert {"replies_missing", "replies_cut"} < {remark.code for remark in remarks_on(half)}
+
+
+def test_a_measure_that_no_reply_has_is_no_error_where_narratives_are_utterances(ratings_of):
+    ratings = two_dimensions(ratings_of, np.random.default_rng(2), missing=0)
+    ratings["narrative_id"] = [f"talk {int(name[1:]) // 2}:{name}" for name in ratings["narrative_id"]]
+    nothing = Outcome("nothing", values=values_of(ratings) * np.nan)
+    gaps = tables_of(replies_of(ratings), nothing, conversation_of=conversation_of)["measure_gaps"]
+    assert set(gaps["dimension"]) == {"religion", "nationality", "all"}
+    assert gaps["delta"].isna().all()
+    assert (gaps["note"] != "").all()
+
+
+def test_how_a_wording_tells_its_group_is_a_family_of_any_outcome(ratings_of):
+    ratings = ratings_of(cube(np.random.default_rng(2)), GROUPS)
+    terms = list(dict.fromkeys(ratings["experiencer"]))
+    cues = dict(zip(terms, ["label", "name", "label", "name", "label"], strict=False))
+    told = Repetition(cues={"religion": cues})
+    wanted = analyse(ratings, scales={"origin": (0.0, 100.0)}, seed=0, settings=SETTINGS, repetition=told)
+    wanted = wanted.tables["families"].query("family == 'cue'").rename(columns=INTENSITY)
+    found = tables_of(replies_of(ratings), Outcome("eq", values=values_of(ratings)), repetition=told)
+    found = found["measure_families"].query("family == 'cue'")
+    assert found["member"].tolist() == ["label", "name"]
+    shared = [name for name in MEASURE_FAMILIES if name in wanted]
+    pd.testing.assert_frame_equal(
+        found[shared].reset_index(drop=True), wanted[shared].reset_index(drop=True), check_exact=True
+    )

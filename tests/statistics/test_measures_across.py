@@ -14,8 +14,8 @@ from test_measures import GROUPS, cube, replies_of, two_dimensions, values_of
 from audit.measures.diversity import leave_one_out_distinct
 from audit.statistics.across_runs import OTHER_TEXTS, measure_run, strategy_rows
 from audit.statistics.costs import cost_rows
-from audit.statistics.measures import Measured
 from audit.statistics.measures_across import RepliesOfRun, change_rows
+from audit.statistics.outcome import Outcome
 from audit.statistics.rows import Settings
 from audit.tables.reply_comparison import REPLY_COSTS
 
@@ -27,7 +27,7 @@ IN_RATINGS = {"delta_change": "delta_change", "ci_low": "change_low", "ci_high":
 def run_of(ratings, **measured):
     """One run, in which the intensity is the measure ``eq`` unless others are given."""
     given = measured or {"eq": values_of(ratings)}
-    each = [Measured(name, values=values) for name, values in given.items()]
+    each = [Outcome(name, values=values) for name, values in given.items()]
     return RepliesOfRun.of(replies_of(ratings), each, seed=0, settings=SETTINGS)
 
 
@@ -166,7 +166,7 @@ def test_a_corpus_change_is_the_jackknifed_difference_on_the_narratives_that_bot
     rng = np.random.default_rng(9)
     words = np.array([f"w{k}" for k in range(30)])
     ratings = ratings_of(cube(rng, n=8), GROUPS)
-    corpus = Measured("dist_1", corpus=lambda texts: leave_one_out_distinct([[text] for text in texts], 1))
+    corpus = Outcome("dist_1", corpus=lambda texts: leave_one_out_distinct([[text] for text in texts], 1))
     runs, tables = [], []
     for gone, size in (("n5", 6), ("n3", 9)):
         texts = [" ".join(rng.choice(words, size)) for _ in range(len(ratings))]
@@ -198,6 +198,15 @@ def test_a_corpus_change_is_the_jackknifed_difference_on_the_narratives_that_bot
     assert np.isnan(found["change_sd"])
 
 
+def test_a_mean_over_dimensions_without_a_narrative_in_common_names_the_dimensions(ratings_of):
+    rng = np.random.default_rng(5)
+    ratings = two_dimensions(ratings_of, rng, missing=0)
+    elsewhere = ratings["dimension"] == "nationality"
+    ratings["narrative_id"] = ratings["narrative_id"].where(~elsewhere, "other " + ratings["narrative_id"])
+    found = changes_of(run_of(ratings), run_of(ratings)).set_index("dimension")
+    assert found.loc["all", "note"].startswith("no narrative is used by all of the dimensions religion, nationality")
+
+
 def test_utterances_of_a_conversation_are_not_counted_as_independent(ratings_of):
     """Two utterances of each of eight conversations have the same gaps: they say as much as one of each does."""
     rng = np.random.default_rng(7)
@@ -223,7 +232,7 @@ def test_shares_of_what_became_of_prompts_are_counted_without_baselines_and_over
     between = replies.loc[replies["in_group"].notna(), "prompt_index"].to_numpy()
     status = replies["status"].astype(object)
     status[between[:14]] = "cut"  # of 14 x 25 in religion
-    of_run = partial(RepliesOfRun.of, measured=[Measured("eq", values=values_of(ratings))], seed=0, settings=SETTINGS)
+    of_run = partial(RepliesOfRun.of, outcomes=[Outcome("eq", values=values_of(ratings))], seed=0, settings=SETTINGS)
     runs = {"a": of_run(replies), "b": of_run(replies.assign(status=status))}
     costs = {label: {"n_calls": 1.0, "seconds": 0.1} for label in runs}
     rows = {(row["run"], row["dimension"]): row for row in cost_rows(runs, references={"b": "a"}, costs=costs)}

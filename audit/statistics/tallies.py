@@ -1,14 +1,17 @@
-"""What became of the prompts: refusals, unreadable responses and the ends of the scale, by kind of pair."""
+"""What became of the prompts, by kind of pair: refusals, unreadable responses, the ends of the scale, cut replies."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
 
 from audit.statistics.ratings import STATUSES, BoolArray, count_statuses, divide, split_ratings
-from audit.tables.ratings import OUTCOMES
+from audit.tables.ratings import OUTCOMES, Status
+from audit.tables.replies import SCORED, ReplyStatus
 
 PAIRS: Final = ("in_group", "out_group", "baseline", "all")
 """The kinds of pair, in the order of the rows."""
@@ -76,6 +79,83 @@ def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_
             if n_prompts[kind] > 0
         )
     return pd.DataFrame(rows, columns=list(OUTCOMES))
+
+
+def reply_outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``tables.REPLY_OUTCOMES``, four for each dimension and variant: what became of the replies."""
+    for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
+        inside = own["in_group"].astype("boolean")
+        kinds = {
+            "in_group": inside.fillna(False),
+            "out_group": ~inside.fillna(True),
+            "baseline": inside.isna(),
+            "all": pd.Series(True, index=own.index),
+        }
+        for pairs, chosen in kinds.items():
+            rows = own.loc[chosen.to_numpy(dtype=bool)]
+            status = rows["status"].astype(str)
+            texts = rows.loc[status.isin(SCORED).to_numpy()]
+            yield {
+                "dimension": dimension,
+                "variant": variant,
+                "pairs": pairs,
+                "n_prompts": len(rows),
+                **{f"n_{name}": int((status == name.value).sum()) for name in ReplyStatus},
+                "mean_tokens": float(texts["n_tokens"].mean()) if len(texts) else float("nan"),
+            }
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of the prompts between identities, baselines left out: sums, so that dimensions add up.
+
+    Attributes
+    ----------
+    n_asked, n_rated, n_refused
+        Prompts; a part of them is rated, another refused.
+    intensity
+        Sum of the ratings, in points.
+    n_massed
+        Prompts with a number mass.
+    mass
+        Sum of the number masses.
+    """
+
+    n_asked: int
+    n_rated: int
+    n_refused: int
+    intensity: float
+    n_massed: int
+    mass: float
+
+    @classmethod
+    def of(cls, part: pd.DataFrame) -> Self:
+        """Count the compacted ratings of one dimension and variant."""
+        between = part.loc[part["in_group"].notna(), ["status", "intensity", "number_mass"]]
+        rated = between["status"] == Status.RATED
+        return cls(
+            n_asked=len(between),
+            n_rated=int(rated.sum()),
+            n_refused=int((between["status"] == Status.REFUSED).sum()),
+            intensity=float(between["intensity"].sum()),
+            n_massed=int(between["number_mass"].notna().sum()),
+            mass=float(between["number_mass"].sum()),
+        )
+
+    @classmethod
+    def total(cls, tallies: Sequence[Tally]) -> Self:
+        """Add up dimensions."""
+        return cls(*(sum(getattr(each, name) for each in tallies) for name in cls.__slots__))
+
+    def levels(self) -> dict[str, float]:
+        """Return mean rating, shares and mean number mass by the names of ``tables.STRATEGIES``; NaN of nothing."""
+        parts = {
+            "mean_rating": (self.intensity, self.n_rated),
+            "refusal_rate": (self.n_refused, self.n_asked),
+            "missing_share": (self.n_asked - self.n_rated, self.n_asked),
+            "mean_number_mass": (self.mass, self.n_massed),
+        }
+        return {name: above / below if below else float("nan") for name, (above, below) in parts.items()}
 
 
 def _with_total(counts: Any) -> Any:

@@ -1,0 +1,340 @@
+"""One number by prompt, whatever it is of, and its gaps: one analysis, with the same controls, for every outcome.
+
+An intensity, a measure of a reply, an emotion recognised or not, and the score that people gave are outcomes. The
+tables of ratings and those of replies are laid out from what :func:`analyse_outcome` returns; what only ratings have
+(δ_z, number mass, the ends of the scale) is added in :mod:`audit.statistics.analysis`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from audit.errors import NotEstimableError, attempt
+from audit.statistics.cells import NarrativeCube, cell_table
+from audit.statistics.comparisons import Labelled
+from audit.statistics.controls import Dependent, Repetition
+from audit.statistics.conversations import conversations_of, gaps_over_conversations, noted_over_conversations
+from audit.statistics.corpora import JACKKNIFE, ROUNDING, Corpora, Corpus, is_scored
+from audit.statistics.echo import echo_free
+from audit.statistics.estimates import GapEstimate
+from audit.statistics.families import family_rows
+from audit.statistics.ratings import FloatArray
+from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
+from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
+from audit.statistics.wordings import Worded
+from audit.wording import count, plural, rate
+
+OWN_UNIT: Final = (0.0, 1.0)
+"""Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
+NO_INTERVAL: Final = "no interval: utterances of a conversation are not independent"
+_ESTIMATORS: Final = ("contrast", "mixed")
+"""Of an outcome that is not asked for as a rating: random perceivers and experiencers, and δ_z, are of ratings."""
+_DEPENDENT: Final = ("se", "df", "ci_low", "ci_high", "p", "p_sign_flip")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What δ is of.
+
+    Attributes
+    ----------
+    name
+        Such as ``intensity``, or a measure's.
+    unit
+        Of its numbers, in words.
+    values
+        By ``prompt_index``; NaN or no entry where a prompt has no such number. None where the prompts hold it, as
+        ratings do, or it is of a corpus.
+    corpus
+        In place of values, what makes one number of the texts of a pair of identities.
+    scale
+        The two ends of its scale; None without.
+    rated
+        Whether it is a rating that was asked for, in points: δ_z and the model of random perceivers and experiencers
+        are of these alone.
+    """
+
+    name: str
+    unit: str = ""
+    values: pd.Series | None = None
+    corpus: Corpus | None = None
+    scale: tuple[float, float] | None = None
+    rated: bool = False
+
+
+INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """An outcome in one dimension and variant.
+
+    Attributes
+    ----------
+    cube
+        Its numbers, with baselines; δ of it is echo-free where the terms allow that.
+    prompts
+        The same, as compacted ratings.
+    told
+        What tells repeated words from groups.
+    conversations
+        The conversation of each narrative; none where narratives are independent.
+    made
+        The estimates; of a corpus its gap, or why it has none.
+    gap, repetition
+        Rows of ``tables.GAP``, and of ``tables.CONTROLS`` for the repetition of words.
+    corpora
+        The replies of each pair taken together, where the outcome is of a corpus.
+    settings
+        How.
+    """
+
+    cube: NarrativeCube
+    prompts: pd.DataFrame
+    told: Repetition
+    conversations: tuple[str, ...]
+    made: Estimates | GapEstimate | NotEstimableError
+    gap: list[dict[str, Any]]
+    repetition: list[dict[str, Any]]
+    corpora: Corpora | None
+    settings: Settings
+
+    @property
+    def estimates(self) -> Estimates:
+        """All estimates of an outcome that has a value by prompt."""
+        assert isinstance(self.made, Estimates)
+        return self.made
+
+    @property
+    def headline(self) -> GapEstimate | NotEstimableError:
+        """The estimate that stands first."""
+        return self.made.headline if isinstance(self.made, Estimates) else self.made
+
+    @cached_property
+    def worded(self) -> Worded | None:
+        """Its gaps in each wording of the prompt; None of a corpus, and where there is one wording."""
+        if self.corpora is not None:
+            return None
+        # A wording whose ratings do not allow what the headline is of has no δ, and no other one.
+        stems = self.told.stems.get(self.cube.dimension, {})
+        free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
+        return Worded.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
+
+    def controls(self) -> list[dict[str, Any]]:
+        """Return rows of ``tables.CONTROLS``: of the repetition of words, and of several wordings where there are."""
+        of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
+        return [*self.repetition, *of_wordings]
+
+    def families(
+        self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield rows of ``tables.FAMILIES``, as :func:`~audit.statistics.families.family_rows`; of a corpus none."""
+        if self.corpora is None:
+            dimension, confidence = self.cube.dimension, self.settings.confidence
+            over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
+            yield from family_rows(
+                self.cube,
+                confidence=confidence,
+                valence=valence or {},
+                clusters=(clusters or {}).get(dimension, {}),
+                cues=self.told.cues.get(dimension, {}),
+                over=over if self.conversations else None,
+            )
+
+    def cells(self) -> pd.DataFrame:
+        """Return columns of ``tables.CELLS``; of a corpus those of ``tables.MEASURE_CELLS``."""
+        return cell_table(self.prompts) if self.corpora is None else self.corpora.cells(self.cube)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What an outcome shows.
+
+    Attributes
+    ----------
+    parts
+        Of each dimension and variant.
+    overall
+        Rows of ``tables.GAP`` of the mean over single dimensions.
+    gap
+        All rows: of parts, then of the mean; of utterances with the uncertainty of their conversations.
+    labelled
+        By dimension the headline in each variant that has one.
+    """
+
+    parts: tuple[Part, ...]
+    overall: list[dict[str, Any]]
+    gap: list[dict[str, Any]]
+    labelled: Mapping[str, list[Labelled]]
+
+
+def analyse_outcome(
+    outcome: Outcome,
+    prompts: pd.DataFrame,
+    *,
+    seed: int,
+    settings: Settings,
+    repetition: Repetition | None = None,
+    conversation_of: Callable[[str], str] | None = None,
+    replies: pd.DataFrame | None = None,
+) -> Found:
+    """Estimate δ of an outcome in each dimension and variant, and over all dimensions, with its controls.
+
+    Parameters
+    ----------
+    outcome
+        Which.
+    prompts
+        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity; of a corpus any number
+        where a text belongs to it.
+    seed
+        With the names of dimension and variant it seeds each one's draws, so that what else is in the prompts does not
+        alter a p, and all outcomes have their signs flipped alike.
+    settings
+        How.
+    repetition
+        What tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
+    conversation_of
+        Tells the conversation of a narrative that is an utterance of one; None where narratives are no utterances.
+    replies
+        Columns of ``tables.REPLIES``, row by row those of the prompts; None of ratings.
+    """
+    told = repetition or Repetition()
+    confidence = settings.confidence
+    corpora = None
+    if outcome.corpus is not None:
+        assert replies is not None
+        corpora = Corpora(replies, outcome.corpus, confidence)
+    parts: list[Part] = []
+    labelled: defaultdict[str, list[Labelled]] = defaultdict(list)
+    for cube, own, controls in told.controlled(
+        prompts,
+        confidence=confidence,
+        gap_of=None if corpora is None else corpora.gap,
+        dependent=_dependent(conversation_of, of_corpora=corpora is not None, confidence=confidence),
+    ):
+        made: Estimates | GapEstimate | NotEstimableError
+        if corpora is None:
+            made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
+            rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
+            gap = list(rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own)))
+        else:
+            made = attempt(partial(corpora.gap, cube))
+            gap = [corpora.row(cube, made, n_missing=n_missing(own))]
+            controls = [row | {"estimator": JACKKNIFE} for row in controls]
+        part = Part(
+            cube=cube,
+            prompts=own,
+            told=told,
+            conversations=conversations_of(cube.narrative_ids, conversation_of),
+            made=made,
+            gap=gap,
+            repetition=controls,
+            corpora=corpora,
+            settings=settings,
+        )
+        parts.append(part)
+        if isinstance(part.headline, GapEstimate):
+            scale = outcome.scale or OWN_UNIT
+            labelled[cube.dimension].append(Labelled(cube.variant, part.headline, cube.narrative_ids, scale))
+    of_parts = [row for part in parts for row in part.gap]
+    overall = list(overall_rows(of_parts, labelled, confidence=confidence))
+    if corpora is not None:
+        overall = [row | {"estimator": JACKKNIFE} for row in overall]
+    gap = [*of_parts, *overall]
+    if conversation_of is not None and any(part.conversations for part in parts):
+        if corpora is not None:
+            gap = [_without_interval(row) for row in gap]
+        else:
+            found = [(part.cube, part.estimates) for part in parts]
+            gap = gaps_over_conversations(gap, found, labelled, conversation_of, seed=seed, settings=settings)
+    return Found(tuple(parts), overall, gap, labelled)
+
+
+def n_missing(prompts: pd.DataFrame) -> int:
+    """Count the prompts, compacted, between identities that have no number, baselines left out."""
+    return int((prompts["in_group"].notna() & prompts["intensity"].isna()).sum())
+
+
+def is_constant(numbers: FloatArray) -> bool:
+    """Say whether there are numbers, and these differ by floating-point arithmetic alone."""
+    known = numbers[~np.isnan(numbers)]
+    return bool(known.size) and float(np.ptp(known)) <= ROUNDING * float(np.abs(known).max())
+
+
+def spread_of(values: pd.Series, replies: pd.DataFrame) -> float:
+    """Return the standard deviation (n − 1) of a measure among some replies; NaN where it does not differ."""
+    known = values[values.index.isin(replies["prompt_index"])].to_numpy(dtype=np.float64)
+    known = known[np.isfinite(known)]
+    return float(known.std(ddof=1)) if known.size > 1 and not is_constant(known) else float("nan")
+
+
+def _n_numberless(replies: pd.DataFrame | None, part: pd.DataFrame) -> tuple[int, int]:
+    """Count the scored replies between identities: those without a number, and all."""
+    assert replies is not None
+    scored = is_scored(replies)[part.index] & part["in_group"].notna().to_numpy()
+    return int((scored & part["intensity"].isna().to_numpy()).sum()), int(scored.sum())
+
+
+def _measured_rows(
+    rows: Iterator[dict[str, Any]], cube: NarrativeCube, n_without: int, n_scored: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a measure of replies, each with what else a reader must know of it."""
+    compared = cube.without_baselines()
+    remark, constant = _remark(compared.y, n_without, n_scored), is_constant(compared.y)
+    for row in rows:
+        if row["estimator"] not in _ESTIMATORS:
+            continue
+        # Signs of 0 flipped are 0 again: a p of 1 that tested nothing, and would count as one test more.
+        untested = {"p_sign_flip": float("nan")} if row["delta_points"] == 0 and np.isnan(row["se"]) else {}
+        yield row | untested | {"note": remark if constant else "; ".join(filter(None, (row["note"], remark)))}
+
+
+def _remark(y: FloatArray, n_without: int, n_scored: int) -> str:
+    """Say, of shape (N, P, E), that replies hardly differ in a measure, or that many have no such number."""
+    flat = y.reshape(len(y), -1)
+    n_known = int((~np.isnan(flat)).any(axis=1).sum())
+    n_differ = n_known - sum(is_constant(own) for own in flat)
+    said = []
+    if is_constant(flat):
+        said.append(f"every reply between identities has the same number, {flat[~np.isnan(flat)][0]:g}")
+    elif n_differ < min(FEW_NARRATIVES, n_known / 2):
+        said.append(f"only in {count(n_differ)} of {plural(n_known, 'narrative')} do replies differ in it")
+    if n_without > MISSING_SHARE * n_scored:
+        said.append(f"{rate(n_without / n_scored)} of the replies have no such number: δ speaks of the others")
+    return "; ".join(said)
+
+
+def _dependent(
+    conversation_of: Callable[[str], str] | None, *, of_corpora: bool, confidence: float
+) -> Dependent | None:
+    """Return what takes utterances of a conversation for what they are in a control; None where there are none."""
+    if conversation_of is None:
+        return None
+
+    def over(estimate: GapEstimate, narrative_ids: Sequence[Any]) -> tuple[GapEstimate, str]:
+        units = conversations_of(narrative_ids, conversation_of)
+        if not units:
+            return estimate, ""
+        if of_corpora:
+            unknown = float("nan")
+            blank = replace(estimate, se=unknown, df=unknown, ci_low=unknown, ci_high=unknown, p=unknown)
+            return replace(blank, not_estimable=NO_INTERVAL), ""
+        return noted_over_conversations(estimate, units, confidence=confidence)
+
+    return over
+
+
+def _without_interval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what would take utterances of a conversation for independent."""
+    if np.isnan(row["se"]) and np.isnan(row["p"]):
+        return dict(row)
+    note = "; ".join(filter(None, (row["note"], NO_INTERVAL)))
+    return {**row, **dict.fromkeys(_DEPENDENT, float("nan")), "note": note}
