@@ -32,6 +32,7 @@ from audit.tables.comparison import RUNS
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.registry import task_of
 from audit.wording import dimension_title, plural
 from stimuli.stereotypes import Lexicon, load_stereotypes
 
@@ -69,6 +70,8 @@ class Comparison:
         Level of the intervals in ``gap``.
     remarks
         What a reader must know beside it, in plain words.
+    compared_by
+        What the runs' task is compared by: ``gaps`` or ``measures``.
     """
 
     path: Path
@@ -76,6 +79,7 @@ class Comparison:
     gap: pd.DataFrame
     confidence: float
     remarks: tuple[str, ...]
+    compared_by: str
 
 
 @dataclass(frozen=True)
@@ -135,15 +139,14 @@ def compare_folders(
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
-    of_replies = _are_of_replies(manifests)
-    known = REPLY_SETTINGS if of_replies else SETTINGS
+    compared_by = _compared_by(manifests)
+    compare, known = _COMPARISONS[compared_by]
     used = _settings(next(iter(manifests.values())), defaults, settings or {}, known=known)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
     command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
     command = _encodable(command)
-    compare = _compare_replies if of_replies else _compare_ratings
     content, gap, remarks, facts = compare(manifests, used, command=command, left_out=left_out, say=say)
     with target:
         said = {
@@ -159,7 +162,7 @@ def compare_folders(
             target.clear(name)
         for name, written in content.items():
             target.write_file(name, written)
-    return Comparison(path, path / "comparison.html", gap, used["confidence"], remarks)
+    return Comparison(path, path / "comparison.html", gap, used["confidence"], remarks, compared_by)
 
 
 def _compare_ratings(
@@ -195,6 +198,8 @@ def _compare_replies(
     choices = [reply_choices(manifest) for manifest in manifests.values()]
     labels = label_runs(choices, [folder.name for folder in manifests])
     by_label = dict(zip(labels, manifests.values(), strict=True))
+    words = task_of(next(iter(manifests.values()))).words
+    assert words is not None
     content, changes, remarks, runs = compare_replies(
         dict(zip(labels, manifests, strict=True)),
         by_label,
@@ -202,6 +207,7 @@ def _compare_replies(
         used,
         remarks=tuple(_otherwise(by_label, used)),
         left_out=left_out,
+        words=words,
         command=command,
         say=say,
     )
@@ -235,19 +241,23 @@ def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
     return list(seen)
 
 
-def _are_of_replies(manifests: Mapping[Path, Manifest]) -> bool:
-    """Say whether the runs asked for replies; ConfigError if some did and others asked for something else."""
-    tasks = {
-        folder: "intensity" if manifest.task is None else manifest.task.kind for folder, manifest in manifests.items()
-    }
+def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
+    """Return what is compared of runs of one task; ConfigError if they are of several, or nothing can be compared."""
+    tasks = {folder: task_of(manifest) for folder, manifest in manifests.items()}
     (first, task), *others = tasks.items()
-    odd = next((folder for folder, other in others if other != task), None)
-    if odd is not None and any(manifest.is_of_replies for manifest in manifests.values()):
+    odd = next((folder for folder, other in others if other is not task), None)
+    if odd is not None:
         raise ConfigError(
-            f"{first} is a run of task={task} and {odd} of task={tasks[odd]}: what they measure has no unit in common; "
-            "compare runs of one task"
+            f"{first} is a run of task={task.kind} and {odd} of task={tasks[odd].kind}: what they measure has no unit "
+            "in common; compare runs of one task"
         )
-    return manifests[first].is_of_replies
+    if task.compared_by is None:
+        raise ConfigError(f"{first} is a run of task={task.kind}, of which there is no comparison; read its own report")
+    return task.compared_by
+
+
+_COMPARISONS: Final = {"gaps": (_compare_ratings, SETTINGS), "measures": (_compare_replies, REPLY_SETTINGS)}
+"""By what a task is compared by: what makes the comparison, and the settings that it has a use for."""
 
 
 def _settings(

@@ -28,7 +28,8 @@ from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import Difference, first_difference
-from audit.runs.manifest import Manifest, Task
+from audit.report.words import TaskWords
+from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.tables.registry import REPLY_COMPARISON_TABLES
@@ -71,16 +72,11 @@ class _Run:
 
 def reply_choices(manifest: Manifest) -> dict[str, str]:
     """Return a run's choices as :func:`audit.choices.choices_of`; in place of an elicitation, what a reply may be."""
-    task = _task(manifest)
+    task = manifest.task
     kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
     if task.temperature and task.top_p != 1:
         kind += f", top p {task.top_p:g}"
     return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind}
-
-
-def _task(manifest: Manifest) -> Task:
-    assert manifest.task is not None
-    return manifest.task
 
 
 def compare_replies(
@@ -91,6 +87,7 @@ def compare_replies(
     *,
     remarks: Sequence[str],
     left_out: Sequence[str],
+    words: TaskWords,
     command: str,
     say: Callable[[str], None],
 ) -> tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...], list[dict[str, Any]]]:
@@ -106,6 +103,8 @@ def compare_replies(
         What is known to limit the comparison, in words.
     left_out
         Runs that were asked for and have come to nothing, in words.
+    words
+        What the page says of the runs' task.
     command
         The command line that makes it.
     say
@@ -178,7 +177,7 @@ def compare_replies(
     content = _files(
         tables,
         told,
-        kind=_task(next(iter(manifests.values()))).kind,
+        words=words,
         used=used,
         remarks=said,
         left_out=left_out,
@@ -411,7 +410,7 @@ def _files(
     tables: Mapping[str, pd.DataFrame],
     told: pd.DataFrame,
     *,
-    kind: str,
+    words: TaskWords,
     used: Mapping[str, Any],
     remarks: Sequence[str],
     left_out: Sequence[str],
@@ -428,7 +427,7 @@ def _files(
         tables=tables,
         figures=figures,
         paper=paper,
-        kind=kind,
+        words=words,
         remarks=remarks,
         left_out=left_out,
         confidence=used["confidence"],

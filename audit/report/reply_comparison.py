@@ -19,6 +19,7 @@ from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_inter
 from audit.report.page import Picture, asset, encodable, environment, picture, policy
 from audit.report.paper_table import PaperTable, with_interval
 from audit.report.tables import Table, measure_controls_table
+from audit.report.words import TaskWords
 from audit.tables.replies import ReplyStatus
 from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
@@ -48,12 +49,6 @@ _SHOWN_ROWS: Final = 200
 """Rows of the table to paste that the page shows; its files have all."""
 _COUNTED: Final = ("reference_replies", "n_replies", "reference_missing", "n_missing")
 _STATUSES: Final = tuple(status for status in ReplyStatus if status != ReplyStatus.WRITTEN)
-_WORDS: Final = {
-    "reply": ("Intergroup gap in what is written", "in what is written", "what the model writes"),
-    "emotion": ("Intergroup gap in the recognition of emotions", "in what is recognised", "what the model recognises"),
-    "cause": ("Intergroup gap in the finding of causes", "in what is found", "what the model finds"),
-}
-"""By task: heading, where the gap is, and what the measures are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ def render_reply_comparison(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     paper: PaperTable,
-    kind: str,
+    words: TaskWords,
     remarks: Sequence[str],
     left_out: Sequence[str],
     confidence: float,
@@ -128,8 +123,8 @@ def render_reply_comparison(
         SVG by name: ``changes-<dimension>-<place of the run, from 1>``. An absent figure is left out.
     paper
         The table to paste.
-    kind
-        The runs' task: reply, emotion or cause.
+    words
+        What is said of the runs' task.
     remarks
         What limits the comparison, in words.
     left_out
@@ -153,7 +148,7 @@ def render_reply_comparison(
     sections = list(_sections(changes, figures, titles, [str(row["run"]) for row in runs], level=level))
     n_rows = len(paper.table.rows)
     page = environment().get_template("reply_comparison.html.j2").render(
-        words=_WORDS.get(kind, _WORDS["reply"]),
+        words=words,
         answers=[
             _answer([row for row in changes if row["dimension"] == dimension], titles, confidence=confidence)
             for dimension in dict.fromkeys(row["dimension"] for row in changes)
