@@ -216,7 +216,7 @@ def _of_replies(folder: Path) -> Manifest:
     manifest = Manifest.read(folder)
     if "replies" not in task_of(manifest).forms:
         raise ConfigError(
-            f"{folder} is a run of {manifest.task.kind}, which has no replies to compare; task=reply makes one"
+            f"{folder} is a run of task={manifest.task.kind}, which has no replies to compare; task=reply makes one"
         )
     if manifest.status != "complete":
         n = plural(manifest.n_prompts, "prompt")
