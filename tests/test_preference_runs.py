@@ -286,7 +286,7 @@ def test_what_can_not_be_compared_is_one_line(fault, line, runs, tmp_path, scrip
     elif fault == "same":
         second = shutil.copytree(first, tmp_path / "again")
     elif fault == "ratings":
-        second = changed(runs, tmp_path, task={})
+        second = changed(runs, tmp_path, task=None)
     elif fault == "unfinished":
         second = changed(runs, tmp_path, status="interrupted")
     elif fault == "taken":

@@ -28,6 +28,7 @@ def task_of(manifest: Manifest) -> Task[Any]:
     kind = manifest.task.kind
     if kind not in TASKS:
         raise StoreError(
-            f"the run is of task={kind}, which this version of empathy-audit does not know; it knows {', '.join(TASKS)}"
+            f"the run is of task={kind!r}, which this version of empathy-audit does not know; it knows "
+            f"{', '.join(TASKS)}"
         )
     return TASKS[kind]

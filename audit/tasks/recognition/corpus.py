@@ -1,4 +1,4 @@
-"""How well a run on conversations recognised emotions and found causes, from what its folder keeps of the corpus.
+"""What the folder of a run on conversations keeps of the corpus, for telling how well it was read.
 
 The corpus is the user's own file, which may move; its labels and whose the utterances are do not.
 """
@@ -11,9 +11,7 @@ from typing import Final
 
 import pandas as pd
 
-from audit.elicitation.plain_text import answer_of
 from audit.errors import StoreError
-from audit.measures.recognition import CAUSES, EmotionRecognition
 from audit.plan import Plan
 from audit.store import RunFolder
 from audit.tables.replies import SCORED
@@ -89,54 +87,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
         ) from error
 
 
-def emotion_tables(replies: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float) -> dict[str, pd.DataFrame]:
-    """Return the tables of :func:`audit.statistics.recognition.recognition_tables`.
-
-    Parameters
-    ----------
-    replies
-        Columns of ``tables.REPLIES``; those that are not read are missing, not wrong. Not modified.
-    corpus
-        What is told of the utterances.
-    seed
-        Of the resamples.
-    confidence
-        Coverage of the intervals.
-    """
-    from audit.statistics.recognition import recognition_tables
-
-    own = _read(replies, corpus)
-    reader = EmotionRecognition(corpus.labels, corpus.synonyms)
-    read = reader.read([answer_of(text) for text in own["text"]])
-    answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
-    return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
-
-
-def cause_tables(
-    replies: pd.DataFrame, scores: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
-) -> dict[str, pd.DataFrame]:
-    """Return ``recognition_causes`` where causes are scored, see :func:`audit.statistics.recognition.cause_table`.
-
-    Parameters
-    ----------
-    replies, corpus, seed, confidence
-        As of :func:`emotion_tables`.
-    scores
-        A column a measure, indexed by ``prompt_index``. Not modified.
-    """
-    from audit.statistics.recognition import cause_table
-
-    measures = [measure.name for measure in CAUSES]
-    if not set(measures) <= set(scores):
-        return {}
-    own = _read(replies, corpus)
-    exact, f1 = (own["prompt_index"].map(scores[name]) for name in measures)
-    marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
-    answers = own.assign(exact=exact, f1=f1, marked=marked)
-    return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
-
-
-def _read(replies: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """Return the replies that are read, with ``identity``, whose the utterance is."""
+def read_replies(replies: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+    """Return the replies that are read, with ``identity``, whose the utterance is: others are missing, not wrong."""
     own = replies.loc[replies["status"].isin(SCORED).to_numpy()]
     return own.assign(identity=[corpus.identities.get(str(name), "") for name in own["narrative_id"]])

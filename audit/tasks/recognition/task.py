@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.config import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
+from audit.elicitation.plain_text import answer_of
 from audit.errors import ConfigError
 from audit.measures.choose import Wanted
+from audit.measures.recognition import CAUSES, CauseSpans, EmotionRecognition
 from audit.plan import Plan
 from audit.publish import on_run
 from audit.report.words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.store import RunFolder
-from audit.tasks.recognition.corpus import Corpus, cause_tables, emotion_tables, keep_corpus, read_corpus
+from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.written import WrittenTexts
 from stimuli.conversations import Conversations
 
@@ -117,8 +119,6 @@ class Emotion(Recognition):
 
     def scorer(self, conversations: Conversations) -> Wanted:
         """Return what reads labels."""
-        from audit.measures.recognition import EmotionRecognition
-
         labels, synonyms = list(conversations.labels), conversations.synonyms
         asked: dict[str, Any] = {"labels": labels}
         if synonyms:
@@ -128,8 +128,13 @@ class Emotion(Recognition):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return accuracy and F1; see :func:`audit.tasks.recognition.corpus.emotion_tables`."""
-        return emotion_tables(replies, corpus, seed=seed, confidence=confidence)
+        """Return accuracy, F1 and confusions; see :func:`audit.statistics.recognition.recognition_tables`."""
+        from audit.statistics.recognition import recognition_tables
+
+        own = read_replies(replies, corpus)
+        read = EmotionRecognition(corpus.labels, corpus.synonyms).read([answer_of(text) for text in own["text"]])
+        answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
+        return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
 
 
 class Cause(Recognition):
@@ -155,16 +160,23 @@ class Cause(Recognition):
 
     def scorer(self, conversations: Conversations) -> Wanted:
         """Return what compares words."""
-        from audit.measures.recognition import CauseSpans
-
         asked = {"causes": fingerprint({name: list(own) for name, own in conversations.causes.items()})}
         return Wanted("causes", asked, partial(CauseSpans, conversations.causes))
 
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return exact match and F1; see :func:`audit.tasks.recognition.corpus.cause_tables`."""
-        return cause_tables(replies, values, corpus, seed=seed, confidence=confidence)
+        """Return exact match and F1, where causes are scored; see :func:`audit.statistics.recognition.cause_table`."""
+        from audit.statistics.recognition import cause_table
+
+        measures = [measure.name for measure in CAUSES]
+        if not set(measures) <= set(values):
+            return {}
+        own = read_replies(replies, corpus)
+        exact, f1 = (own["prompt_index"].map(values[name]) for name in measures)
+        marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
+        answers = own.assign(exact=exact, f1=f1, marked=marked)
+        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
 
 
 def _corpus_of(plan: Plan) -> Conversations:
