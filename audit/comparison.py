@@ -198,8 +198,6 @@ def _compare_replies(
     choices = [reply_choices(manifest) for manifest in manifests.values()]
     labels = label_runs(choices, [folder.name for folder in manifests])
     by_label = dict(zip(labels, manifests.values(), strict=True))
-    words = task_of(next(iter(manifests.values()))).words
-    assert words is not None
     content, changes, remarks, runs = compare_replies(
         dict(zip(labels, manifests, strict=True)),
         by_label,
@@ -207,7 +205,6 @@ def _compare_replies(
         used,
         remarks=tuple(_otherwise(by_label, used)),
         left_out=left_out,
-        words=words,
         command=command,
         say=say,
     )

@@ -40,6 +40,7 @@ from audit.tables.reply_comparison import (
     MEASURE_GAP_ALL,
     REPLY_RUNS,
 )
+from audit.tasks.registry import task_of
 from audit.wording import dimension_title, plural
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def compare_replies(
     *,
     remarks: Sequence[str],
     left_out: Sequence[str],
-    words: TaskWords,
     command: str,
     say: Callable[[str], None],
 ) -> tuple[dict[str, bytes], pd.DataFrame, tuple[str, ...], list[dict[str, Any]]]:
@@ -103,8 +103,6 @@ def compare_replies(
         What is known to limit the comparison, in words.
     left_out
         Runs that were asked for and have come to nothing, in words.
-    words
-        What the page says of the runs' task.
     command
         The command line that makes it.
     say
@@ -174,6 +172,8 @@ def compare_replies(
     tables["measure_controls"] = _all(runs, "controls", COMPARED_MEASURE_CONTROLS)
     said = (*on_references, *remarks, *_remarks(read, runs, references), *engine_remarks(choices, references))
     told = choice_table(choices, telling_choices(list(choices.values()))).rename(columns={"elicitation": "generation"})
+    words = task_of(next(iter(manifests.values()))).words
+    assert words is not None
     content = _files(
         tables,
         told,

@@ -103,7 +103,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "reply_comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "provenance", "report", "statistics",
-        "store",
+        "store", "tasks.registry",
     },
     "comparison": {
         *FOUNDATIONS, "choices", "config", "conversations", "figures", "grid", "measures", "provenance",
