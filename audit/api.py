@@ -95,14 +95,11 @@ class Run:
             If a part can not be read.
         """
         from audit.store import RunFolder
+        from audit.tasks.registry import task_of
 
-        folder = RunFolder(self.path)
         unfinished = self.manifest.status == "running"
-        if self.manifest.is_of_replies:
-            return folder.read("replies", n_prompts=self.manifest.n_prompts, unfinished=unfinished)
-        if self.manifest.is_of_inventory:
-            return folder.read("answers", n_prompts=self.manifest.n_prompts, unfinished=unfinished)
-        return folder.read_ratings(n_prompts=self.manifest.n_prompts, unfinished=unfinished)
+        stores = task_of(self.manifest).stores
+        return RunFolder(self.path).read(stores, n_prompts=self.manifest.n_prompts, unfinished=unfinished)
 
     def report(self, **statistics: Any) -> Run:
         """Analyse and render the run again, without its model, as ``python -m audit report`` does.

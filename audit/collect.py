@@ -1,19 +1,19 @@
-"""Asks a model what is missing of a run, shard by shard and stage by stage, and keeps what it answers."""
+"""Asks a model what is missing of a run, shard by shard and stage by stage, and keeps what it answers.
+
+What an answer is, a task says: see :data:`Answer`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from audit.checks import check_manipulation, elicitation_of, make_checks
-from audit.config import AuditConfig, ReplyTask, WrittenTask
+from audit.config import AuditConfig
 from audit.conversations import prompt_records
 from audit.errors import StoreError
-from audit.inventory.plan import InventoryPlan
 from audit.plan import Plan, labels
 from audit.progress import Progress
 from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
@@ -21,12 +21,12 @@ from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.store import RunFolder
-from audit.tables.ratings import Status
-from stimuli.prompts import Prompt, PromptCell, Question
-from stimuli.strategies import Stage, strategy_values
+from audit.tasks.base import Planned, Say
+from stimuli.prompts import PromptCell
+from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
-    from audit.elicitation.base import Elicitation, Elicited
+    from audit.elicitation.base import Elicited
     from audit.engines.base import Done
     from audit.engines.open import OpenModel
     from audit.strategies.run import Written
@@ -36,11 +36,73 @@ ENGINE_LOG: Final = "engine.log"
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that a later stage needs."""
 
-Say = Callable[[str], None]
-"""Takes a line about progress."""
+
+@dataclass(frozen=True)
+class Asked:
+    """Prompts that are asked together, with what is known of each.
+
+    Attributes
+    ----------
+    cells
+        Who is asked about whom.
+    values
+        What its templates show.
+    earlier
+        What the strategy's stages wrote, a list a prompt, or none for any of them.
+    """
+
+    cells: Sequence[PromptCell]
+    values: Sequence[Mapping[str, str]]
+    earlier: Sequence[Sequence[Written]]
 
 
-def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> Manifest | None:
+Answer: TypeAlias = "Callable[[Plan, OpenModel, Asked, Done], dict[str, list[Any]]]"
+"""Asks a model for the answers to prompts, and returns them as columns; is told how many more are done."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run whose prompts are all answered, and its model, which may be asked more.
+
+    Attributes
+    ----------
+    plan, folder, manifest, model
+        The run, and whom it asks.
+    given
+        The examples and knowledge that the strategy brought, by narrative.
+    """
+
+    plan: Plan
+    folder: RunFolder
+    manifest: Manifest
+    model: OpenModel
+    given: Mapping[str, Mapping[str, str]]
+
+    def again(self, places: Sequence[int]) -> Asked:
+        """Return prompts of the run by their ``prompt_index``, with what each stage wrote: it is not asked again."""
+        from audit.strategies.run import Written
+
+        plan, folder = self.plan, self.folder
+        cells = [plan.grid[place] for place in places]
+        asked = [strategy_values(plan.grid, cell, self.given) for cell in cells]
+        earlier: list[list[Written]] = []
+        shards = sorted({place // self.manifest.shard_size for place in places})
+        for number in range(len(plan.strategy.stages)):
+            rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
+            if lacking := [place for place in places if place not in rows]:
+                raise StoreError(
+                    f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
+                    "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
+                )
+            earlier.append([Written(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
+        return Asked(cells, asked, earlier)
+
+    def beside(self, cells: Sequence[PromptCell]) -> Asked:
+        """Return prompts that need not be of the run's grid, before which nothing is asked."""
+        return Asked(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
+
+
+def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
     """Return the manifest of the run that a folder holds; None in a new one.
 
     Raises
@@ -56,14 +118,24 @@ def earlier_manifest(plan: Plan | InventoryPlan, folder: RunFolder) -> Manifest 
     return manifest
 
 
-def missing_shards(plan: Plan | InventoryPlan, manifest: Manifest, folder: RunFolder) -> list[int]:
+def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> list[int]:
     """Return the numbers of the shards that are not there yet."""
     n_shards = -(-manifest.n_prompts // manifest.shard_size)
     return sorted(set(range(n_shards)) - folder.shards(plan.kind))
 
 
-def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command: str, say: Say) -> Manifest:
-    """Load the model, do the shards that are missing, and return the run's manifest.
+def collect(
+    plan: Plan,
+    folder: RunFolder,
+    earlier: Manifest | None,
+    answer: Answer,
+    *,
+    how: str,
+    writes: bool,
+    command: str,
+    say: Say,
+) -> Session:
+    """Load the model, do the shards that are missing, and return the run with its model.
 
     Parameters
     ----------
@@ -73,6 +145,10 @@ def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command:
         Where to; entered.
     earlier
         What :func:`earlier_manifest` returns.
+    answer
+        Asks for answers.
+    how, writes
+        As of :func:`load_model`; the stages of a strategy are written whatever the answer is.
     command
         The command line that asked for it.
     say
@@ -83,12 +159,9 @@ def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command:
     AuditError
         Whatever the user can mend; what was collected before is kept.
     """
-    from audit.elicitation.generate import check_begun
     from audit.strategies.given import give, given_sha256, values_of
 
     config = plan.config
-    if (scale := plan.grid.variant.scale) is not None:
-        check_begun(config.elicitation.prefill, scale)
     given = folder.read_given() if earlier is not None else []
     brought: dict[str, Any] = {}
     gone = plan.strategy.brings and not given
@@ -103,9 +176,7 @@ def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command:
         )
     if gone:
         folder.write_given(given)
-    how = f"elicitation: {config.elicitation_method}" if plan.kind == "ratings" else "written replies"
-    writes = bool(plan.strategy.stages) or plan.kind == "replies" or config.elicitation_method == "generate"
-    model, load_s = load_model(config, folder, writes=writes, how=how, say=say)
+    model, load_s = load_model(config, folder, writes=writes or bool(plan.strategy.stages), how=how, say=say)
     if earlier is None:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
@@ -115,26 +186,9 @@ def collect(plan: Plan, folder: RunFolder, earlier: Manifest | None, *, command:
         manifest = earlier
     if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
         folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
-    brought_by = values_of(given)
-    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, brought_by, model, folder, manifest))
-
-    def ask(elicitation: Elicitation, places: Sequence[int], done: Done, dtype: str) -> list[Elicited]:
-        asked = [strategy_values(plan.grid, plan.grid[place], brought_by) for place in places]
-        model.engine.forget()
-        with model.engine.in_format(dtype) if dtype else nullcontext():
-            outcomes, _ = _elicited(plan, elicitation, asked, _written(plan, folder, manifest, places), model, done)
-        return outcomes
-
-    def ask_cells(elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:
-        asked = [strategy_values(plan.grid, cell) for cell in cells]
-        model.engine.forget()
-        outcomes, _ = _elicited(plan, elicitation, asked, [], model, done)
-        return outcomes
-
-    if plan.kind == "ratings":
-        manifest = check_manipulation(plan, folder, manifest, ask_cells)
-        manifest = make_checks(plan, folder, manifest, ask, say=say)
-    return manifest
+    by_narrative = values_of(given)
+    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, by_narrative, model, answer, folder, manifest))
+    return Session(plan, folder, manifest, model, by_narrative)
 
 
 def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say) -> tuple[OpenModel, float]:
@@ -207,9 +261,7 @@ def ask_timed(manifest: Manifest, folder: RunFolder, load_s: float, asked: Itera
     return manifest.having(timings=timings)
 
 
-def shards_to_ask(
-    plan: Plan | InventoryPlan, folder: RunFolder, manifest: Manifest
-) -> Iterator[tuple[int, range, Progress]]:
+def shards_to_ask(plan: Planned, folder: RunFolder, manifest: Manifest) -> Iterator[tuple[int, range, Progress]]:
     """Yield the shards that are missing: number, places of the grid, and what is told of the prompts that are done."""
     n_prompts, size = len(plan.grid), manifest.shard_size
     missing = {
@@ -227,124 +279,21 @@ def _ask_shards(
     plan: Plan,
     given: Mapping[str, Mapping[str, str]],
     model: OpenModel,
+    answer: Answer,
     folder: RunFolder,
     manifest: Manifest,
 ) -> Iterator[int]:
     """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
     grid = plan.grid
-    scale = grid.variant.scale
-    elicitation = None if scale is None else elicitation_of(plan.config, scale, plan.config.elicitation_method)
     for number, places, progress in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
         begun = folder.has_stages(number)
         asked = [strategy_values(grid, cell, given) for cell in cells]
         earlier = _lead(plan, cells, asked, model, folder, number, progress)
         model.engine.forget()
-        if elicitation is None:
-            answers = _replies(plan, cells, asked, earlier, model, progress)
-        else:
-            answers = _ratings(plan, elicitation, asked, earlier, model, progress)
-            answers["wording"] = [cell.wording for cell in cells]
+        answers = answer(plan, model, Asked(cells, asked, earlier), progress.done)
         folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
-
-
-def _ratings(
-    plan: Plan,
-    elicitation: Elicitation,
-    asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    model: OpenModel,
-    progress: Progress,
-) -> dict[str, list[Any]]:
-    """Ask for one shard's ratings, and return them as columns."""
-    outcomes, n_dropped = _elicited(plan, elicitation, asked, earlier, model, progress.done)
-    return _answer_columns(outcomes) | {"n_dropped": n_dropped}
-
-
-def _elicited(
-    plan: Plan,
-    elicitation: Elicitation,
-    asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    model: OpenModel,
-    done: Done,
-) -> tuple[list[Elicited], list[int | None]]:
-    """Return what became of prompts, and how much of each was dropped; one that can not be asked has failed."""
-    from audit.elicitation.base import Elicited
-    from audit.strategies.run import final_prompts
-
-    begun = plan.config.elicitation.prefill
-    prompts = final_prompts(
-        plan.strategy, model.engine, asked=asked, earlier=earlier, room=elicitation.room, begun=begun
-    )
-    whole: list[Prompt] = [
-        replace(found[0], question=_question(values))
-        for found, values in zip(prompts, asked, strict=True)
-        if found is not None
-    ]
-    answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])
-    outcomes = [Elicited(Status.FAILED) if prompt is None else next(answers) for prompt in prompts]
-    return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
-
-
-def _question(values: Mapping[str, str]) -> Question:
-    """Return whose emotion a prompt of these values asks about."""
-    words = (values["emotion_noun"], values["emotion_adjective"])
-    return Question(values["experiencer"], tuple(filter(None, words)))
-
-
-def _written(plan: Plan, folder: RunFolder, manifest: Manifest, places: Sequence[int]) -> list[list[Written]]:
-    """Return what every stage of the run's strategy wrote for some prompts: it is there, and is not asked again."""
-    from audit.strategies.run import Written
-
-    earlier: list[list[Written]] = []
-    shards = sorted({place // manifest.shard_size for place in places})
-    for number in range(len(plan.strategy.stages)):
-        rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
-        if lacking := [place for place in places if place not in rows]:
-            raise StoreError(
-                f"{folder.path}/stages: what stage {number + 1} wrote for prompt {lacking[0]} is gone; give "
-                "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
-            )
-        earlier.append([Written(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
-    return earlier
-
-
-def _replies(
-    plan: Plan,
-    cells: Sequence[PromptCell],
-    asked: Sequence[Mapping[str, str]],
-    earlier: Sequence[Sequence[Written]],
-    model: OpenModel,
-    progress: Progress,
-) -> dict[str, list[Any]]:
-    """Ask for one shard's replies, and return them as columns, which say what became of each."""
-    from audit.strategies.run import write_replies
-    from audit.texts.replies import reply_status
-
-    task = plan.config.task
-    assert isinstance(task, WrittenTask)
-    own = Stage(task.kind, "", max_tokens=task.max_tokens, temperature=task.temperature, top_p=task.top_p)
-    settings = plan.strategy.reply or own
-    places = [cell.index for cell in cells]
-    written = write_replies(
-        plan.strategy,
-        model.engine,
-        settings=settings,
-        asked=asked,
-        earlier=earlier,
-        places=places,
-        seed=plan.config.seed,
-        done=progress.done,
-    )
-    columns = _answer_columns(written)
-    if isinstance(task, ReplyTask):  # a label, or words of the conversation: nothing in them declines
-        columns["status"] = [
-            str(reply_status(each.text, each.status, narrative=values["narrative"]))
-            for each, values in zip(written, asked, strict=True)
-        ]
-    return columns
 
 
 def _lead(
@@ -416,7 +365,7 @@ def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[A
     }
 
 
-def _answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
+def answer_columns(answers: Sequence[Elicited] | Sequence[Written]) -> dict[str, list[Any]]:
     """Return the columns that say what became of prompts."""
     columns: dict[str, list[Any]] = {}
     for field in fields(answers[0]):

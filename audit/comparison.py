@@ -19,6 +19,7 @@ from audit.reply_comparison import ReplyComparison
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.side_by_side import Compared, RunsCompared, encodable
 from audit.store import ComparisonFolder
+from audit.tasks.registry import task_of
 
 _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}
 """What makes the comparison, by what runs are compared by."""
@@ -41,6 +42,8 @@ class Comparison:
         Level of the intervals in ``gap``.
     remarks
         What a reader must know beside it, in plain words.
+    compared_by
+        What the runs' task is compared by: ``gaps`` or ``measures``.
     """
 
     path: Path
@@ -48,6 +51,7 @@ class Comparison:
     gap: pd.DataFrame
     confidence: float
     remarks: tuple[str, ...]
+    compared_by: str
 
 
 def compare_folders(
@@ -93,7 +97,8 @@ def compare_folders(
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
-    kind = _COMPARISONS["measures" if _are_of_replies(manifests) else "gaps"]
+    compared_by = _compared_by(manifests)
+    kind = _COMPARISONS[compared_by]
     used = _settings(next(iter(manifests.values())), defaults, settings or {}, known=kind.settings)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
@@ -117,7 +122,7 @@ def compare_folders(
         for name, written in content.items():
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
-    return Comparison(path, path / "comparison.html", gap, used["confidence"], compared.remarks)
+    return Comparison(path, path / "comparison.html", gap, used["confidence"], compared.remarks, compared_by)
 
 
 def _draw(compared: Compared) -> Mapping[str, Any]:
@@ -148,19 +153,19 @@ def _different_runs(manifests: Mapping[Path, Manifest]) -> list[str]:
     return list(seen)
 
 
-def _are_of_replies(manifests: Mapping[Path, Manifest]) -> bool:
-    """Say whether the runs asked for replies; ConfigError if some did and others asked for something else."""
-    tasks = {
-        folder: "intensity" if manifest.task is None else manifest.task.kind for folder, manifest in manifests.items()
-    }
+def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
+    """Return what is compared of runs of one task; ConfigError if they are of several, or nothing can be compared."""
+    tasks = {folder: task_of(manifest) for folder, manifest in manifests.items()}
     (first, task), *others = tasks.items()
-    odd = next((folder for folder, other in others if other != task), None)
-    if odd is not None and any(manifest.is_of_replies for manifest in manifests.values()):
+    odd = next((folder for folder, other in others if other is not task), None)
+    if odd is not None:
         raise ConfigError(
-            f"{first} is a run of task={task} and {odd} of task={tasks[odd]}: what they measure has no unit in common; "
-            "compare runs of one task"
+            f"{first} is a run of task={task.kind} and {odd} of task={tasks[odd].kind}: what they measure has no unit "
+            "in common; compare runs of one task"
         )
-    return manifests[first].is_of_replies
+    if task.compared_by is None:
+        raise ConfigError(f"{first} is a run of task={task.kind}, of which there is no comparison; read its own report")
+    return task.compared_by
 
 
 def _settings(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -352,16 +352,66 @@ class PublishedConfig(_Strict):
     path: Path | None
 
 
-class IntensityTask(_Strict):
+class TaskConfig(_Strict):
+    """What the perceiver is asked to do, by its settings; what comes of it is in :mod:`audit.tasks`."""
+
+    stores: ClassVar[Literal["ratings", "replies", "answers"]]
+    """What the model is asked for, and the folder that it is kept in."""
+    has_wordings: ClassVar[bool] = False
+    """Whether a prompt may be asked in several wordings."""
+    may_be_led: ClassVar[bool] = False
+    """Whether a strategy's ``reply_stage`` may write what is asked for."""
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """What a run is named and known by, beside its prompts; empty where that is the prompts alone."""
+        return self.kind
+
+    @property
+    def stage(self) -> Stage | None:
+        """How the call goes in which the answer is written; None where it is got in another way."""
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what answers depend on, beside prompts."""
+        return {"kind": self.kind}
+
+    def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
+        """Return the prompt variant that asks for it, made of the one that asks for ratings.
+
+        Parameters
+        ----------
+        rates
+            The prompt's own; brings the persona.
+        labels
+            As of :meth:`AuditConfig.prompt_variant`.
+        """
+        return rates
+
+
+class RatedTask(TaskConfig):
+    """The perceiver rates something; all wording is the prompt's."""
+
+    stores = "ratings"
+    has_wordings = True
+
+
+class IntensityTask(RatedTask):
     """The perceiver rates the intensity of the experiencer's emotion."""
 
     kind: Literal["intensity"] = "intensity"
 
+    @property
+    def name(self) -> str:
+        """Empty: runs were named before there were other tasks."""
+        return ""
 
-class WrittenTask(_Strict):
+
+class WrittenTask(TaskConfig):
     """The perceiver writes a text; the persona is the prompt's."""
 
-    kind: str
+    stores = "replies"
     system: str
     user: str
     narrative: Literal["neutral", "first_person", "third_person"] | None
@@ -369,10 +419,29 @@ class WrittenTask(_Strict):
     temperature: float = Field(ge=0, allow_inf_nan=False)
     top_p: float = Field(gt=0, le=1)
 
+    @property
+    def stage(self) -> Stage:
+        """How long and how freely a text is written."""
+        return Stage(self.kind, "", max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the same, and what it is."""
+        return self.model_dump(mode="json", include={"kind", "max_tokens", "temperature", "top_p"})
+
+    def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
+        """Return the task's own wording, without a scale."""
+        system = self.system.strip()
+        if labels:
+            system = system.replace("{labels}", labels.replace("{", "{{").replace("}", "}}"))
+        return replace(
+            rates, system=system, user=self.user.strip(), narrative=self.narrative or rates.narrative, scale=None
+        )
+
 
 class ReplyTask(WrittenTask):
     """A reply to the experiencer."""
 
+    may_be_led = True
     kind: Literal["reply"]
 
 
@@ -382,9 +451,10 @@ class RecognitionTask(WrittenTask):
     kind: Literal["emotion", "cause"]
 
 
-class InventoryTask(_Strict):
+class InventoryTask(TaskConfig):
     """The perceiver fills in a questionnaire; ``path`` None is the packaged affect words, other None our defaults."""
 
+    stores = "answers"
     kind: Literal["inventory"]
     path: Path | None
     presentation: Literal["single", "list"]
@@ -600,24 +670,12 @@ class AuditConfig(_Strict):
         ConfigError
             If ``prompt.path`` is needed and missing, or several wordings are asked for where nothing is rated.
         """
-        if self.wordings > 1 and not isinstance(self.task, IntensityTask):
+        if self.wordings > 1 and not self.task.has_wordings:
             raise ConfigError(
                 f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
                 "wordings=1"
             )
-        variant = self._variant_that_rates()
-        if not isinstance(self.task, WrittenTask):
-            return variant
-        system = self.task.system.strip()
-        if labels:
-            system = system.replace("{labels}", labels.replace("{", "{{").replace("}", "}}"))
-        return replace(
-            variant,
-            system=system,
-            user=self.task.user.strip(),
-            narrative=self.task.narrative or variant.narrative,
-            scale=None,
-        )
+        return self.task.variant(self._variant_that_rates(), labels)
 
     def prompt_wordings(self, labels: str = "") -> tuple[PromptVariant, ...]:
         """Return the prompt variant in each of the wordings that the configuration asks for, the original first.

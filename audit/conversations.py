@@ -42,7 +42,6 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
     brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy
     texts = [f"[what stage {stage.name} writes]" for stage in strategy.stages]
-    begun = plan.config.elicitation.prefill if plan.kind == "ratings" else ""
     for cell in plan.grid:
         values = strategy_values(plan.grid, cell, brought)
         record: dict[str, Any] = labels(cell, plan.grid.variant.name)
@@ -54,7 +53,7 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
             record.setdefault("stages", []).append(call)
         last = strategy.prompt_of(None, values, texts)
         asked = {"system": last.system} | ({"turns": last.turns} if last.turns else {}) | {"user": last.user}
-        yield record | asked | ({"begun": begun} if begun else {})
+        yield record | asked | ({"begun": plan.begun} if plan.begun else {})
 
 
 def explorer_of(

@@ -9,30 +9,23 @@ from typing import Any
 
 import pandas as pd
 
-from audit.checks import checks_of, manipulation_is_missing
-from audit.collect import Say, collect, earlier_manifest, missing_shards
-from audit.config import AuditConfig, InventoryTask, StatisticsConfig, load_statistics
+from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.errors import ConfigError
-from audit.inventory.collect import collect_answers
-from audit.inventory.plan import InventoryPlan, make_inventory_plan
-from audit.inventory.publish import publish_inventory
 from audit.outside import describe_outside, read_outside
-from audit.plan import Plan, make_plan
 from audit.provenance import check_same_run, default_run_dir, first_difference, now
-from audit.publish import Outcome, publish
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
-from audit.score import plan_scoring, score_replies
 from audit.store import RunFolder
 from audit.tables.gap import CALIBRATION
+from audit.tasks.base import Planned, Published, Say
+from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
-from stimuli.human import read_human
 from stimuli.stereotypes import load_stereotypes
 
 
 def run_audit(
     config: AuditConfig, *, command: str, preset: str = "defaults", job: int | None = None, say: Say
-) -> Outcome:
+) -> Published:
     """Elicit what is missing of a run, analyse it and render its report.
 
     Parameters
@@ -55,71 +48,21 @@ def run_audit(
     """
     _check_formula(config.statistics)
     load_stereotypes(config.statistics.stereotypes)
-    if isinstance(config.task, InventoryTask):
-        return _run_inventory(config, command=command, preset=preset, job=job, say=say)
-    plan = make_plan(config)
-    scoring = plan_scoring(plan) if plan.kind == "replies" else None
-    if scoring is not None:
-        _check_unrated(config.statistics)
-    elif (own := config.statistics).human is not None:
-        ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
-        read_human(own.human, ids, id_column=own.human_id, rating_column=own.human_rating)
-    grid, strategy = plan.grid, plan.strategy
+    task = TASKS[config.task.kind]
+    task.check_statistics(config.statistics)
+    plan = task.plan(config)
+    task.check(plan)
     path = _folder_of(plan, job)
-    narratives = grid.narratives
-    wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
-    last = f"then {strategy.reply.name}, the reply" if strategy.reply is not None else "then the question"
-    led = (
-        f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, {last})"
-        if strategy.stages
-        else ""
-    )
-    say(
-        f"{config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
-        f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
-        "identities "
-        f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
-    )
+    say(plan.announced)
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
-        manifest = earlier_manifest(plan, folder)
-        whole = manifest is not None and missing_shards(plan, manifest, folder) == []
-        checked = manifest is not None and whole and not manipulation_is_missing(plan, manifest)
-        if manifest is not None and checked and not any(checks_of(plan, folder, manifest)):
-            say(f"all {len(grid):,} prompts are there already; analysing")
-        else:
-            manifest = collect(plan, folder, manifest, command=command, say=say)
-        if scoring is not None:
-            manifest = score_replies(plan, scoring, folder, manifest, say=say)
-            manifest = manifest.adding("config", measures=config.model_dump(mode="json")["measures"])
+        manifest = task.collect(plan, folder, command=command, say=say)
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)
-        return publish(folder, manifest)
+        return task.publish(folder, manifest)
 
 
-def _run_inventory(config: AuditConfig, *, command: str, preset: str, job: int | None, say: Say) -> Outcome:
-    """Have a questionnaire filled in, as :func:`run_audit`."""
-    _check_unrated(config.statistics)
-    plan = make_inventory_plan(config)
-    grid, path = plan.grid, _folder_of(plan, job)
-    imagined = grid.narratives
-    situations = "" if imagined is None else f" x {len(imagined.narratives) + 1:,} situations, the default one of them"
-    say(
-        f"{config.model.name}, prompt {grid.variant.name}: {grid.inventory.name} "
-        f"({plural(len(grid.inventory.items), 'item')}, "
-        f"presentation {plan.presentation}, {plural(plan.n_orders, 'order')}: "
-        f"{plural(len(grid.sheets), 'sheet')}){situations} x "
-        f"perceivers in {', '.join(d.name for d in grid.dimensions)} = {plural(len(grid), 'prompt')}"
-    )
-    say(f"run folder: {path}")
-    with RunFolder(path) as folder:
-        manifest = collect_answers(plan, folder, command=command, say=say)
-        manifest = _completed(manifest, config, command=command, preset=preset)
-        folder.write_manifest(manifest)
-        return publish_inventory(folder, manifest)
-
-
-def _folder_of(plan: Plan | InventoryPlan, job: int | None) -> Path:
+def _folder_of(plan: Planned, job: int | None) -> Path:
     path, named = default_run_dir(plan), plan.config.run_dir
     if named is None:
         return path
@@ -134,7 +77,7 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
 
 def report_run(
     path: Path, *, defaults: Mapping[str, Any], settings: Mapping[str, Any] | None = None, command: str = ""
-) -> Outcome:
+) -> Published:
     """Analyse and render a run again, without its model; of one that is not finished, what there is.
 
     Parameters
@@ -158,13 +101,13 @@ def report_run(
     manifest = Manifest.read(path)
     statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
     _check_formula(statistics)
-    if manifest.task is not None:
-        _check_unrated(statistics)
+    task = task_of(manifest)
+    task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
         if settings:
             manifest = manifest.having(report_command=command)
-        return (publish_inventory if manifest.is_of_inventory else publish)(folder, manifest)
+        return task.publish(folder, manifest)
 
 
 def report_outside(
@@ -180,7 +123,7 @@ def report_outside(
     statistics: Mapping[str, Any],
     command: str,
     say: Say,
-) -> Outcome:
+) -> Published:
     """Analyse ratings that another tool collected, and keep them in a run folder.
 
     Parameters
@@ -229,12 +172,12 @@ def report_outside(
             check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
         else:
             folder.write_shard(0, outside.ratings)
-        return publish(folder, manifest)
+        return task_of(manifest).publish(folder, manifest)
 
 
 def import_people(
     path: Path, files: Sequence[Path], *, form: str | None = None, defaults: Mapping[str, Any]
-) -> tuple[Outcome, tuple[str, ...]]:
+) -> tuple[Published, tuple[str, ...]]:
     """Take what people gave a run's replies, or its narratives, into its folder, and analyse it again.
 
     Parameters
@@ -258,7 +201,7 @@ def import_people(
     AuditError, StimulusError
         As of :func:`audit.raters.import_ratings` and :func:`report_run`.
     """
-    which = form_of(path, form)
+    which = form_of(path, task_of(Manifest.read(path)).forms, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
         folder.write_manifest(Manifest.read(path).having(**{FOLDERS[which]: found}))
@@ -321,15 +264,6 @@ def calibrate_run(
                 repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
-
-
-def _check_unrated(statistics: StatisticsConfig) -> None:
-    """Refuse settings that are of ratings alone: points of a scale, and a formula on the intensity."""
-    for name in ("formula", "margin", "wanted", "human"):
-        if getattr(statistics, name) is not None:
-            raise ConfigError(
-                f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"
-            )
 
 
 def _check_formula(statistics: StatisticsConfig) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from audit.config import AuditConfig, RecognitionTask, ReplyTask
+from audit.config import AuditConfig
 from audit.errors import ConfigError
+from audit.provenance import PLACES, READS, TOLD, grid_identity, settings_of
+from audit.store import Kind
+from audit.wording import plural
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool
 from stimuli.identities import load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
-from stimuli.strategies import Strategy, check_strategy
+from stimuli.strategies import NO_STRATEGY, Strategy, check_strategy
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,85 @@ class Plan:
     conversations: Conversations | None = None
 
     @property
-    def kind(self) -> Literal["ratings", "replies"]:
-        """What the model is asked for."""
-        return "replies" if self.grid.variant.scale is None else "ratings"
+    def kind(self) -> Kind:
+        """What the model is asked for, and the folder that it is kept in."""
+        return self.config.task.stores
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Words for the run folder's name: the task, and where the narratives are from."""
+        return (*filter(None, [self.config.task.name]), self.config.stimuli.source)
+
+    @property
+    def begun(self) -> str:
+        """What each answer is begun with; a text is begun by nobody but the model."""
+        return "" if self.grid.variant.scale is None else self.config.elicitation.prefill
+
+    @property
+    def announced(self) -> str:
+        """What is asked of whom, in a line."""
+        grid, strategy = self.grid, self.strategy
+        narratives = grid.narratives
+        wordings = f" x {len(grid.wordings)} wordings" if len(grid.wordings) > 1 else ""
+        last = f"then {strategy.reply.name}, the reply" if strategy.reply is not None else "then the question"
+        led = (
+            f", strategy {strategy.name} ({', '.join(stage.name for stage in strategy.stages)}, {last})"
+            if strategy.stages
+            else ""
+        )
+        return (
+            f"{self.config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
+            f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
+            "identities "
+            f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+        config, grid = self.config, self.grid
+        settings = settings_of(config)
+        for key in (*PLACES, *TOLD):
+            settings["stimuli"].pop(key)
+        # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
+        settings["stimuli"].pop("conversations")
+        if self.conversations is not None:
+            settings["conversations"] = self.conversations.sha256
+        asked = grid_identity(grid)
+        settings["prompt"] = asked.pop("prompt")
+        # A run in one wording is the run that it was before there were several.
+        if len(grid.wordings) > 1:
+            settings["wordings"] = len(grid.wordings)
+        # A run that leads the model to nothing is the run that it was before there were strategies.
+        led = settings.pop("strategy")
+        if self.strategy.name != NO_STRATEGY:
+            settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
+            if self.pool is not None:
+                chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
+                similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
+                settings["strategy"]["examples"] = {"pool": self.pool.sha256, **(chosen_by if similar else {})}
+            if self.knowledge is not None:
+                settings["strategy"]["knowledge"] = self.knowledge.sha256
+            elif led["knowledge"] is not None:
+                settings["strategy"]["knowledge"] = led["knowledge"]
+        del settings["task"]
+        if config.task.name:
+            settings["task"] = config.task.identity()
+        if grid.variant.scale is None:  # nothing is rated; what is asked is in the prompt's hash
+            settings["elicitation"] = None
+        else:
+            settings["elicitation"]["method"] = config.elicitation_method
+            if config.elicitation_method == "expected":
+                settings["elicitation"]["reads"] = READS
+        return settings | asked
+
+    def described(self) -> dict[str, Any]:
+        """Return how an answer is got, as the manifest keeps it: the task, and of ratings the elicitation and scale."""
+        config, scale = self.config, self.grid.variant.scale
+        task = {"task": config.task.model_dump(mode="json")}
+        if scale is None:
+            return task
+        method = {**config.elicitation.model_dump(), "method": config.elicitation_method}
+        return task | {"elicitation": method, "scale": asdict(scale)}
 
 
 def make_plan(config: AuditConfig) -> Plan:
@@ -63,12 +142,8 @@ def make_plan(config: AuditConfig) -> Plan:
     """
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
-    strategy = config.strategy.strategy(replies=isinstance(config.task, ReplyTask))
+    strategy = config.strategy.strategy(replies=config.task.may_be_led)
     check_strategy(strategy, grid)
-    if isinstance(config.task, RecognitionTask) and config.task.kind == "emotion" and strategy.tells_emotion(grid):
-        raise ConfigError(
-            f"strategy {strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave it out"
-        )
     _check_room(config, strategy)
     _check_wordings(config, strategy)
     pool = knowledge = None
@@ -113,24 +188,16 @@ def _check_room(config: AuditConfig, strategy: Strategy) -> None:
 
 def _read_corpus(config: AuditConfig) -> Conversations | None:
     """Read the conversations that are asked about, where there are any."""
-    task, stimuli = config.task, config.stimuli
+    stimuli = config.stimuli
     if stimuli.source != "conversations":
-        if isinstance(task, RecognitionTask):
-            raise ConfigError(
-                f"task={task.kind} asks about conversations, and stimuli.source is {stimuli.source}; give "
-                "stimuli=conversations stimuli.path=FILE"
-            )
         return None
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with an utterance a row")
     columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
-    found = read_conversations(
+    return read_conversations(
         stimuli.path, columns, history=own.history, keep_names=own.keep_names, synonyms=own.synonyms
     )
-    if isinstance(task, RecognitionTask) and task.kind == "cause" and not found.causes:
-        raise ConfigError("task=cause needs a column of causes: stimuli.conversations.cause=COLUMN")
-    return found
 
 
 def build_grid(config: AuditConfig, conversations: Conversations | None = None) -> PromptGrid:

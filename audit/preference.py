@@ -28,6 +28,7 @@ from audit.tables.base import dictionary
 from audit.tables.preference import JUDGED_PAIRS, PAIRS
 from audit.tables.registry import PREFERENCE_TABLES
 from audit.tables.replies import SCORED
+from audit.tasks.registry import task_of
 from audit.wording import plural
 from stimuli.rubrics import Rubric, load_rubric
 
@@ -213,9 +214,10 @@ def two_runs(folders: Sequence[Path]) -> tuple[RunOfReplies, RunOfReplies]:
 
 def _of_replies(folder: Path) -> Manifest:
     manifest = Manifest.read(folder)
-    kind = (manifest.task.kind if manifest.task is not None else "") or "ratings"
-    if kind != "reply":
-        raise ConfigError(f"{folder} is a run of {kind}, which has no replies to compare; task=reply makes one")
+    if "replies" not in task_of(manifest).forms:
+        raise ConfigError(
+            f"{folder} is a run of task={manifest.task.kind}, which has no replies to compare; task=reply makes one"
+        )
     if manifest.status != "complete":
         n = plural(manifest.n_prompts, "prompt")
         raise StoreError(f"{folder} is not finished; give its command again until all {n} are answered and scored")

@@ -16,12 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import AuditConfig, IntensityTask, fingerprint, measured
+from audit.config import AuditConfig, fingerprint, measured
 from audit.errors import StoreError
-from audit.inventory.plan import InventoryPlan
-from audit.plan import Plan
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
+from audit.tasks.base import Planned
 from stimuli.identities import Identity
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt, PromptGrid
@@ -42,60 +41,17 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
-_PLACES: Final = ("path", "own_identities")
+PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-_TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
+TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
 """Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
-_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
-"""Keys of the stimuli that matter where no narrative is shown."""
-
-
-def run_identity(plan: Plan | InventoryPlan) -> dict[str, Any]:
-    """Return what makes two runs the same run, as far as it is known before the model is loaded."""
-    if isinstance(plan, InventoryPlan):
-        return _inventory_identity(plan)
-    config, grid = plan.config, plan.grid
-    settings = _settings(config)
-    for key in (*_PLACES, *_TOLD):
-        settings["stimuli"].pop(key)
-    # The narratives' hash stands for what a corpus shows; its labels, causes and identities are answered to, too.
-    settings["stimuli"].pop("conversations")
-    if plan.conversations is not None:
-        settings["conversations"] = plan.conversations.sha256
-    asked = grid_identity(grid)
-    settings["prompt"] = asked.pop("prompt")
-    # A run in one wording is the run that it was before there were several.
-    if len(grid.wordings) > 1:
-        settings["wordings"] = len(grid.wordings)
-    # A run that leads the model to nothing is the run that it was before there were strategies.
-    led = settings.pop("strategy")
-    if plan.strategy.name != NO_STRATEGY:
-        settings["strategy"] = {"name": plan.strategy.name, "sha256": plan.strategy.sha256}
-        if plan.pool is not None:
-            chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
-            similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
-            settings["strategy"]["examples"] = {"pool": plan.pool.sha256, **(chosen_by if similar else {})}
-        if plan.knowledge is not None:
-            settings["strategy"]["knowledge"] = plan.knowledge.sha256
-        elif led["knowledge"] is not None:
-            settings["strategy"]["knowledge"] = led["knowledge"]
-    task = settings.pop("task")
-    if isinstance(config.task, IntensityTask):
-        settings["elicitation"]["method"] = config.elicitation_method
-        if config.elicitation_method == "expected":
-            settings["elicitation"]["reads"] = READS
-    else:
-        # Nothing is rated; what is asked is in the prompt's hash.
-        settings["elicitation"] = None
-        settings["task"] = {key: task[key] for key in ("kind", "max_tokens", "temperature", "top_p")}
-    return settings | asked
 
 
 def grid_identity(grid: PromptGrid) -> dict[str, Any]:
     """Return of a run's identity what its grid is: wordings, narratives, identities and dimensions."""
     identities = {
         d.name: [
-            *([_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
+            *([identity_asked(identity) for identity in side] for side in (d.perceivers, d.experiencers)),
             *(sorted(map(list, pairs)) for pairs in d.in_group_pairs),
         ]
         for d in grid.dimensions
@@ -115,12 +71,12 @@ def _wording(grid: PromptGrid) -> str:
     return fingerprint({"wordings": [wording.sha256 for wording in grid.wordings]})
 
 
-def _asked(identity: Identity) -> dict[str, Any]:
+def identity_asked(identity: Identity) -> dict[str, Any]:
     """Return what prompts show of an identity, and who it is; how its words are compared may change."""
     return {"term": identity.term, "group": identity.group, "groups": identity.groups}
 
 
-def _settings(config: AuditConfig) -> dict[str, Any]:
+def settings_of(config: AuditConfig) -> dict[str, Any]:
     """Return what answers depend on; special tokens that are added are named apart, where there are any."""
     settings = measured(config)
     del settings["wordings"]  # those that are asked are in the prompt's hash
@@ -132,38 +88,6 @@ def _settings(config: AuditConfig) -> dict[str, Any]:
         if settings["elicitation"][key] == absent:
             del settings["elicitation"][key]
     return settings
-
-
-def _inventory_identity(plan: InventoryPlan) -> dict[str, Any]:
-    """Return the same of a questionnaire; its key is no part of it: answers are kept as they were given."""
-    config, grid = plan.config, plan.grid
-    settings = _settings(config)
-    stimuli = settings["stimuli"]
-    left_out = (*_PLACES, *_TOLD, "conversations")
-    kept = [key for key in stimuli if key not in left_out] if plan.affect else _OF_PERCEIVERS
-    wording = [{key: value for key, value in asdict(each).items() if key != "begun"} for each in grid.wording]
-    items = [[item.item_id for item in sheet.items] for sheet in grid.sheets]
-    shown = grid.variant.narrative if plan.affect else None
-    del settings["strategy"]
-    expected = plan.method == "expected"
-    return settings | {
-        "stimuli": {key: stimuli[key] for key in kept},
-        "prompt": {
-            "variant": grid.variant.name,
-            "sha256": fingerprint({"wording": wording, "items": items, "narrative": shown}),
-        },
-        "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points, "reads": READS}
-        if expected
-        else None,
-        "task": {"kind": "inventory", "inventory": grid.inventory.name, **_how_filled_in(plan)},
-        "narratives": None if grid.narratives is None else grid.narratives.sha256,
-        "identities": fingerprint({d.name: [_asked(identity) for identity in d.perceivers] for d in grid.dimensions}),
-        "dimensions": [d.name for d in grid.dimensions],
-    }
-
-
-def _how_filled_in(plan: InventoryPlan) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in ("presentation", "n_orders", "affect", "method", "max_tokens")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +103,19 @@ class Difference:
         return f"{self.setting} is {self.there!r} there and {self.here!r} here"
 
 
-def plan_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> Difference | None:
+def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
     """Return the first setting in which a run's identity differs from a plan's; None where they are the same run."""
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None}
-    now = run_identity(plan)
+    now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
     return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 
-def prompts_difference(earlier: Mapping[str, Any], plan: Plan | InventoryPlan) -> Difference | None:
+def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
     """Return the same as far as prompts depend on it: how the answer to them is got is no part of them."""
-    return plan_difference({**earlier, "elicitation": run_identity(plan).get("elicitation")}, plan)
+    return plan_difference({**earlier, "elicitation": plan.identity().get("elicitation")}, plan)
 
 
 def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
@@ -224,22 +148,20 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
         yield Difference(key, there, here)
 
 
-def default_run_dir(plan: Plan | InventoryPlan) -> Path:
+def default_run_dir(plan: Planned) -> Path:
     """Return the folder that a configuration's run is kept in: the same for the same configuration."""
     config = plan.config
     own = config.model.name == "own"
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
-    task = [] if isinstance(config.task, IntensityTask) else [config.task.kind]
     model = Path(config.model.path).name if own else config.model.name
-    asked = plan.grid.inventory.name if isinstance(plan, InventoryPlan) else config.stimuli.source
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
-    words = (model, *task, asked, plan.grid.variant.name, *wordings, *led)
+    words = (model, *plan.named, plan.grid.variant.name, *wordings, *led)
     name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
-    return config.reports_dir / f"{name}-{fingerprint(run_identity(plan))[:8]}"
+    return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
 
 
 def describe_run(
-    plan: Plan | InventoryPlan,
+    plan: Planned,
     model: OpenModel,
     *,
     example: Mapping[str, Any],
@@ -263,7 +185,7 @@ def describe_run(
     """
     config, grid = plan.config, plan.grid
     facts = model.engine.facts
-    identity = run_identity(plan)
+    identity = plan.identity()
     content = {
         "status": "running",
         "command": command,
@@ -281,7 +203,7 @@ def describe_run(
         },
         "engine": asdict(facts),
         "engine_why": model.why,
-        **_describe_task(plan),
+        **plan.described(),
         "stimuli": _describe_narratives(grid.narratives),
         "prompt": identity["prompt"],
         "strategy": {**_describe_strategy(plan.strategy), **given},
@@ -320,24 +242,6 @@ def _describe_narratives(narratives: Narratives | None) -> dict[str, Any]:
         "emotions": list(narratives.emotions),
         "sha256": narratives.sha256,
     }
-
-
-def _describe_task(plan: Plan | InventoryPlan) -> dict[str, Any]:
-    """Return how the answer is got; ``task`` is of runs that ask for no rating."""
-    config = plan.config
-    if isinstance(plan, InventoryPlan):
-        return {"task": {"kind": "inventory", **_how_filled_in(plan)}, "inventory": describe_inventory(plan)}
-    scale = plan.grid.variant.scale
-    if scale is not None:
-        method = {**config.elicitation.model_dump(), "method": config.elicitation_method}
-        return {"elicitation": method, "scale": asdict(scale)}
-    return {"task": config.task.model_dump(mode="json")}
-
-
-def describe_inventory(plan: InventoryPlan) -> dict[str, Any]:
-    """Return a questionnaire with its key, as the manifest keeps it: scoring needs no other file."""
-    inventory = plan.grid.inventory
-    return {**asdict(inventory), "n_items": len(inventory.items), "sha256": inventory.sha256}
 
 
 def _describe_strategy(strategy: Strategy) -> dict[str, Any]:

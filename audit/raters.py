@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import pandas as pd
 
@@ -35,11 +35,10 @@ from audit.people.ratings import (
 )
 from audit.runs.manifest import Manifest, People
 from audit.store import RunFolder
+from audit.tasks.base import Form
 from audit.wording import plural
 from stimuli.yaml_files import read_text
 
-Form: TypeAlias = Literal["replies", "intensity", "norming"]
-"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
 FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "norming": "norming"}
 """Where in the run's folder an export lies."""
 FORM: Final = "raters/form.html"
@@ -49,18 +48,16 @@ PER_LIST: Final = 24
 """Narratives a list, unless another number is asked for."""
 
 
-def form_of(path: Path, form: str | None) -> Form:
-    """Return which form a run's people fill in: the one asked for, or else the one of the run's task.
+def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
+    """Return which form a run's people fill in: the one asked for, or else the first of those of the run's task.
 
     Raises
     ------
     ConfigError
         If the run has no such form.
     """
-    task = Manifest.read(path).task
-    if task is not None and task.kind != "reply":
+    if not own:
         raise ConfigError(f"{path} has nothing for people to rate: task=reply or task=intensity makes a run that has")
-    own: tuple[Form, ...] = ("replies",) if task is not None else ("intensity", "norming")
     found = next((each for each in own if form in (None, each)), None)
     if found is None:
         raise ConfigError(f"form={form}: of this run {' or '.join(own)} is wanted")
@@ -97,7 +94,7 @@ def export_items(
     """
     from audit.report.form import render_form
 
-    manifest = _of_replies(path)
+    manifest = _complete(path)
     asked = load_questions(questions)
     if asked.about or any(isinstance(each, Choice) for each in asked.questions):
         raise ConfigError(
@@ -222,10 +219,7 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
     StoreError
         If the folder is none of a complete run's, or has no export.
     """
-    if form == "replies":
-        _of_replies(path)
-    else:
-        _complete(path)
+    _complete(path)
     place = path / FOLDERS[form]
     if not (place / KEY_FILE).is_file():
         how = " form=norming" if form == "norming" else ""
@@ -292,13 +286,6 @@ def _read_study(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise StoreError(f"{path} can not be read ({error}); export the items again") from error
     return study
-
-
-def _of_replies(path: Path) -> Manifest:
-    task = Manifest.read(path).task
-    if task is None or task.kind != "reply":
-        raise ConfigError(f"{path} has no replies to rate: it is no run of them; task=reply makes one")
-    return _complete(path)
 
 
 def _complete(path: Path) -> Manifest:

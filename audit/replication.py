@@ -17,7 +17,6 @@ from audit.errors import ConfigError, StoreError
 from audit.outside import outside_manifest
 from audit.progress import Progress
 from audit.provenance import check_same_run, first_difference
-from audit.publish import Outcome, publish
 from audit.rating_comparison import RatingComparison
 from audit.released import (
     N_STUDY,
@@ -32,6 +31,8 @@ from audit.released import (
 )
 from audit.runs.manifest import Manifest
 from audit.store import RunFolder
+from audit.tasks.base import Published
+from audit.tasks.registry import task_of
 from audit.wording import plural
 from stimuli.identities import IDENTITIES_FILE
 from stimuli.narratives import HOU2025_COUNTS, load_narratives
@@ -52,7 +53,7 @@ class Replication:
         All runs side by side; None where there is one run alone.
     """
 
-    outcomes: Mapping[tuple[str, str], Outcome]
+    outcomes: Mapping[tuple[str, str], Published]
     comparison: Comparison | None
 
     def table(self) -> pd.DataFrame:
@@ -128,12 +129,12 @@ def replicate(
             manifests[path] = _keep(
                 run, path, folder, emotion_of, keep_beyond, seed=seed, command=command, say=say, done=progress.done
             )
-    outcomes: dict[tuple[str, str], Outcome] = {}
+    outcomes: dict[tuple[str, str], Published] = {}
     for number, (run, path) in enumerate(zip(runs, folders, strict=True), start=1):
         say(f"{path}: analysing, {number} of {len(runs)}")
         manifest = manifests.pop(path).adding("config", statistics=settings.model_dump(mode="json"))
         with RunFolder(path) as kept:
-            outcomes[run.model, run.variant] = publish(kept, manifest)
+            outcomes[run.model, run.variant] = task_of(manifest).publish(kept, manifest)
     if len(runs) < 2:
         say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
         return Replication(outcomes, None)

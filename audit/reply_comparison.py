@@ -27,7 +27,7 @@ from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
 from audit.provenance import Difference, first_difference
-from audit.runs.manifest import Manifest, Task
+from audit.runs.manifest import Manifest
 from audit.side_by_side import (
     Compared,
     ComparedRun,
@@ -46,6 +46,7 @@ from audit.tables.reply_comparison import (
     COMPARED_MEASURES,
     MEASURE_GAP_ALL,
 )
+from audit.tasks.registry import task_of
 from audit.wording import dimension_title
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             columns={"elicitation": "generation"}
         )
         paper = changes_paper(tables, told, confidence=confidence)
+        words = task_of(next(iter(runs.values())).manifest).words
+        assert words is not None
         return Compared(
             tables=tables,
             described=REPLY_COMPARISON_TABLES,
@@ -191,7 +194,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 tables=tables,
                 figures=figures,
                 paper=paper,
-                kind=_task(next(iter(runs.values())).manifest).kind,
+                words=words,
                 remarks=remarks,
                 left_out=left_out,
                 confidence=confidence,
@@ -203,16 +206,11 @@ class ReplyComparison(RunsCompared[WrittenRun]):
 
 def reply_choices(manifest: Manifest) -> dict[str, str]:
     """Return a run's choices as :func:`audit.choices.choices_of`; in place of an elicitation, what a reply may be."""
-    task = _task(manifest)
+    task = manifest.task
     kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
     if task.temperature and task.top_p != 1:
         kind += f", top p {task.top_p:g}"
     return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind}
-
-
-def _task(manifest: Manifest) -> Task:
-    assert manifest.task is not None
-    return manifest.task
 
 
 def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:

@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
-from audit.config import JudgeConfig, MeasuresConfig, ModelConfig, RecognitionTask, fingerprint
+from audit.config import JudgeConfig, MeasuresConfig, ModelConfig
 from audit.elicitation.plain_text import answer_of
 from audit.errors import ConfigError, ModelAbsentError
 from audit.measures.base import Counting, Reply, Scorer, described
-from audit.measures.choose import JUDGE, Wanted, wanted_scorers
+from audit.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.progress import Progress
@@ -23,7 +23,6 @@ from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.replies import SCORED
 from audit.wording import plural
-from stimuli.conversations import Conversations
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
 
@@ -46,14 +45,30 @@ class Scoring:
         The scorers, in the configuration's order.
     levels
         EPITOME's levels of people's replies: narrative, mechanism, level; empty without ``measures.epitome.labels``.
+    counts_words
+        Whether the words of all replies are counted.
     """
 
     wanted: tuple[Wanted, ...]
     levels: dict[str, dict[str, int]]
+    counts_words: bool
 
 
-def plan_scoring(plan: Plan) -> Scoring:
+Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
+"""What scores the replies of a run, by the run's task."""
+
+
+def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
     """Read all that scoring depends on, so that what can not be used is refused before the model is asked.
+
+    Parameters
+    ----------
+    plan
+        What the run asks, and the measures.
+    scorers
+        Of the run's task.
+    counts_words
+        Whether the words of all replies are counted, where ``measures.names`` asks for that.
 
     Raises
     ------
@@ -65,7 +80,7 @@ def plan_scoring(plan: Plan) -> Scoring:
     config = plan.config.measures
     if config is None:
         raise ConfigError("task=reply needs measures: give measures=default")
-    return Scoring(tuple(_wanted(plan, config)), _levels(plan, config))
+    return Scoring(tuple(scorers(plan, config)), _levels(plan, config), counts_words and DIVERSITY in config.names)
 
 
 def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
@@ -94,11 +109,8 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
     ModelError
         If a scorer is there and can not be used; what others scored is kept, and what an earlier one of its name did.
     """
-    from audit.recognised import keep_corpus
-
     config = plan.config.measures
     assert config is not None
-    keep_corpus(plan, folder)
     replies = folder.read("replies", n_prompts=manifest.n_prompts)
     scored = replies.loc[replies["status"].isin(SCORED)]
     names = [wanted.name for wanted in scoring.wanted]
@@ -113,7 +125,7 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
     manifest = manifest.having(epitome_labels=scoring.levels)
     for name, why in manifest.absent.items():
         say(f"note: {name} is not measured: {why}")
-    return manifest.having(diversity="diversity" in config.names and not isinstance(plan.config.task, RecognitionTask))
+    return manifest.having(diversity=scoring.counts_words)
 
 
 def _without(manifest: Manifest, name: str) -> Manifest:
@@ -207,10 +219,11 @@ def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
     return read_levels(own.labels, ids, sorted(scored))
 
 
-def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
-    if isinstance(plan.config.task, RecognitionTask):
-        yield _wanted_recognition(plan.config.task, plan.conversations)
-        return
+def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
+    """Yield what scores replies to an experiencer.
+
+    One that says whether they name the emotion is absent where the model is told it.
+    """
     terms = dict.fromkeys(
         identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
     )
@@ -220,20 +233,6 @@ def _wanted(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
         yield replace(wanted, absent=_TOLD) if told and naming else wanted
     if JUDGE in config.names:
         yield _wanted_judge(plan, config.judge)
-
-
-def _wanted_recognition(task: RecognitionTask, conversations: Conversations | None) -> Wanted:
-    from audit.measures.recognition import CauseSpans, EmotionRecognition
-
-    assert conversations is not None
-    if task.kind == "emotion":
-        labels, synonyms = list(conversations.labels), conversations.synonyms
-        asked: dict[str, Any] = {"labels": labels}
-        if synonyms:
-            asked["synonyms"] = {label: list(words) for label, words in synonyms.items()}
-        return Wanted("recognition", asked, partial(EmotionRecognition, labels, synonyms))
-    asked = {"causes": fingerprint({name: list(own) for name, own in conversations.causes.items()})}
-    return Wanted("causes", asked, partial(CauseSpans, conversations.causes))
 
 
 def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:

@@ -45,7 +45,7 @@ def planned(overrides):
 
 def ask(engine, plan, asked, begun):
     """Return the answers as ``tables.MANIPULATED`` has them, their mean mass on numbers, and prompts a second."""
-    from audit.checks import elicitation_of, manipulated_rows
+    from audit.tasks.rated.checks import elicitation_of, manipulated_rows
 
     scale = plan.grid.variant.scale
     elicitation = elicitation_of(plan.config, scale, plan.config.elicitation_method)

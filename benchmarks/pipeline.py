@@ -113,9 +113,10 @@ def open_at_once(model, engine, *, seed, writes=True):
 def collect_run(folder, method, shard_size):
     """Collect what is missing of a run; return its seconds and how many prompts those were."""
     import audit.engines.open
-    from audit.collect import collect, earlier_manifest, missing_shards
+    from audit.collect import earlier_manifest, missing_shards
     from audit.plan import make_plan
     from audit.store import RunFolder
+    from audit.tasks.registry import TASKS
 
     config = configure(folder, method, shard_size)
     audit.engines.open.open_model = open_at_once
@@ -130,7 +131,7 @@ def collect_run(folder, method, shard_size):
         n = len(plan.grid)
         if earlier is not None:
             n = sum(min(earlier.shard_size, n - k * earlier.shard_size) for k in missing_shards(plan, earlier, run))
-        manifest = collect(plan, run, earlier, command="benchmark", say=lambda line: None)
+        manifest = TASKS[config.task.kind].collect(plan, run, command="benchmark", say=lambda line: None)
         run.write_manifest(manifest)
     return time.perf_counter() - start, n
 

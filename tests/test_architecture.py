@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,11 +20,16 @@ import audit
 import stimuli
 from audit.cli.composition import choices, conf_folder
 from audit.config import AuditConfig, load_config
+from audit.tasks.registry import TASKS
 
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
 FOUNDATIONS = {"errors", "runs.manifest", "tables", "wording"}
+OF_TASKS = {
+    *FOUNDATIONS, "collect", "config", "conversations", "engines", "figures", "publish", "report", "statistics",
+    "stimuli", "store", "tasks.base",
+}  # fmt: skip
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
@@ -43,47 +49,56 @@ MAY_IMPORT: dict[str, set[str]] = {
     "texts": {"elicitation", "stimuli", "tables"},
     "measures": {"config", "elicitation", "engines", "errors", "stimuli", "tables", "texts"},
     "measured": {"elicitation", "measures", "runs.manifest", "statistics", "stimuli", "tables"},
-    "recognised": {
-        "config", "elicitation", "errors", "measures", "plan", "statistics", "store", "tables",
-    },
     "judge": {"elicitation", "engines", "errors", "measures", "stimuli", "tables"},
     "people": {"errors", "stimuli", "tables", "wording"},
     "score": {
-        *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "recognised",
-        "stimuli", "store",
+        *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
+        "store",
     },
-    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "store"},
+    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "store", "tasks.base"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "store": {"errors", "runs.manifest", "tables"},
-    "plan": {"config", "errors", "stimuli"},
-    "inventory": set(),
-    "inventory.plan": {"config", "errors", "stimuli", "tables"},
-    "provenance": {"config", "engines", "errors", "inventory.plan", "plan", "runs.manifest", "runs.prompts", "stimuli"},
+    "provenance": {"config", "engines", "errors", "runs.manifest", "runs.prompts", "stimuli", "tasks.base"},
+    "plan": {"config", "errors", "provenance", "stimuli", "store", "wording"},
     "conversations": {
         *FOUNDATIONS, "config", "plan", "provenance", "report", "runs.prompts", "stimuli", "strategies",
     },
     "outside": {*FOUNDATIONS, "provenance", "stimuli"},
     "released": {*FOUNDATIONS, "outside", "stimuli"},
-    # Who knows the order, and who asks for it.
-    "checks": {*FOUNDATIONS, "config", "elicitation", "engines", "plan", "progress", "stimuli", "store"},
+    # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
-        *FOUNDATIONS, "checks", "config", "conversations", "elicitation", "engines", "inventory.plan", "plan",
-        "progress", "provenance", "runs.prompts", "stimuli", "store", "strategies", "texts",
+        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "provenance",
+        "runs.prompts", "stimuli", "store", "strategies", "tasks.base",
     },
     "publish": {
-        *FOUNDATIONS, "conversations", "figures", "judge", "measured", "measures", "raters", "recognised", "report",
-        "statistics", "stimuli", "store", "texts",
+        *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "store", "texts",
     },
-    "inventory.collect": {
-        "collect", "elicitation", "engines", "errors", "inventory.plan", "provenance", "runs.manifest", "stimuli",
-        "store", "tables",
+    "tasks": set(),
+    "tasks.base": {*FOUNDATIONS, "config", "report", "statistics", "stimuli", "store"},
+    "tasks.written": {
+        *OF_TASKS, "judge", "measured", "measures", "plan", "raters", "score", "strategies", "texts",
     },
-    "inventory.publish": {*FOUNDATIONS, "figures", "publish", "report", "statistics", "stimuli", "store"},
+    "tasks.rated": {*OF_TASKS, "elicitation", "plan", "progress", "strategies"},
+    "tasks.intensity": {"config", "tasks.base", "tasks.rated"},
+    "tasks.reply": {
+        "collect", "config", "measures", "plan", "report", "score", "strategies", "tasks.base", "tasks.written",
+        "texts",
+    },
+    "tasks.recognition": {
+        *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
+        "store", "tasks.written",
+    },
+    "tasks.inventory": {*OF_TASKS, "elicitation", "provenance"},
+    "tasks.registry": {
+        "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
+        "tasks.reply",
+    },
+    # Who knows the order, and who asks for it.
     "pipeline": {
-        *FOUNDATIONS, "checks", "collect", "config", "inventory.plan", "inventory.collect", "inventory.publish",
-        "outside", "plan", "provenance", "publish", "raters", "score", "statistics", "stimuli", "store",
+        *FOUNDATIONS, "config", "outside", "provenance", "raters", "statistics", "stimuli", "store", "tasks.base",
+        "tasks.registry",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
@@ -93,34 +108,37 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "reply_comparison": {
         *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "provenance", "report", "side_by_side",
-        "statistics", "store",
+        "statistics", "store", "tasks.registry",
     },
     "comparison": {
         *FOUNDATIONS, "choices", "config", "provenance", "rating_comparison", "reply_comparison", "side_by_side",
-        "store",
+        "store", "tasks.registry",
     },
     "replication": {
-        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "publish", "rating_comparison",
-        "released", "stimuli", "store",
+        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "rating_comparison", "released",
+        "stimuli", "store", "tasks.base", "tasks.registry",
     },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
-        "provenance", "report", "statistics", "stimuli", "store",
+        "provenance", "report", "statistics", "stimuli", "store", "tasks.registry",
     },
     "paired_raters": {
         *FOUNDATIONS, "choices", "config", "people", "preference", "provenance", "report", "statistics", "store",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "conversations", "inventory.plan", "pipeline", "plan",
-        "paired_raters", "preference", "publish", "raters", "replication", "stimuli",
+        *FOUNDATIONS, "comparison", "config", "pipeline", "paired_raters", "preference", "raters", "replication",
+        "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},
-    "api": {*FOUNDATIONS, "cli", "comparison", "config", "outside", "pipeline", "report", "statistics", "store"},
+    "api": {
+        *FOUNDATIONS, "cli", "comparison", "config", "outside", "pipeline", "report", "statistics", "store",
+        "tasks.registry",
+    },
     "__init__": {"api"},
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
 
-MODULE_BY_MODULE = {"inventory", "runs"}
+MODULE_BY_MODULE = {"runs", "tasks"}
 """Packages whose modules are stages of their own, each a part."""
 
 ONLY_IN = {
@@ -252,6 +270,57 @@ def test_elicitation_knows_the_engine_s_protocol_and_tokenizer_but_no_engine():
         if part(i.importer) == "elicitation" and part(i.target) == "engines"
     }
     assert known <= {"audit.engines.base", "audit.engines.chat"}
+
+
+TASKS_OWN = {"tasks.intensity", "tasks.reply", "tasks.recognition", "tasks.inventory"}
+
+
+@pytest.mark.parametrize("name", sorted(TASKS_OWN))
+def test_a_task_knows_no_other_task(name):
+    known = {part(i.target) for i in all_imports() if part(i.importer) == name and inside(i)}
+    assert known & (TASKS_OWN | {"tasks.registry"}) <= {name}
+
+
+def test_every_task_is_one_of_these():
+    assert {part(type(task).__module__) for task in TASKS.values()} == TASKS_OWN
+    assert {kind: task.kind for kind, task in TASKS.items()} == {kind: kind for kind in TASKS}
+
+
+def asks_which_task(node: ast.AST) -> bool:
+    """Say whether an expression depends on which task a run is of, or on the type of its settings or of its plan."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+        return any(name.endswith(("Task", "Plan")) for name in re.findall(r"\w+", ast.unparse(node.args[1])))
+    if isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+        return any(re.search(r"\btask(\.kind|\.name)?$", side) for side in sides)
+    return False
+
+
+def test_no_code_asks_which_task_a_run_is_of():
+    found = [
+        f"{name}, line {node.lineno}: {ast.unparse(node)}"
+        for name, source in sources().items()
+        for node in ast.walk(ast.parse(source))
+        if asks_which_task(node)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        ("isinstance(config.task, ReplyTask)", True),
+        ("isinstance(plan, (Plan, InventoryPlan))", True),
+        ("manifest.task.kind == 'reply'", True),
+        ("plan.config.task in CORPORA", True),
+        ("task.kind not in ('emotion', 'cause')", True),
+        ("isinstance(config, dict)", False),
+        ("other is not task", False),
+        ("form == 'replies'", False),
+    ],
+)
+def test_the_checker_sees_who_asks_for_the_task(source, asks):
+    assert asks_which_task(ast.parse(source, mode="eval").body) is asks
 
 
 def test_no_module_is_a_drawer_for_everything():

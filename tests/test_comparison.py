@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from audit.errors import ModelError
-from audit.publish import Outcome
 from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.registry import COMPARISON_TABLES
+from audit.tasks.base import Published
 
 GROUPS = ("Hindu", "Muslim")
 STATISTICS = {"confidence": 0.95, "margin": None, "n_permutations": 200}
@@ -286,7 +286,7 @@ def sweep(audit, monkeypatch):
             write_run(folder, variant=config.prompt.name, seed=config.seed)
         page = folder / "report.html"
         gap = pd.DataFrame({"headline": [False]})
-        return Outcome(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=())
+        return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=())
 
     monkeypatch.setattr("audit.pipeline.run_audit", run_audit)
     return lambda *overrides: audit("run", "-m", "reports_dir=reports", *overrides)

@@ -10,9 +10,9 @@ import pytest
 from planted import Planted, alone, grouped, ratings_of, refused
 
 from audit.measures.choose import JUDGE
-from audit.publish import _on_judge
 from audit.runs.manifest import Manifest
 from audit.statistics.inventory_runs import remarks_on_answers
+from audit.tasks.written import _on_judge
 from audit.wording import either, plural
 
 NOUNS = "ratings|narratives|prompts|groups|emotions|pairs|tests|runs|items|replies|terms|shuffles|perceivers|codes"

@@ -66,7 +66,7 @@ def no_model(monkeypatch):
 def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
     from audit.cli.composition import compose
     from audit.plan import make_plan
-    from audit.provenance import default_run_dir, plan_difference, run_identity
+    from audit.provenance import default_run_dir, plan_difference
 
     def planned(*more):
         found = []
@@ -77,8 +77,8 @@ def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as
 
     plain, begun = planned(), planned("elicitation.prefill='Number: '")
     # What the identity held before an answer could be begun.
-    assert set(run_identity(plain)["elicitation"]) == {"method", "max_tokens", "parser", "max_pruned_points", "reads"}
-    assert run_identity(begun)["elicitation"]["prefill"] == "Number: "
+    assert set(plain.identity()["elicitation"]) == {"method", "max_tokens", "parser", "max_pruned_points", "reads"}
+    assert begun.identity()["elicitation"]["prefill"] == "Number: "
     assert default_run_dir(plain) != default_run_dir(begun)
     for there, here, said in (
         (plain, plain, "None"),
@@ -86,7 +86,7 @@ def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as
         (plain, begun, "elicitation.prefill is None there and 'Number: ' here"),
         (begun, plain, "elicitation.prefill is 'Number: ' there and None here"),
     ):
-        assert str(plan_difference(run_identity(there), here)) == said
+        assert str(plan_difference(there.identity(), here)) == said
 
 
 def test_a_run_says_what_its_answers_were_begun_with(number_model, audit, tmp_path):
@@ -253,7 +253,7 @@ def test_formats_that_can_not_be_asked_end_in_one_line(number_model, audit, caps
 
 
 def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(number_model, audit, tmp_path, says, monkeypatch):
-    monkeypatch.setattr("audit.checks.PART", 24)
+    monkeypatch.setattr("audit.tasks.rated.checks.PART", 24)
     run = tmp_path / "run"
     calls = says("70", fail_at=3)
     assert audit("run", *checked(number_model)) == 130

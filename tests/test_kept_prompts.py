@@ -16,7 +16,7 @@ from test_strategy_runs import shown_in
 from audit.config import load_config
 from audit.conversations import prompt_records
 from audit.plan import make_plan
-from audit.provenance import kept_difference, prompts_difference, run_identity
+from audit.provenance import kept_difference, prompts_difference
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
 from stimuli import identities
@@ -158,7 +158,7 @@ def test_what_is_read_makes_every_prompt_that_was_asked(run):
     assert len(kept.grid) == len(plan.grid) == Manifest.read(run).n_prompts
     assert [kept.grid.prompt(cell) for cell in kept.grid] == [plan.grid.prompt(cell) for cell in plan.grid]
     assert kept.strategy == plan.strategy
-    assert kept_difference(run_identity(plan), kept) is None
+    assert kept_difference(plan.identity(), kept) is None
     assert next(prompt_records(plan))["stages"]
     hidden = set(WORDINGS) - {kept.grid.variant.narrative}
     assert {each.wording(name) for each in kept.grid.narratives.narratives for name in hidden} == {""}

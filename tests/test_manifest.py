@@ -52,7 +52,8 @@ def test_what_was_not_recorded_and_what_is_null_have_the_declared_defaults():
     ):
         manifest = Manifest.of(content)
         assert (manifest.model.revision, manifest.model.files, manifest.strategy.name) == ("", {}, "")
-        assert (manifest.clusters, manifest.placebo, manifest.checks, manifest.task) == ({}, (), {}, None)
+        assert (manifest.clusters, manifest.placebo, manifest.checks, manifest.inventory) == ({}, (), {}, None)
+        assert manifest.task.kind == "intensity"
         assert (manifest.statistics.confidence, manifest.statistics.margin) == (0.95, None)
         assert manifest.timings.seconds_per_prompt != manifest.timings.seconds_per_prompt
         assert manifest.outside.status_given

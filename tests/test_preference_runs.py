@@ -268,7 +268,7 @@ def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted
         ("rubric=emathy", "no rubric 'emathy'"),
         ("method=guess", "method=guess: expected or generate is wanted"),
         ("n=0", "n=0: a whole number from 1 on is wanted"),
-        ("ratings", "is a run of ratings, which has no replies to compare"),
+        ("ratings", "is a run of task=intensity, which has no replies to compare"),
         ("unfinished", "is not finished"),
         ("dimension", "have no pair of replies in common: one is of faith, the other of age"),
         ("narratives", "are of different narratives in faith"),
@@ -286,7 +286,7 @@ def test_what_can_not_be_compared_is_one_line(fault, line, runs, tmp_path, scrip
     elif fault == "same":
         second = shutil.copytree(first, tmp_path / "again")
     elif fault == "ratings":
-        second = changed(runs, tmp_path, task={})
+        second = changed(runs, tmp_path, task=None)
     elif fault == "unfinished":
         second = changed(runs, tmp_path, status="interrupted")
     elif fault == "taken":

@@ -14,9 +14,9 @@ from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.engines.open import OpenModel
 from audit.engines.resolve import ModelFiles
-from audit.inventory.plan import make_inventory_plan
 from audit.plan import make_plan
-from audit.provenance import describe_run, run_identity
+from audit.provenance import describe_run
+from audit.tasks.inventory.plan import make_inventory_plan
 
 AGE = "age:\n  groups:\n    young: [a youth, {young}]\n    old: [an old person, {old}]\n"
 ALL = "stimuli.situations_per_emotion=all"
@@ -42,7 +42,7 @@ def plan_of(*overrides):
 
 
 def identity_of(*overrides):
-    return run_identity(plan_of(*overrides))
+    return plan_of(*overrides).identity()
 
 
 def manifest_of(*overrides):
@@ -131,9 +131,9 @@ def test_what_is_written_is_held_against_invented_groups_as_ratings_are(task, tm
 
 def test_a_questionnaire_has_none_of_it():
     words = (*FOUR_RELIGIONS, "task=inventory")
-    plain = run_identity(make_inventory_plan(config_of(*words)))
+    plain = make_inventory_plan(config_of(*words)).identity()
     more = ("stimuli.placebo=2", "stimuli.placebo_terms=2", "stimuli.cues=null", "stimuli.perceiver_terms=1")
-    assert run_identity(make_inventory_plan(config_of(*words, *more))) == plain
+    assert make_inventory_plan(config_of(*words, *more)).identity() == plain
     assert plain["dimensions"] == ["faith"]
 
 

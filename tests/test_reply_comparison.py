@@ -388,7 +388,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
         ("one ratings", "one is a run of task=reply and ratings of task=intensity: what they measure has no unit in "),
         ("ratings one", "ratings is a run of task=intensity and one of task=reply: what they measure has no unit in "),
         ("one form", "one is a run of task=reply and form of task=inventory: what they measure has no unit in common"),
-        ("form ratings", "form is a run of answers and has no ratings; name a run of ratings"),
+        ("form ratings", "form is a run of task=inventory and ratings of task=intensity: what they measure has no "),
         ("one half", "half is not finished: lexical has not scored all of its replies; give its command again, which"),
         ("one two statistics.margin=2", "statistics.margin: a comparison of runs has no use for it; it takes "
          "confidence, n_permutations"),

@@ -38,19 +38,10 @@ def _prompts(words: Sequence[str]) -> int:
 
 def _write(config: AuditConfig, *, written: set[Path]) -> None:
     """Write the prompts of one configuration; ``written`` are the files of earlier jobs, and grows."""
-    from audit.config import InventoryTask
+    from audit.tasks.registry import TASKS
 
-    if isinstance(config.task, InventoryTask):
-        from audit.inventory.plan import inventory_records, make_inventory_plan
-
-        filled_in = make_inventory_plan(config)
-        n_prompts, records = len(filled_in.grid), inventory_records(filled_in)
-    else:
-        from audit.conversations import prompt_records
-        from audit.plan import make_plan
-
-        plan = make_plan(config)
-        n_prompts, records = len(plan.grid), prompt_records(plan)
+    task = TASKS[config.task.kind]
+    plan = task.plan(config)
     try:
         if config.out is None:
             target: AbstractContextManager[TextIO] = nullcontext(sys.stdout)
@@ -59,7 +50,7 @@ def _write(config: AuditConfig, *, written: set[Path]) -> None:
             target = config.out.open("a" if config.out in written else "w", encoding="utf-8")
             written.add(config.out)
         with target as stream:
-            for record in records:
+            for record in task.records(plan):
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             stream.flush()
     except BrokenPipeError:
@@ -67,7 +58,7 @@ def _write(config: AuditConfig, *, written: set[Path]) -> None:
     except OSError as error:
         raise StoreError(f"out={config.out} can not be written ({error.strerror or error})") from error
     if config.out is not None:
-        say(f"{plural(n_prompts, 'prompt')}: {config.out}")
+        say(f"{plural(len(plan.grid), 'prompt')}: {config.out}")
 
 
 COMMAND: Final = Command("prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts)

@@ -143,10 +143,7 @@ def _report(words: Sequence[str]) -> int:
 def _show_comparison(comparison: Comparison) -> None:
     for text in comparison.remarks:
         note(text)
-    if "measure" in comparison.gap:
-        _show_changes(comparison)
-    else:
-        _show_gaps(comparison)
+    _SHOWN[comparison.compared_by](comparison)
     print(f"comparison: {comparison.page}")
 
 
@@ -192,6 +189,8 @@ def _show_changes(comparison: Comparison) -> None:
         note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test; the page says why")
 
 
+_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}
+"""How a comparison is printed, by what is compared."""
 COMMAND: Final = Command(
     "report",
     "analyse and render a run folder again, without its model; or ratings that another tool collected; or put several "

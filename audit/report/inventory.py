@@ -81,10 +81,9 @@ def render_inventory(
     """
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None
-    assert task is not None
     # The items have a table of their own.
     told = {name: value for name, value in inventory.content.items() if name != "items"}
-    view = view_manifest(manifest, shown={**manifest.content, "inventory": told})
+    view = view_manifest(manifest, rated=False, shown={**manifest.content, "inventory": told})
     scale = f"{scale_end(inventory.scale.low)}\N{EN DASH}{scale_end(inventory.scale.high)}"
     keys = list(dict.fromkeys(keys_of(tables["inventory_outcomes"])))
     several = len({variant for _, variant in keys}) > 1

@@ -142,14 +142,16 @@ class ManifestView:
         return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
 
 
-def view_manifest(manifest: Manifest, *, shown: Mapping[str, object] | None = None) -> ManifestView:
+def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str, object] | None = None) -> ManifestView:
     """View a manifest by the report's names.
 
     Parameters
     ----------
     manifest
-        The run's. ``model.name`` must be there and, unless ``task`` says that no rating was asked for, ``scale.low``,
-        ``scale.high`` and ``elicitation.method``; without them the report's sentences have no meaning.
+        The run's. ``model.name`` must be there and, of ratings, ``scale.low``, ``scale.high`` and
+        ``elicitation.method``; without them the report's sentences have no meaning.
+    rated
+        Whether ratings were asked for.
     shown
         What takes the place of the manifest's content among ``facts``, where a part of it is shown elsewhere.
 
@@ -161,7 +163,7 @@ def view_manifest(manifest: Manifest, *, shown: Mapping[str, object] | None = No
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
     example, noise, statistics = manifest.example_prompt, manifest.noise, manifest.statistics
     required: dict[str, object] = {"model.name": model.name}
-    if manifest.task is None:
+    if rated:
         required |= {"elicitation.method": elicitation.method, "scale.low": scale.low, "scale.high": scale.high}
     else:
         required |= {"task.kind": manifest.task.kind}
@@ -171,7 +173,7 @@ def view_manifest(manifest: Manifest, *, shown: Mapping[str, object] | None = No
     content = manifest.content if shown is None else shown
     return ManifestView(
         model=brief(model.name),
-        method=elicitation.method if manifest.task is None else manifest.task.kind,
+        method=elicitation.method if rated else manifest.task.kind,
         parser=_text(elicitation.parser, absent=""),
         begun=_text(elicitation.prefill, absent=""),
         asks_ends=bool(manifest.identity.elicitation.get("reads")),
@@ -200,7 +202,7 @@ def view_manifest(manifest: Manifest, *, shown: Mapping[str, object] | None = No
         human=_text(manifest.human.where, absent=""),
         noise=noise if _is_known(noise) else None,
         noise_formats={name: own for name, own in manifest.noise_formats.items() if _is_known(own)},
-        facts=tuple(_facts(content)),
+        facts=tuple(_facts(content, rated=rated)),
     )
 
 
@@ -249,14 +251,14 @@ def _config(config: Mapping[str, object]) -> str:
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _facts(content: Mapping[str, object]) -> Iterator[Facts]:
+def _facts(content: Mapping[str, object], *, rated: bool) -> Iterator[Facts]:
     seed = content.get("seed")
     # A seed is a name, not an amount: no thousands separator.
     run = {**{name: content.get(name) for name in _RUN}, "seed": None if seed is None else str(seed)}
     others = {name: value for name, value in content.items() if name not in {*_RUN, *_SECTIONS, *_ELSEWHERE}}
     plain = {name: value for name, value in others.items() if not isinstance(value, Mapping)}
     yield Facts("run", tuple(_leaves({**run, **plain})))
-    expected_here = {name: keys for name, keys in _SECTIONS.items() if "task" not in content or name not in _OF_RATINGS}
+    expected_here = {name: keys for name, keys in _SECTIONS.items() if rated or name not in _OF_RATINGS}
     for section, expected in {**expected_here, **{name: () for name in others if name not in plain}}.items():
         found = content.get(section)
         values = dict(found) if isinstance(found, Mapping) else {} if found is None else {section: found}

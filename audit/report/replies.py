@@ -25,6 +25,7 @@ from audit.report.section import Card, Paragraph, Section, bullets, captioned, p
 from audit.report.sentences import LIMITS
 from audit.report.tables import calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, text_section
+from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import SCORED, ReplyStatus
@@ -42,40 +43,6 @@ _MAX_CELLS: Final = 4_000
 """Means of pairs on the page, and gaps of groups: a hundred bytes each, and nobody reads more."""
 _MAX_GROUPS: Final = 1_000
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
-
-
-_OF_A_MEASURE: Final = (
-    "δ of a measure is how much higher it is in {own} than in {others}, beyond what single identities {do}: on average "
-    "over narratives, in the measure's unit. It is a property of this model under this prompt, these narratives and "
-    "this measure."
-)
-_OF_SPEAKERS: Final = _OF_A_MEASURE.format(
-    own="answers about speakers of one's own group", others="answers about others", do="get right or wrong throughout"
-)
-_WORDS: Final = {
-    "reply": (
-        "What {} writes to in-group and out-group",
-        "Does this model write differently to in-group and out-group?",
-        "The model, given an identity, wrote a reply to somebody who tells what happened to them. "
-        + _OF_A_MEASURE.format(
-            own="replies to one's own group", others="replies to others", do="write or get throughout"
-        )
-        + " It does not say which reply is better for the person who reads it.",
-    ),
-    "emotion": (
-        "How {} recognises the emotions of in-group and out-group",
-        "Does this model recognise the emotions of in-group and out-group alike?",
-        "The model, given an identity, named the emotion of an utterance that it was told is said by somebody of an "
-        f"identity. {_OF_SPEAKERS}",
-    ),
-    "cause": (
-        "How {} finds what moves in-group and out-group",
-        "Does this model find what brought on the emotions of in-group and out-group alike?",
-        "The model, given an identity, copied the words that brought on the emotion of an utterance that it was told "
-        f"is said by somebody of an identity. {_OF_SPEAKERS}",
-    ),
-}
-"""By task: heading, with the model's name in the braces, question, and what was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +86,7 @@ def render_replies(
     replies: pd.DataFrame,
     values: pd.DataFrame,
     narratives: Mapping[str, str],
+    words: TaskWords,
 ) -> str:
     """Render the report of one run of replies.
 
@@ -137,6 +105,8 @@ def render_replies(
         read are taken.
     narratives
         The narratives' texts by identifier; one that is not known is shown by its identifier alone.
+    words
+        What is said of the task.
 
     Returns
     -------
@@ -144,8 +114,7 @@ def render_replies(
         A whole HTML document, encodable as UTF-8.
     """
     task = manifest.task
-    assert task is not None
-    view = view_manifest(manifest, shown=_told(manifest))
+    view = view_manifest(manifest, rated=False, shown=_told(manifest))
     known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
     measures = {str(row["measure"]): row for row in rows_of(known["measures"], "measures")}
     keys = sorted(dict.fromkeys(keys_of(known["measure_gaps"])), key=lambda key: key[0] == OVERALL)
@@ -166,7 +135,7 @@ def render_replies(
         scripts=("downloads.js",),
         run=view,
         task=task,
-        words=_WORDS.get(task.kind, _WORDS["reply"]),
+        words=words,
         answers=[
             _answer(verdicts[key], measures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
             for key in keys

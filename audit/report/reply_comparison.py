@@ -32,6 +32,7 @@ from audit.report.section import (
     section,
 )
 from audit.report.tables import measure_controls_table
+from audit.report.words import TaskWords
 from audit.tables.replies import ReplyStatus
 from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
@@ -64,12 +65,6 @@ _DECIDING: Final = (
     "what decides whether a gap is one between groups, run by run. Without a word in common: δ of pairs that repeat "
     "nothing. Real minus invented groups: how far δ goes beyond that of groups of which the model can know nothing"
 )
-_WORDS: Final = {
-    "reply": ("Intergroup gap in what is written", "in what is written", "what the model writes"),
-    "emotion": ("Intergroup gap in the recognition of emotions", "in what is recognised", "what the model recognises"),
-    "cause": ("Intergroup gap in the finding of causes", "in what is found", "what the model finds"),
-}
-"""By task: heading, where the gap is, and what the measures are of."""
 
 
 def render_reply_comparison(
@@ -77,7 +72,7 @@ def render_reply_comparison(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     paper: PaperTable,
-    kind: str,
+    words: TaskWords,
     remarks: Sequence[str],
     left_out: Sequence[str],
     confidence: float,
@@ -93,8 +88,8 @@ def render_reply_comparison(
         SVG by name: ``changes-<dimension>-<place of the run, from 1>``. An absent figure is left out.
     paper
         The table to paste.
-    kind
-        The runs' task: reply, emotion or cause.
+    words
+        What is said of the runs' task.
     remarks
         What limits the comparison, in words.
     left_out
@@ -119,7 +114,7 @@ def render_reply_comparison(
     n_rows = len(paper.table.rows)
     return render_page(
         "reply_comparison.html.j2",
-        words=_WORDS.get(kind, _WORDS["reply"]),
+        words=words,
         answers=[
             _answer([row for row in changes if row["dimension"] == dimension], titles, confidence=confidence)
             for dimension in dict.fromkeys(row["dimension"] for row in changes)

@@ -20,8 +20,8 @@ from audit.errors import AuditError, StoreError
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
-_OF_REPLIES: Final = frozenset({"reply", "emotion", "cause"})
-"""Tasks in which the model writes to or about an experiencer."""
+_FIRST: Final = "intensity"
+"""The task of a run whose manifest names none: an earlier version wrote it, or another tool collected the ratings."""
 _OF_RUNS: Final = {
     "comparison": "comparison of runs",
     "judgement": "comparison of two runs' replies by a judge",
@@ -110,7 +110,7 @@ class Scale(_Part):
 
 
 class Task(_Part):
-    """What a run asks for that asks for no rating; the last four are of questionnaires."""
+    """What a run asks for; settings of a text that is written, the last four of a questionnaire."""
 
     kind: str = ""
     max_tokens: Count | None = None
@@ -368,7 +368,7 @@ class Manifest(_Written):
     seed
         Of all that is drawn.
     task
-        None in a run of ratings.
+        What was asked for.
     inventory
         None unless a questionnaire was filled in.
     dimensions, placebo
@@ -398,7 +398,7 @@ class Manifest(_Written):
     engine: Engine = Engine()
     elicitation: Elicitation = Elicitation()
     scale: Scale = Scale()
-    task: Task | None = None
+    task: Task = Task(kind=_FIRST)
     inventory: Inventory | None = None
     stimuli: Stimuli = Stimuli()
     prompt: PromptAsked = PromptAsked()
@@ -432,16 +432,6 @@ class Manifest(_Written):
     def statistics(self) -> Statistics:
         """The settings of the analysis."""
         return self.config.statistics
-
-    @property
-    def is_of_replies(self) -> bool:
-        """Whether the run asked for replies, and not for ratings or answers of a questionnaire."""
-        return self.task is not None and self.task.kind in _OF_REPLIES
-
-    @property
-    def is_of_inventory(self) -> bool:
-        """Whether the run filled in a questionnaire."""
-        return self.task is not None and self.task.kind == "inventory"
 
     @classmethod
     def read(cls, folder: Path) -> Self:

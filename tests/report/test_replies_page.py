@@ -21,6 +21,7 @@ from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import REPLIES
+from audit.tasks.reply import Reply
 
 ATTACK = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">{{7*7}}</script>'
 TERMS = {"Jew": ["a Jew"], "Sikh": ["a Sikh", "a Khalsa Sikh"], "Jain": ["a Jain"], "Copt": ["a Copt"]}
@@ -120,7 +121,7 @@ def hostile(quick, tmp_path_factory):
     replies = replies_of(groups, n=3, tail=ATTACK)
     told = dict.fromkeys(set(replies["narrative_id"]), f"It happened to me{ATTACK}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.publish.narratives_of", lambda folder, manifest: told)
+        patch.setattr("audit.tasks.written.narratives_of", lambda folder, manifest: told)
         return write_run(tmp_path_factory.mktemp("hostile") / "run", replies, tail=ATTACK, preset=ATTACK)
 
 
@@ -270,7 +271,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     manifest |= {"config": {"statistics": {"confidence": 0.95}}}
     html = render_replies(
         manifest=Manifest.of(manifest), tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
-        values=pd.DataFrame(), narratives={},
+        values=pd.DataFrame(), narratives={}, words=Reply.words,
     )  # fmt: skip
     assert len(figures) == 5
     assert len(html.encode()) < 3_000_000

@@ -15,7 +15,7 @@ from test_prompts import CONF, HINDU, LATINA, NARRATIVE, TEMPLATES, VARIANT, con
 
 from audit.errors import ConfigError
 from audit.plan import make_plan
-from audit.provenance import default_run_dir, run_identity
+from audit.provenance import default_run_dir
 from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid
 
@@ -206,7 +206,7 @@ def test_the_hash_of_a_variant_is_the_one_of_earlier_versions():
 
 def test_one_wording_leaves_no_trace_in_what_a_run_is():
     plan = make_plan(configure(*SMALL))
-    identity = run_identity(plan)
+    identity = plan.identity()
     assert identity["prompt"] == {"variant": "origin", "sha256": plan.grid.variant.sha256}
     assert "wordings" not in identity
     assert not any("paraphrase" in key for key in identity)
@@ -217,13 +217,13 @@ def test_one_wording_leaves_no_trace_in_what_a_run_is():
 def test_paraphrases_that_are_not_asked_do_not_make_another_run():
     plain = make_plan(configure(*SMALL))
     other = make_plan(configure(*SMALL, "prompt.paraphrases.user=[]"))
-    assert run_identity(plain) == run_identity(other)
+    assert plain.identity() == other.identity()
 
 
 def test_other_paraphrases_make_another_run():
     other = 'prompt.paraphrases.persona=["As {perceiver}."]'
     identities = [
-        run_identity(make_plan(configure(*SMALL, *words)))
+        make_plan(configure(*SMALL, *words)).identity()
         for words in ((), ("wordings=2",), ("wordings=3",), ("wordings=2", other))
     ]
     assert [identity.get("wordings") for identity in identities] == [None, 2, 3, 2]

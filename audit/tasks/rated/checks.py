@@ -88,7 +88,7 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
     config = plan.config
     n_sample = config.elicitation.check_sample if config.elicitation_method == "expected" else 0
     n_again = config.elicitation.noise_sample
-    if plan.kind != "ratings" or not (n_sample or n_again):
+    if not (n_sample or n_again):
         return
     ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
     wanted = []
@@ -156,8 +156,7 @@ def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
     A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
     """
     led = bool(plan.strategy.stages) or plan.strategy.brings
-    wanted = plan.kind == "ratings" and plan.config.elicitation.manipulation and not led
-    return bool(wanted) and "manipulation" not in manifest.checks
+    return bool(plan.config.elicitation.manipulation) and not led and "manipulation" not in manifest.checks
 
 
 def check_manipulation(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal, cast, overload
 
-from audit.config import AuditConfig, InventoryTask
+from audit.config import AuditConfig, InventoryTask, fingerprint
 from audit.errors import ConfigError
+from audit.provenance import PLACES, READS, TOLD, identity_asked, settings_of
 from audit.tables.inventory import DEFAULT
+from audit.wording import plural
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.inventories import Inventory, Presentation, Sheet, load_affect, read_inventory, sheets
 from stimuli.narratives import Narrative, Narratives, load_narratives
@@ -18,6 +20,8 @@ from stimuli.prompts import Prompt, PromptVariant
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 _ORDERS: Final = {"list": 5, "single": 2}
+_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
+"""Keys of the stimuli that matter where no narrative is shown."""
 _TOKENS_AN_ITEM: Final = 32
 """Room for a line that repeats its item before the answer."""
 
@@ -148,6 +152,68 @@ class InventoryPlan:
         """Whether answers by default are compared with those in situations."""
         return self.grid.narratives is not None
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Words for the run folder's name: the task, and which questionnaire."""
+        return self.config.task.kind, self.grid.inventory.name
+
+    @property
+    def announced(self) -> str:
+        """What is asked of whom, in a line."""
+        grid, imagined = self.grid, self.grid.narratives
+        situations = (
+            "" if imagined is None else f" x {len(imagined.narratives) + 1:,} situations, the default one of them"
+        )
+        return (
+            f"{self.config.model.name}, prompt {grid.variant.name}: {grid.inventory.name} "
+            f"({plural(len(grid.inventory.items), 'item')}, "
+            f"presentation {self.presentation}, {plural(self.n_orders, 'order')}: "
+            f"{plural(len(grid.sheets), 'sheet')}){situations} x "
+            f"perceivers in {', '.join(d.name for d in grid.dimensions)} = {plural(len(grid), 'prompt')}"
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes two runs the same run; the key is no part of it: answers are kept as they were given."""
+        config, grid = self.config, self.grid
+        settings = settings_of(config)
+        stimuli = settings["stimuli"]
+        left_out = (*PLACES, *TOLD, "conversations")
+        kept = [key for key in stimuli if key not in left_out] if self.affect else _OF_PERCEIVERS
+        wording = [{key: value for key, value in asdict(each).items() if key != "begun"} for each in grid.wording]
+        items = [[item.item_id for item in sheet.items] for sheet in grid.sheets]
+        shown = grid.variant.narrative if self.affect else None
+        del settings["strategy"]
+        expected = self.method == "expected"
+        identities = {d.name: [identity_asked(identity) for identity in d.perceivers] for d in grid.dimensions}
+        return settings | {
+            "stimuli": {key: stimuli[key] for key in kept},
+            "prompt": {
+                "variant": grid.variant.name,
+                "sha256": fingerprint({"wording": wording, "items": items, "narrative": shown}),
+            },
+            "elicitation": {"max_pruned_points": config.elicitation.max_pruned_points, "reads": READS}
+            if expected
+            else None,
+            "task": {"kind": config.task.kind, "inventory": grid.inventory.name, **self._filled_in},
+            "narratives": None if grid.narratives is None else grid.narratives.sha256,
+            "identities": fingerprint(identities),
+            "dimensions": [d.name for d in grid.dimensions],
+        }
+
+    def described(self) -> dict[str, Any]:
+        """Return how it is filled in, and the questionnaire with its key, as the manifest keeps them."""
+        return {"task": {"kind": self.config.task.kind, **self._filled_in}, "inventory": self.questionnaire}
+
+    @property
+    def questionnaire(self) -> dict[str, Any]:
+        """The questionnaire with its key, so that scoring needs no other file."""
+        inventory = self.grid.inventory
+        return {**asdict(inventory), "n_items": len(inventory.items), "sha256": inventory.sha256}
+
+    @property
+    def _filled_in(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("presentation", "n_orders", "affect", "method", "max_tokens")}
+
 
 def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
     """Read all that a questionnaire's prompts are made of, and check that it fits together.
@@ -159,8 +225,7 @@ def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
     ConfigError
         If settings do not go together.
     """
-    task = config.task
-    assert isinstance(task, InventoryTask)
+    task = cast(InventoryTask, config.task)
     strategy = config.strategy.strategy()
     if strategy.name != NO_STRATEGY or strategy.stages or strategy.brings:
         raise ConfigError(f"strategy={strategy.name}: task=inventory asks nothing before its items; use strategy=none")

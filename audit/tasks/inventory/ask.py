@@ -8,18 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from audit.collect import (
-    Say,
     ask_timed,
     earlier_manifest,
     load_model,
     missing_shards,
     shards_to_ask,
 )
-from audit.inventory.plan import InventoryCell, InventoryPlan, labels
-from audit.provenance import check_same_run, describe_inventory, describe_run, first_difference, model_identity
+from audit.provenance import check_same_run, describe_run, first_difference, model_identity
 from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import Status
+from audit.tasks.base import Say
+from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
 from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     """
     earlier = earlier_manifest(plan, folder)
     if earlier is not None:
-        earlier = earlier.having(inventory=describe_inventory(plan))  # its key may have been corrected since
+        earlier = earlier.having(inventory=plan.questionnaire)  # its key may have been corrected since
         if not missing_shards(plan, earlier, folder):
             say(f"all {len(plan.grid):,} prompts are there already; analysing")
             return earlier

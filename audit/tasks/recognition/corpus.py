@@ -1,4 +1,4 @@
-"""How well a run on conversations recognised emotions and found causes, from what its folder keeps of the corpus.
+"""What the folder of a run on conversations keeps of the corpus, for telling how well it was read.
 
 The corpus is the user's own file, which may move; its labels and whose the utterances are do not.
 """
@@ -11,14 +11,11 @@ from typing import Final
 
 import pandas as pd
 
-from audit.config import RecognitionTask
-from audit.elicitation.plain_text import answer_of
 from audit.errors import StoreError
-from audit.measures.recognition import CAUSES, EmotionRecognition
 from audit.plan import Plan
-from audit.statistics.recognition import cause_table, recognition_tables
 from audit.store import RunFolder
 from audit.tables.replies import SCORED
+from stimuli.conversations import Conversations
 
 FILE: Final = "corpus.json"
 """Where in a run's folder it lies."""
@@ -46,17 +43,14 @@ class Corpus:
     marked: dict[str, bool]
 
 
-def keep_corpus(plan: Plan, folder: RunFolder) -> None:
-    """Write what the tables of a run on conversations need of its corpus; nothing of a run of another task.
+def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:
+    """Write what the tables of a run on conversations need of its corpus.
 
     Raises
     ------
     StoreError
         If the disk is full or the place may not be written to.
     """
-    corpus = plan.conversations
-    if corpus is None or not isinstance(plan.config.task, RecognitionTask):
-        return
     asked = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
     kept = Corpus(
         labels=corpus.labels,
@@ -93,49 +87,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
         ) from error
 
 
-def recognised_tables(
-    kind: str,
-    replies: pd.DataFrame,
-    scores: pd.DataFrame,
-    corpus: Corpus,
-    *,
-    seed: int,
-    confidence: float,
-) -> dict[str, pd.DataFrame]:
-    """Score the answers about utterances, overall and by whose they are.
-
-    Parameters
-    ----------
-    kind
-        What was asked about them: emotion or cause.
-    replies
-        Columns of ``tables.REPLIES``; those that are not read are missing, not wrong. Not modified.
-    scores
-        A column a measure, indexed by ``prompt_index``. Not modified.
-    corpus
-        What is told of the utterances.
-    seed
-        Of the resamples.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    dict
-        Of emotions the tables of :func:`audit.statistics.recognition.recognition_tables`; of causes, where they are
-        scored, ``recognition_causes``, see :func:`audit.statistics.recognition.cause_table`.
-    """
+def read_replies(replies: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+    """Return the replies that are read, with ``identity``, whose the utterance is: others are missing, not wrong."""
     own = replies.loc[replies["status"].isin(SCORED).to_numpy()]
-    names = own["narrative_id"].astype(str)
-    own = own.assign(identity=[corpus.identities.get(name, "") for name in names])
-    if kind == "cause":
-        measures = [measure.name for measure in CAUSES]
-        if not set(measures) <= set(scores):
-            return {}
-        exact, f1 = (own["prompt_index"].map(scores[name]) for name in measures)
-        answers = own.assign(exact=exact, f1=f1, marked=[corpus.marked.get(name, False) for name in names])
-        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
-    reader = EmotionRecognition(corpus.labels, corpus.synonyms)
-    read = reader.read([answer_of(text) for text in own["text"]])
-    answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
-    return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
+    return own.assign(identity=[corpus.identities.get(str(name), "") for name in own["narrative_id"]])

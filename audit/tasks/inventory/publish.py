@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from audit.publish import Outcome, write_all
+from audit.publish import write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
 from audit.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tables.registry import AFFECT_TABLES, OF_ANSWERS
+from audit.tasks.base import Published
+from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Scale
@@ -18,21 +20,10 @@ _OTHER = "other"
 """The kind of situations whose emotion has no packaged valence."""
 
 
-def publish_inventory(folder: RunFolder, manifest: Manifest) -> Outcome:
-    """Analyse a run and render it; nothing is written, not even the manifest, before all has succeeded.
+def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
+    """Analyse a run that fills in a questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
 
-    Parameters
-    ----------
-    folder
-        The run's; entered.
-    manifest
-        What it is to say; what the analysis finds is added. The inventory is read from it, so that the user's file
-        may be gone.
-
-    Raises
-    ------
-    AuditError
-        If what was collected can not be read or analysed.
+    The inventory is read from the manifest, so that the user's file may be gone.
     """
     from audit.figures.inventories import draw_inventory
     from audit.figures.style import figure_bytes
@@ -40,7 +31,6 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Outcome:
     from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
 
     task, kept = manifest.task, manifest.inventory
-    assert task is not None
     assert kept is not None
     answers = folder.read("answers", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
     counts = answers["status"].value_counts()
@@ -73,7 +63,31 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Outcome:
         html,
         known=(*OF_ANSWERS, *AFFECT_TABLES.values()) if affect else OF_ANSWERS,
     )
-    return Outcome(folder.path, report, tables["affect_groups" if affect else "inventory_groups"], confidence, remarks)
+    groups = tables["affect_groups" if affect else "inventory_groups"]
+    lines = _lines(groups, affect=affect, confidence=confidence)
+    return Published(folder.path, report, groups, confidence, remarks, lines)
+
+
+def _lines(groups: pd.DataFrame, *, affect: bool, confidence: float) -> list[tuple[str, ...]]:
+    """Return what is printed of the scores of groups, or of what situations evoke."""
+    level = coverage(confidence)
+    said = ("situations", f"evoked {MINUS} default", f"{level} interval", "corrected p", "from")
+    lines = [("dimension", "group", "subscale", *(said if affect else ("score", f"{level} interval", "items")))]
+    for row in groups.to_dict("records"):
+        spread = f"{interval(row['ci_low'], row['ci_high'])}" if row["ci_low"] == row["ci_low"] else "none"
+        if affect:
+            found: tuple[str, ...] = (
+                row["narratives"],
+                points(row["change"]),
+                spread,
+                bare_p(row["p_adjusted"]),
+                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'situation')}",
+            )
+        else:
+            n_items = f"{count(row['n_items_used'])} of {count(row['n_items'])}"
+            found = (unsigned(row["score"]), spread.replace("+", ""), n_items)
+        lines.append((dimension_title(row["dimension"]), row["perceiver_group"], row["subscale"], *found))
+    return lines
 
 
 def _inventory(kept: Kept) -> Inventory:

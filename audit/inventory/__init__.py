@@ -1,1 +1,0 @@
-"""Runs that fill in a questionnaire: what is asked, how answers are collected, and what is written of them."""

@@ -1,0 +1,50 @@
+"""What a page of texts says of the task that they were written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_OF_A_MEASURE = (
+    "δ of a measure is how much higher it is in {own} than in {others}, beyond what single identities {do}: on average "
+    "over narratives, in the measure's unit. It is a property of this model under this prompt, these narratives and "
+    "this measure."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWords:
+    """What a page of texts says of the task that they were written for.
+
+    Attributes
+    ----------
+    texts
+        What was written: replies, or answers.
+    heading
+        Of a run's page, with the model's name in the braces.
+    question
+        That it answers.
+    asked
+        What was done, and what δ is of it; see :func:`delta_of_measures`.
+    gap, where
+        Of a comparison: its heading, and where the gap is.
+    """
+
+    texts: str
+    heading: str
+    question: str
+    asked: str
+    gap: str
+    where: str
+
+
+def delta_of_measures(*, own: str, others: str, do: str) -> str:
+    """Say what δ of a measure is.
+
+    Parameters
+    ----------
+    own, others
+        The in-group and the out-group, in the task's words.
+    do
+        What single identities do that is not the gap's.
+    """
+    return _OF_A_MEASURE.format(own=own, others=others, do=do)

@@ -1,0 +1,228 @@
+"""What a task is: all that differs between a run that asks for one thing and a run that asks for another.
+
+A task plans a run, asks the model, analyses what it answered and says what people may be asked beside it. The stages
+take what they need from a task, and none of them asks which one it is. :data:`audit.tasks.registry.TASKS` has them all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import pandas as pd
+
+from audit.config import AuditConfig, StatisticsConfig, TaskConfig
+from audit.errors import ConfigError
+from audit.report.words import TaskWords
+from audit.runs.manifest import Manifest
+from audit.store import Kind, RunFolder
+from stimuli.identities import Dimension
+from stimuli.narratives import Narratives
+from stimuli.prompts import PromptVariant
+from stimuli.strategies import Strategy
+
+if TYPE_CHECKING:
+    from audit.statistics.remarks import Remark
+
+Say: TypeAlias = Callable[[str], None]
+"""Takes a line about progress."""
+Form: TypeAlias = Literal["replies", "intensity", "norming"]
+"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
+
+
+class Grid(Protocol):
+    """The prompts of a run, by their places."""
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Whose perceivers are asked."""
+
+    @property
+    def narratives(self) -> Narratives | None:
+        """What they are told; None where nothing is."""
+
+    @property
+    def variant(self) -> PromptVariant:
+        """In which wording."""
+
+    def __len__(self) -> int:
+        """Return the number of prompts."""
+
+
+class Planned(Protocol):
+    """What a run is going to ask, whatever its task is."""
+
+    @property
+    def config(self) -> AuditConfig:
+        """What it was made of."""
+
+    @property
+    def grid(self) -> Grid:
+        """The prompts."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """The calls of each prompt."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is asked for, and the folder that it is kept in."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Words for the run folder's name: the task, and what is asked about."""
+
+    @property
+    def announced(self) -> str:
+        """What is asked of whom, in a line."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes two runs the same run, as far as it is known before the model is loaded."""
+
+    def described(self) -> dict[str, Any]:
+        """Return how an answer is got, as the manifest keeps it."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a run ended in.
+
+    Attributes
+    ----------
+    run_dir
+        The run's folder.
+    report
+        The rendered report.
+    gap
+        Its first table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`; of a run of replies
+        ``tables/measure_gaps.csv``, see :data:`audit.tables.replies.MEASURE_GAPS`.
+    confidence
+        Level of the intervals in ``gap``.
+    remarks
+        What a reader must know beside it, in plain words.
+    lines
+        What is printed of ``gap``: lines of cells, the head first.
+    controls
+        What of each gap is repetition of words, in plain words.
+    """
+
+    run_dir: Path
+    report: Path
+    gap: pd.DataFrame
+    confidence: float
+    remarks: tuple[Remark, ...]
+    lines: Sequence[tuple[str, ...]] = ()
+    controls: tuple[str, ...] = ()
+
+
+P = TypeVar("P", bound=Planned)
+
+
+class Task(ABC, Generic[P]):
+    """What a model is asked to do.
+
+    Attributes
+    ----------
+    kind
+        What ``task=`` and the manifest call it.
+    settings
+        How its settings are read.
+    forms
+        What people may be asked beside the model, the usual one first; none where they have nothing to rate.
+    words
+        What pages of texts say of the task; None where it asks for none.
+    compared_by
+        What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs can
+        not stand side by side.
+    """
+
+    kind: ClassVar[str]
+    settings: ClassVar[type[TaskConfig]]
+    forms: ClassVar[tuple[Form, ...]] = ()
+    words: ClassVar[TaskWords | None] = None
+    compared_by: ClassVar[Literal["gaps", "measures"] | None] = None
+
+    @property
+    def stores(self) -> Kind:
+        """What the model is asked for, and the folder that it is kept in."""
+        return self.settings.stores
+
+    def check_statistics(self, statistics: StatisticsConfig) -> None:
+        """Refuse settings of an analysis that the task has no use for: by default those of ratings alone.
+
+        Raises
+        ------
+        ConfigError
+            If there is one.
+        """
+        for name in ("formula", "margin", "wanted", "human"):
+            if getattr(statistics, name) is not None:
+                raise ConfigError(
+                    f"statistics.{name} is of ratings; a run of replies or of a questionnaire has other units: leave it"
+                )
+
+    @abstractmethod
+    def plan(self, config: AuditConfig) -> P:
+        """Read all that a configuration's prompts are made of, and check that it fits together.
+
+        Raises
+        ------
+        StimulusError, ConfigError
+            If any of it can not be used.
+        """
+
+    def check(self, plan: P) -> None:
+        """Refuse what could not be used once the model has answered, before it is asked.
+
+        Raises
+        ------
+        StimulusError, ConfigError
+            If a file or a setting can not be used.
+        """
+
+    @abstractmethod
+    def records(self, plan: P) -> Iterator[dict[str, Any]]:
+        """Yield every prompt as plain values, in the grid's order: which it is, and its messages."""
+
+    @abstractmethod
+    def collect(self, plan: P, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+        """Ask what is missing of a run, if anything is, and return the run's manifest.
+
+        Parameters
+        ----------
+        plan
+            What to ask; see :meth:`check`.
+        folder
+            Where to; entered.
+        command
+            The command line that asked for it.
+        say
+            Takes lines about progress.
+
+        Raises
+        ------
+        StoreError
+            If the folder holds another run, or answers or stages without a manifest.
+        AuditError
+            Whatever else the user can mend; what was collected before is kept.
+        """
+
+    @abstractmethod
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Analyse a run and render it; nothing is written, not even the manifest, before all has succeeded.
+
+        Parameters
+        ----------
+        folder
+            The run's; entered.
+        manifest
+            What it is to say; what the analysis finds is added.
+
+        Raises
+        ------
+        AuditError
+            If what was collected can not be read or analysed.
+        """

@@ -1,0 +1,17 @@
+"""``task=intensity``: how intense the experiencer's emotion was."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from audit.config import IntensityTask
+from audit.tasks.base import Form
+from audit.tasks.rated.task import Ratings
+
+
+class Intensity(Ratings):
+    """The perceiver rates the intensity of the experiencer's emotion; people may do so too."""
+
+    kind = "intensity"
+    settings = IntensityTask
+    forms: ClassVar[tuple[Form, ...]] = ("intensity", "norming")

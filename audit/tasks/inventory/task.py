@@ -1,0 +1,37 @@
+"""``task=inventory``: a questionnaire made for people, or affect before and after a situation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from audit.config import AuditConfig, InventoryTask
+from audit.runs.manifest import Manifest
+from audit.store import RunFolder
+from audit.tasks.base import Published, Say, Task
+from audit.tasks.inventory.ask import collect_answers
+from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
+from audit.tasks.inventory.publish import publish_inventory
+
+
+class Inventory(Task[InventoryPlan]):
+    """The perceiver fills in a questionnaire."""
+
+    kind = "inventory"
+    settings = InventoryTask
+
+    def plan(self, config: AuditConfig) -> InventoryPlan:
+        """Read the questionnaire, and who fills it in; see :func:`audit.tasks.inventory.plan.make_inventory_plan`."""
+        return make_inventory_plan(config)
+
+    def records(self, plan: InventoryPlan) -> Iterator[dict[str, Any]]:
+        """Yield every prompt; see :func:`audit.tasks.inventory.plan.inventory_records`."""
+        return inventory_records(plan)
+
+    def collect(self, plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+        """Have filled in what is missing; see :func:`audit.tasks.inventory.ask.collect_answers`."""
+        return collect_answers(plan, folder, command=command, say=say)
+
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Score the answers and render them; see :func:`audit.tasks.inventory.publish.publish_inventory`."""
+        return publish_inventory(folder, manifest)

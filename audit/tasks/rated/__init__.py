@@ -1,0 +1,1 @@
+"""What tasks have in common whose answers are ratings: how they are asked for, checked and published."""

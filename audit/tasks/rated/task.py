@@ -1,0 +1,81 @@
+"""What tasks have in common whose answers are ratings: how they are got and checked, and δ in points of their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from audit.collect import collect, earlier_manifest, missing_shards
+from audit.config import AuditConfig, StatisticsConfig
+from audit.conversations import prompt_records
+from audit.plan import Plan, make_plan
+from audit.runs.manifest import Manifest
+from audit.store import RunFolder
+from audit.tasks.base import Published, Say, Task
+from audit.tasks.rated.ask import ask_again, ask_beside, ask_ratings
+from audit.tasks.rated.checks import (
+    check_manipulation,
+    checks_of,
+    elicitation_of,
+    make_checks,
+    manipulation_is_missing,
+)
+from audit.tasks.rated.publish import publish_ratings
+from stimuli.human import read_human
+
+
+class Ratings(Task[Plan]):
+    """The perceiver rates something on the prompt's scale."""
+
+    compared_by = "gaps"
+
+    def check_statistics(self, statistics: StatisticsConfig) -> None:
+        """Take all settings: they are of ratings."""
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Read all that the prompts are made of; see :func:`audit.plan.make_plan`."""
+        return make_plan(config)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a beginning of answers that can not be, and people's intensities of other narratives."""
+        from audit.elicitation.generate import check_begun
+
+        scale, statistics = plan.grid.variant.scale, plan.config.statistics
+        assert scale is not None
+        if statistics.human is not None:
+            ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
+            read_human(statistics.human, ids, id_column=statistics.human_id, rating_column=statistics.human_rating)
+        check_begun(plan.config.elicitation.prefill, scale)
+
+    def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Yield every prompt; see :func:`audit.conversations.prompt_records`."""
+        return prompt_records(plan)
+
+    def collect(self, plan: Plan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+        """Ask for the ratings that are missing, and then for those that check them."""
+        config, scale = plan.config, plan.grid.variant.scale
+        assert scale is not None
+        earlier = earlier_manifest(plan, folder)
+        if earlier is not None and not missing_shards(plan, earlier, folder):
+            checked = not manipulation_is_missing(plan, earlier)
+            if checked and not any(checks_of(plan, folder, earlier)):
+                say(f"all {len(plan.grid):,} prompts are there already; analysing")
+                return earlier
+        method = config.elicitation_method
+        session = collect(
+            plan,
+            folder,
+            earlier,
+            partial(ask_ratings, elicitation_of(config, scale, method)),
+            how=f"elicitation: {method}",
+            writes=method == "generate",
+            command=command,
+            say=say,
+        )
+        manifest = check_manipulation(plan, folder, session.manifest, partial(ask_beside, session))
+        return make_checks(plan, folder, manifest, partial(ask_again, session), say=say)
+
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Analyse the ratings and render them; see :func:`audit.tasks.rated.publish.publish_ratings`."""
+        return publish_ratings(folder, manifest)

@@ -1,0 +1,184 @@
+"""``task=emotion`` and ``task=cause``: what a model finds in the utterances of a user's corpus of conversations.
+
+A label, or words of the conversation: nothing in them declines, and words are not counted.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from audit.config import AuditConfig, MeasuresConfig, RecognitionTask, fingerprint
+from audit.elicitation.plain_text import answer_of
+from audit.errors import ConfigError
+from audit.measures.choose import Wanted
+from audit.measures.recognition import CAUSES, CauseSpans, EmotionRecognition
+from audit.plan import Plan
+from audit.publish import on_run
+from audit.report.words import TaskWords, delta_of_measures
+from audit.runs.manifest import Manifest
+from audit.store import RunFolder
+from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
+from audit.tasks.written import WrittenTexts
+from stimuli.conversations import Conversations
+
+if TYPE_CHECKING:
+    from audit.statistics.remarks import Remark
+
+_OF_SPEAKERS: Final = delta_of_measures(
+    own="answers about speakers of one's own group", others="answers about others", do="get right or wrong throughout"
+)
+_CORPUS_GONE: Final = (
+    "The run folder has no corpus.json, which accuracy, F1 and exact match need: they are left out. The run's command, "
+    "given again, writes it."
+)
+
+
+class Recognition(WrittenTexts):
+    """The perceiver writes down what it finds in the last utterance of a conversation."""
+
+    settings = RecognitionTask
+
+    @abstractmethod
+    def scorer(self, conversations: Conversations) -> Wanted:
+        """Return what compares the answers with the corpus."""
+
+    @abstractmethod
+    def recognised(
+        self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
+    ) -> Mapping[str, pd.DataFrame]:
+        """Return how well it was found, overall and by whose the utterances are.
+
+        Parameters
+        ----------
+        replies, values
+            As of :meth:`audit.tasks.written.WrittenTexts.tables`.
+        corpus
+            What is told of the utterances.
+        seed
+            Of the resamples.
+        confidence
+            Coverage of the intervals.
+        """
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Read all that the prompts are made of, which is a corpus of conversations."""
+        if config.stimuli.source != "conversations":
+            raise ConfigError(
+                f"task={self.kind} asks about conversations, and stimuli.source is {config.stimuli.source}; give "
+                "stimuli=conversations stimuli.path=FILE"
+            )
+        return super().plan(config)
+
+    def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
+        """Yield the one scorer: other measures are of replies."""
+        yield self.scorer(_corpus_of(plan))
+
+    def keep(self, plan: Plan, folder: RunFolder) -> None:
+        """Keep of the corpus what the tables need: the file is the user's, and may move."""
+        keep_corpus(_corpus_of(plan), plan, folder)
+
+    def tables(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
+        """Return how well it was found, where the folder keeps what that takes."""
+        corpus = read_corpus(folder)
+        if corpus is None:
+            return {}, (on_run("corpus_gone", _CORPUS_GONE),)
+        confidence = manifest.statistics.confidence
+        return self.recognised(replies, values, corpus, seed=manifest.seed, confidence=confidence), ()
+
+
+class Emotion(Recognition):
+    """The perceiver names the emotion of an utterance, out of the corpus' labels."""
+
+    kind = "emotion"
+    words = TaskWords(
+        texts="answers",
+        heading="How {} recognises the emotions of in-group and out-group",
+        question="Does this model recognise the emotions of in-group and out-group alike?",
+        asked="The model, given an identity, named the emotion of an utterance that it was told is said by somebody "
+        f"of an identity. {_OF_SPEAKERS}",
+        gap="Intergroup gap in the recognition of emotions",
+        where="in what is recognised",
+    )
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Refuse what tells the emotion that is asked for."""
+        plan = super().plan(config)
+        if plan.strategy.tells_emotion(plan.grid):
+            raise ConfigError(
+                f"strategy {plan.strategy.name}, or task.user, tells the emotion, which task=emotion asks for; leave "
+                "it out"
+            )
+        return plan
+
+    def scorer(self, conversations: Conversations) -> Wanted:
+        """Return what reads labels."""
+        labels, synonyms = list(conversations.labels), conversations.synonyms
+        asked: dict[str, Any] = {"labels": labels}
+        if synonyms:
+            asked["synonyms"] = {label: list(words) for label, words in synonyms.items()}
+        return Wanted("recognition", asked, partial(EmotionRecognition, labels, synonyms))
+
+    def recognised(
+        self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
+    ) -> Mapping[str, pd.DataFrame]:
+        """Return accuracy, F1 and confusions; see :func:`audit.statistics.recognition.recognition_tables`."""
+        from audit.statistics.recognition import recognition_tables
+
+        own = read_replies(replies, corpus)
+        read = EmotionRecognition(corpus.labels, corpus.synonyms).read([answer_of(text) for text in own["text"]])
+        answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
+        return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
+
+
+class Cause(Recognition):
+    """The perceiver copies the words that brought on the emotion of an utterance, which it is told."""
+
+    kind = "cause"
+    words = TaskWords(
+        texts="answers",
+        heading="How {} finds what moves in-group and out-group",
+        question="Does this model find what brought on the emotions of in-group and out-group alike?",
+        asked="The model, given an identity, copied the words that brought on the emotion of an utterance that it was "
+        f"told is said by somebody of an identity. {_OF_SPEAKERS}",
+        gap="Intergroup gap in the finding of causes",
+        where="in what is found",
+    )
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Refuse a corpus without causes."""
+        plan = super().plan(config)
+        if not _corpus_of(plan).causes:
+            raise ConfigError("task=cause needs a column of causes: stimuli.conversations.cause=COLUMN")
+        return plan
+
+    def scorer(self, conversations: Conversations) -> Wanted:
+        """Return what compares words."""
+        asked = {"causes": fingerprint({name: list(own) for name, own in conversations.causes.items()})}
+        return Wanted("causes", asked, partial(CauseSpans, conversations.causes))
+
+    def recognised(
+        self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
+    ) -> Mapping[str, pd.DataFrame]:
+        """Return exact match and F1, where causes are scored; see :func:`audit.statistics.recognition.cause_table`."""
+        from audit.statistics.recognition import cause_table
+
+        measures = [measure.name for measure in CAUSES]
+        if not set(measures) <= set(values):
+            return {}
+        own = read_replies(replies, corpus)
+        exact, f1 = (own["prompt_index"].map(values[name]) for name in measures)
+        marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
+        answers = own.assign(exact=exact, f1=f1, marked=marked)
+        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
+
+
+def _corpus_of(plan: Plan) -> Conversations:
+    assert plan.conversations is not None
+    return plan.conversations

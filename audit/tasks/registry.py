@@ -1,0 +1,34 @@
+"""All tasks, by what ``task=`` and manifests call them. A new one is a module or folder beside these, and a line."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from audit.errors import StoreError
+from audit.runs.manifest import Manifest
+from audit.tasks.base import Task
+from audit.tasks.intensity import Intensity
+from audit.tasks.inventory.task import Inventory
+from audit.tasks.recognition.task import Cause, Emotion
+from audit.tasks.reply import Reply
+
+TASKS: Final[dict[str, Task[Any]]] = {
+    task.kind: task for task in (Intensity(), Reply(), Emotion(), Cause(), Inventory())
+}
+
+
+def task_of(manifest: Manifest) -> Task[Any]:
+    """Return the task of a run.
+
+    Raises
+    ------
+    StoreError
+        If no task is called what the manifest says.
+    """
+    kind = manifest.task.kind
+    if kind not in TASKS:
+        raise StoreError(
+            f"the run is of task={kind!r}, which this version of empathy-audit does not know; it knows "
+            f"{', '.join(TASKS)}"
+        )
+    return TASKS[kind]

@@ -1,0 +1,261 @@
+"""What tasks have in common whose answers are texts that are scored: how they are written, and what is made of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from audit.collect import Asked, answer_columns, collect, earlier_manifest, missing_shards
+from audit.config import AuditConfig, MeasuresConfig
+from audit.conversations import narratives_of, prompt_records
+from audit.measures.choose import JUDGE, Wanted
+from audit.plan import Plan, make_plan
+from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
+from audit.report.words import TaskWords
+from audit.runs.manifest import Manifest
+from audit.score import plan_scoring, score_replies
+from audit.store import RunFolder
+from audit.tables.replies import ReplyStatus
+from audit.tasks.base import Published, Say, Task
+from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
+from stimuli.narratives import emotion_valence
+
+if TYPE_CHECKING:
+    from audit.engines.base import Done
+    from audit.engines.open import OpenModel
+    from audit.statistics.remarks import Remark
+    from audit.strategies.run import Written
+
+
+class WrittenTexts(Task[Plan]):
+    """The perceiver writes a text, and scorers take measures of it.
+
+    Attributes
+    ----------
+    counts_words
+        Whether the words of all texts are counted, where ``measures.names`` asks for that.
+    """
+
+    words: ClassVar[TaskWords]
+    compared_by = "measures"
+    counts_words: ClassVar[bool] = False
+
+    @abstractmethod
+    def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
+        """Yield what scores the texts of a run."""
+
+    def answers(self, written: Sequence[Written], asked: Asked) -> dict[str, list[Any]]:
+        """Return what became of prompts as columns of ``tables.REPLIES``."""
+        return answer_columns(written)
+
+    def keep(self, plan: Plan, folder: RunFolder) -> None:
+        """Write what the analysis needs beside the texts; by default nothing."""
+
+    def tables(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
+        """Return tables of the task's own, and what limits them; by default none.
+
+        Parameters
+        ----------
+        folder, manifest
+            The run's.
+        replies, values
+            Columns of ``tables.REPLIES``, of real groups; and a column a measure, indexed by ``prompt_index``. Not
+            modified.
+        """
+        return {}, ()
+
+    def plan(self, config: AuditConfig) -> Plan:
+        """Read all that the prompts are made of; see :func:`audit.plan.make_plan`."""
+        return make_plan(config)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse measures that can not be taken."""
+        plan_scoring(plan, self.scorers)
+
+    def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
+        """Yield every prompt; see :func:`audit.conversations.prompt_records`."""
+        return prompt_records(plan)
+
+    def collect(self, plan: Plan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+        """Ask for the texts that are missing, and score those that are not scored."""
+        scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
+        earlier = earlier_manifest(plan, folder)
+        if earlier is not None and not missing_shards(plan, earlier, folder):
+            say(f"all {len(plan.grid):,} prompts are there already; analysing")
+            manifest = earlier
+        else:
+            manifest = collect(
+                plan, folder, earlier, self._write, how="written replies", writes=True, command=command, say=say
+            ).manifest
+        self.keep(plan, folder)
+        manifest = score_replies(plan, scoring, folder, manifest, say=say)
+        return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
+
+    def _write(self, plan: Plan, model: OpenModel, asked: Asked, done: Done) -> dict[str, list[Any]]:
+        """Ask for texts; see :data:`audit.collect.Answer`."""
+        from audit.strategies.run import write_replies
+
+        settings = plan.strategy.reply or plan.config.task.stage
+        assert settings is not None
+        written = write_replies(
+            plan.strategy,
+            model.engine,
+            settings=settings,
+            asked=asked.values,
+            earlier=asked.earlier,
+            places=[cell.index for cell in asked.cells],
+            seed=plan.config.seed,
+            done=done,
+        )
+        return self.answers(written, asked)
+
+    def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
+        """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
+        from audit.figures.measures import draw_measures
+        from audit.figures.style import figure_bytes
+        from audit.judge.own_gap import experiencer_effects
+        from audit.measured import levels_of, measures_of, of_raters, reply_remarks
+        from audit.raters import people_of
+        from audit.report.replies import render_replies
+        from audit.statistics.calls import call_table
+        from audit.statistics.controls import Repetition
+        from audit.statistics.conversations import told_apart_by
+        from audit.statistics.epitome import epitome_table
+        from audit.statistics.judged import judged_tables
+        from audit.statistics.measures import measure_tables
+        from audit.statistics.people import people_tables
+        from audit.statistics.ratings import without_dimensions
+        from audit.statistics.texts import text_tables, texts_remarks
+        from audit.tables.registry import OF_REPLIES
+
+        replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
+        counts = replies["status"].value_counts()
+        n_of = {str(status): int(counts.get(str(status), 0)) for status in ReplyStatus}
+        manifest = manifest.having(counts={**n_of, "total": len(replies)})
+        settings, seed = manifest.statistics, manifest.seed
+        how = estimated_by(settings)
+        counted = {name: folder.read_score_counts(name) for name in manifest.scorers}
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+        of_groups = without_dimensions(replies, repetition.placebo)
+        measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
+        values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
+        values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
+        human = folder.read_people()
+        of_people, given = people_of(manifest.people, human)
+        if of_people:
+            measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
+        tables = {"measures": measures}
+        tables |= measure_tables(
+            replies,
+            [*of_raters(given), *measured],
+            seed=seed,
+            settings=how,
+            valence=emotion_valence(),
+            clusters=manifest.clusters,
+            conversation_of=told_apart_by(manifest.stimuli.source),
+            repetition=repetition,
+        )
+        levels = levels_of(manifest.scorers, values)
+        tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
+        judged = folder.read_judged()
+        if JUDGE not in manifest.scorers:  # of a judge that is not to be had any more
+            judged = judged.iloc[:0]
+        tables |= judged_tables(
+            judged,
+            experiencer_effects(judged),
+            variant=manifest.prompt.variant,
+            seed=seed,
+            settings=how,
+        )
+        own, own_remarks = self.tables(folder, manifest, of_groups, values)
+        tables |= own
+        tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
+        stages = folder.read_stages()
+        scored, manifest = score_stages(folder, stages, of_groups, manifest)
+        on_texts = text_tables(scored, confidence=settings.confidence)
+        tables |= {"calls": call_table(of_groups, stages), **on_texts}
+        remarks = (
+            *unfinished(manifest, replies),
+            *_unscored(manifest, folder),
+            *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
+            *own_remarks,
+            *reply_remarks(of_groups, manifest),
+            *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
+        )
+        drawn = draw_measures(tables, confidence=settings.confidence)
+        figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
+        html = render_replies(
+            manifest=manifest,
+            tables=tables,
+            figures=figures,
+            remarks=remarks,
+            replies=of_groups,
+            values=values,
+            narratives=narratives_of(folder.path, manifest),
+            words=self.words,
+        )
+        report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
+        lines = _lines(tables["measure_gaps"], confidence=settings.confidence)
+        return Published(folder.path, report, tables["measure_gaps"], settings.confidence, remarks, lines)
+
+
+def _unscored(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
+    """Say which scorers have not come to all replies yet."""
+    there = folder.shards("replies")
+    for name in manifest.wanted:
+        if name not in manifest.absent and (name not in manifest.scorers or there - folder.scored(name)):
+            yield on_run(
+                "unfinished",
+                f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
+                "command, given again, goes on.",
+            )
+
+
+def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
+    """Say what limits the scores of a judge, and what its own gap was not asked of."""
+    taken = manifest.scorers.get(JUDGE)
+    if taken is None:
+        return
+    own = measures.loc[measures["measure"].isin([each["name"] for each in taken.measures])]
+    unsure = own.loc[own["mean_mass"] < min_number_mass].sort_values("mean_mass", kind="stable")
+    if len(unsure):
+        least = unsure.iloc[0]
+        yield on_run(
+            "judge_mass",
+            f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
+            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
+        )
+    for dimension, n in taken.own_gap.left_out.items():
+        if n:
+            yield on_run(
+                "own_gap_left_out",
+                f"Of {dimension}, {plural(n, 'narrative')} can not tell of the judge's own gap: they name whom each of "
+                "their replies is to, so that a reply can not be shown as one to somebody else.",
+            )
+
+
+def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
+    """Return what is printed of the gaps of measures that stand in headlines."""
+    level = coverage(confidence)
+    head = ("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")
+    lines: list[tuple[str, ...]] = [head]
+    headlines = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    for row in headlines.sort_values("dimension", kind="stable").to_dict("records"):
+        estimated = row["se"] == row["se"]
+        lines.append(
+            (
+                dimension_title(row["dimension"]),
+                row["measure"],
+                points(row["delta"]),
+                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
+                bare_p(row["p"]),
+                bare_p(row["p_adjusted"]),
+                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}",
+            )
+        )
+    return lines
