@@ -94,6 +94,7 @@ def run_audit(
             manifest = manifest.adding("config", measures=config.model_dump(mode="json")["measures"])
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)
+        folder.consolidate(say)
         return publish(folder, manifest)
 
 
@@ -116,6 +117,7 @@ def _run_inventory(config: AuditConfig, *, command: str, preset: str, job: int |
         manifest = collect_answers(plan, folder, command=command, say=say)
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)
+        folder.consolidate(say)
         return publish_inventory(folder, manifest)
 
 
@@ -229,6 +231,7 @@ def report_outside(
             check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
         else:
             folder.write_shard(0, outside.ratings)
+        folder.consolidate(say)
         return publish(folder, manifest)
 
 
