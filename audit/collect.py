@@ -108,11 +108,16 @@ def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
     Raises
     ------
     StoreError
-        If the folder holds another run, or answers or stages without a manifest.
+        If the folder holds another run, or a damaged manifest, or answers or stages without a manifest.
     """
     manifest = folder.read_manifest()
     if manifest is not None:
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
+        if manifest.n_prompts != len(plan.grid):
+            raise StoreError(
+                f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
+                f"{len(plan.grid):,}; restore the file"
+            )
     elif folder.shards(plan.kind) or folder.has_stages():
         raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
     return manifest

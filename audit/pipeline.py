@@ -59,6 +59,7 @@ def run_audit(
         manifest = task.collect(plan, folder, command=command, say=say)
         manifest = _completed(manifest, config, command=command, preset=preset)
         folder.write_manifest(manifest)
+        folder.consolidate(say)
         return task.publish(folder, manifest)
 
 
@@ -172,6 +173,7 @@ def report_outside(
             check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
         else:
             folder.write_shard(0, outside.ratings)
+        folder.consolidate(say)
         return task_of(manifest).publish(folder, manifest)
 
 

@@ -382,6 +382,7 @@ def _judge(
             f"{target.path}/parts does not hold the pairs of these runs; name another folder with run_dir=PATH and "
             "judge again"
         )
+    target.consolidate(say)
     return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"]), manifest
 
 

@@ -170,6 +170,7 @@ def _keep(
             kept.clear("ratings")
             for number, table in enumerate(read.tables.values()):
                 kept.write_shard(number, table)
+        kept.consolidate(say)
     return manifest
 
 

@@ -3,34 +3,40 @@
 ``manifest.json`` says what the run is; ``ratings/part-*.parquet``, or ``replies/`` or ``answers/``, hold its rows, one
 file a shard. A shard is a fixed range of the prompt grid, written under another name and renamed when it is complete.
 So a shard is there whole or not at all, and a run goes on by doing the shards that are not there. Scores of replies lie
-beside them, shard by shard too, in ``scores/NAME/``.
+beside them, shard by shard too, in ``scores/NAME/``. Of a run that is finished each table is one file,
+``ratings.parquet`` or ``scores/NAME/scores.parquet``: see :mod:`audit.runs.parts`, which reads both alike.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import hashlib
 import json
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
-from audit.tables.base import Column, Table, Type
+from audit.runs.parquet import (
+    Rows,
+    give_memory_back,
+    in_pandas,
+    joined,
+    parquet,
+    read_parquet,
+    write_atomically,
+    writing,
+)
+from audit.runs.parts import Parts
+from audit.tables.base import Table, Type
 from audit.tables.inventory import ANSWERS
 from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
 from audit.tables.preference import JUDGED_PAIRS
@@ -41,23 +47,14 @@ from audit.tables.stages import GIVEN, STAGES
 _OF_A_COMPARISON: Final = frozenset(
     {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
 )
-_OF_A_JUDGEMENT: Final = frozenset({"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", ".lock"})
+_OF_A_JUDGEMENT: Final = frozenset(
+    {"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", "pairs.parquet", ".lock"}
+)
 _OF_CHOICES: Final = frozenset(
     {"raters", "key.csv", "sides.csv", "questions.yaml", "manifest.json", "dictionary.csv", "tables", ".lock"}
 )
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
-_ARROW: Final = {
-    Type.WORD: pa.dictionary(pa.int32(), pa.string()),
-    Type.TEXT: pa.string(),
-    Type.FLAG: pa.bool_(),
-    Type.INT8: pa.int8(),
-    Type.INT32: pa.int32(),
-    Type.INT64: pa.int64(),
-    Type.FLOAT: pa.float64(),
-}
-_VERSION: Final = b"audit.table_version"
-"""Where a Parquet file says which version of its table it is; those of before say nothing."""
 Answers: TypeAlias = Literal[
     "elicitation_sample", "asked_again", "asked_in_bfloat16", "asked_in_float16", "asked_in_float32"
 ]
@@ -87,162 +84,6 @@ _PEOPLE: Final[dict[Given, tuple[str, Table]]] = {
 """Where each lies in a run's folder, and its table."""
 _READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}
 """What a column of a CSV file is read as; others are text."""
-_PART: Final = re.compile(r"part-(\d{6})\.parquet")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn the disk's refusals into one clear line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and give the same command again: what is collected is kept"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = "choose a folder that you may write to with run_dir=PATH"
-        else:
-            remedy = "mend that and give the same command again"
-        raise StoreError(f"{path} can not be written ({error.strerror or error}); {remedy}") from error
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all.
-
-    Raises
-    ------
-    StoreError
-        If the disk is full or the place may not be written to.
-    """
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with _writing(path):
-        try:
-            with unfinished.open("wb") as handle:
-                handle.write(content)
-                handle.flush()
-                os.fsync(handle.fileno())
-            unfinished.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-
-
-Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
-"""Rows of a table, or its columns, or the table itself, to be written."""
-
-
-def _schema(table: Table) -> pa.Schema:
-    """Return what a table's Parquet file looks like; columns of words are dictionaries."""
-    fields = [(name, _ARROW[column.type]) for name, column in table.items()]
-    return pa.schema(fields, metadata={_VERSION: str(table.version).encode()})
-
-
-def _parquet(table: Table, rows: Rows) -> bytes:
-    """Return the Parquet file of a table.
-
-    Raises
-    ------
-    ValueError
-        If the rows have not just its columns.
-    pyarrow.ArrowException
-        If values are of another type.
-    """
-    schema = _schema(table)
-    if isinstance(rows, pd.DataFrame):
-        _check_columns(table, rows.columns)
-        written = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
-    elif isinstance(rows, Mapping):
-        _check_columns(table, rows)
-        written = pa.Table.from_pydict(dict(rows), schema=schema)
-    else:
-        for row in rows:
-            _check_columns(table, row)
-        written = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    written = written.replace_schema_metadata(schema.metadata)  # without what pandas adds
-    sink = pa.BufferOutputStream()
-    pq.write_table(written, sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _check_columns(table: Table, names: Iterable[str]) -> None:
-    if different := set(names) ^ set(table):
-        raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
-
-
-def _read_parquet(path: Path, table: Table) -> pa.Table:
-    """Read a part of a run as today's version has it; StoreError if it is damaged, not ours or of a newer version."""
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as part:
-            rows = part.read()
-        rows.validate(full=True)
-        version = int((rows.schema.metadata or {}).get(_VERSION, b"1"))
-        if version > table.version:
-            raise StoreError(
-                f"{path} was written by a newer version of empathy-audit: its {table.name} are of format {version}, "
-                f"this version reads up to {table.version}; upgrade empathy-audit"
-            )
-        return _completed(rows.replace_schema_metadata(), table, version)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise StoreError(
-            f"{path} cannot be read ({reason}); put a copy of it back, or set it aside under another name and run the "
-            "same command again: it collects that part anew"
-        ) from error
-
-
-def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
-    """Fill the columns that a part's version had not yet; what its version had must be there.
-
-    Parts that say no version are of the first one, or of one of those before versions were told: of what came later
-    they have what they have.
-    """
-    unknown = [name for name in rows.column_names if name not in table]
-    missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
-    if unknown or missing:
-        lacking = f"without {', '.join(missing)}" if missing else f"with {', '.join(unknown)}"
-        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {lacking}")
-    schema = _schema(table).remove_metadata()
-    for name, column in table.items():
-        if name not in rows.column_names:
-            rows = rows.append_column(name, _repeated(column, len(rows)))
-        elif rows.schema.field(name).type != schema.field(name).type:
-            raise pa.ArrowInvalid(f"its column {name} is of another type than that of {table.name}")
-    return rows.select(schema.names).cast(schema)
-
-
-def _repeated(column: Column, n_rows: int) -> pa.Array:
-    """Return what stands in a column that was not there yet."""
-    if column.type == Type.WORD:
-        return pa.repeat(pa.scalar(column.before, type=pa.string()), n_rows).dictionary_encode()
-    return pa.repeat(pa.scalar(column.before, type=_ARROW[column.type]), n_rows)
-
-
-def _read_all(paths: Sequence[Path], table: Table) -> pa.Table:
-    """Read the parts of a table one after another; StoreError as of each part."""
-    tables = [_read_parquet(path, table) for path in paths]
-    return pa.concat_tables(tables) if tables else _schema(table).remove_metadata().empty_table()
-
-
-def _in_pandas(table: pa.Table) -> pd.DataFrame:
-    rows: pd.DataFrame = table.unify_dictionaries().to_pandas(
-        types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
-    )
-    return rows
-
-
-def _numbers(folder: Path) -> set[int]:
-    """Return the numbers of a folder's parts; none where there is no folder."""
-    names = (_PART.fullmatch(path.name) for path in folder.glob("part-*.parquet"))
-    return {int(name[1]) for name in names if name}
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Folder:
@@ -254,7 +95,7 @@ class _Folder:
 
     def check(self) -> None:
         """Raise StoreError if the folder can not be ours: it is a file, or holds other files."""
-        with _writing(self.path):
+        with writing(self.path):
             self._check()
 
     def _check(self) -> None:
@@ -263,7 +104,7 @@ class _Folder:
 
     def __enter__(self) -> Self:
         """Make and lock the folder."""
-        with _writing(self.path):
+        with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
             try:
@@ -295,16 +136,35 @@ class _Folder:
     def write_file(self, name: str, content: bytes) -> Path:
         """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
         path = self.path / name
-        with _writing(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
         return path
 
     def clear(self, name: str) -> None:
-        """Remove a folder of what an analysis writes, so that nothing of an earlier one is left in it."""
-        with _writing(self.path / name):
+        """Remove a folder, and the file that its parts were consolidated in: nothing is left of an earlier one."""
+        with writing(self.path / name):
+            self.path.joinpath(f"{name}.parquet").unlink(missing_ok=True)
             if (self.path / name).is_dir():
                 shutil.rmtree(self.path / name)
+
+    def consolidate(self, say: Callable[[str], None]) -> None:
+        """Write each table that lies in parts into one file; where that can not be done, the parts stay.
+
+        Parameters
+        ----------
+        say
+            Takes a line that says why parts stay.
+        """
+        try:
+            for parts in self._tables():
+                parts.consolidate()
+        except StoreError as error:
+            say(f"note: what was collected stays in parts: {error}")
+
+    def _tables(self) -> Iterable[Parts]:
+        """Return the tables that are collected in parts."""
+        return ()
 
 
 class ComparisonFolder(_Folder):
@@ -353,13 +213,20 @@ class JudgementFolder(ComparisonFolder):
         for unfinished in self.path.glob("parts/.*.unfinished"):
             unfinished.unlink()
 
+    def _tables(self) -> Iterable[Parts]:
+        return (self._pairs,)
+
+    @property
+    def _pairs(self) -> Parts:
+        return Parts(self.path / "parts", self.path / "pairs.parquet", JUDGED_PAIRS)
+
     def parts(self) -> set[int]:
         """Return the numbers of the parts that are there."""
-        return _numbers(self.path / "parts")
+        return self._pairs.numbers()
 
     def write_part(self, number: int, pairs: pd.DataFrame) -> None:
         """Write judged pairs; columns of :data:`audit.tables.preference.JUDGED_PAIRS`."""
-        self.write_file(f"parts/part-{number:06d}.parquet", _parquet(JUDGED_PAIRS, pairs))
+        self._pairs.write(f"part-{number:06d}", pairs)
 
     def read_parts(self) -> pd.DataFrame:
         """Return all judged pairs, in the order of parts; no rows where there are none.
@@ -369,7 +236,7 @@ class JudgementFolder(ComparisonFolder):
         StoreError
             If a part can not be read.
         """
-        return _in_pandas(_read_all(sorted(self.path.glob("parts/part-*.parquet")), JUDGED_PAIRS))
+        return in_pandas(self._pairs.read())
 
 
 class ChoicesFolder(ComparisonFolder):
@@ -412,13 +279,35 @@ class RunFolder(_Folder):
             for unfinished in self.path.glob(f"{place}/.*.unfinished"):
                 unfinished.unlink()
 
+    def _tables(self) -> Iterable[Parts]:
+        yield from map(self._collected, _COLLECTED)
+        yield from (self._stages, self._judged, *map(self._scores, self._scorers()))
+
+    def _collected(self, kind: Kind) -> Parts:
+        return Parts(self.path / kind, self.path / f"{kind}.parquet", _COLLECTED[kind])
+
+    @property
+    def _stages(self) -> Parts:
+        return Parts(self.path / "stages", self.path / "stages.parquet", STAGES)
+
+    @property
+    def _judged(self) -> Parts:
+        return Parts(self.path / "judged", self.path / "judged.parquet", RATINGS)
+
+    def _scores(self, name: str) -> Parts:
+        return Parts(self.path / "scores" / name, self.path / "scores" / name / "scores.parquet", SCORES)
+
+    def _scorers(self) -> list[str]:
+        """Return the names of those whose scores are there."""
+        return sorted(path.name for path in self.path.glob("scores/*"))
+
     def read_manifest(self) -> Manifest | None:
         """Return the manifest, or None in a new folder."""
         return Manifest.read(self.path) if (self.path / MANIFEST).exists() else None
 
     def shards(self, kind: Kind = "ratings") -> set[int]:
         """Return the numbers of the shards that are there."""
-        return _numbers(self.path / kind)
+        return self._collected(kind).numbers()
 
     def write_shard(
         self,
@@ -431,18 +320,18 @@ class RunFolder(_Folder):
         What was scored of replies that are written again was of other texts, and goes.
         """
         if kind == "replies":
-            for path in self.path.glob(f"scores/*/part-{number:06d}.*"):
-                path.unlink()
+            for scorer in self._scorers():
+                self._scores(scorer).drop(f"part-{number:06d}")
             self.clear("judged")
-        self.write_file(f"{kind}/part-{number:06d}.parquet", _parquet(_COLLECTED[kind], rows))
+        self._collected(kind).write(f"part-{number:06d}", rows)
 
     def judged(self) -> set[int]:
         """Return the numbers of the dimensions whose judge's own gap has been asked about."""
-        return _numbers(self.path / "judged")
+        return self._judged.numbers()
 
     def write_judged(self, number: int, ratings: pd.DataFrame) -> None:
         """Write what a judge gave the same replies as ones to every experiencer; columns of ``tables.RATINGS``."""
-        self.write_file(f"judged/part-{number:06d}.parquet", _parquet(RATINGS, ratings))
+        self._judged.write(f"part-{number:06d}", ratings)
 
     def read_judged(self) -> pd.DataFrame:
         """Return the same of all dimensions, as :meth:`read` returns ratings; no rows where there are none.
@@ -452,7 +341,7 @@ class RunFolder(_Folder):
         StoreError
             If a file can not be read.
         """
-        return _in_pandas(_read_all(sorted(self.path.glob("judged/part-*.parquet")), RATINGS))
+        return in_pandas(self._judged.read())
 
     def has_people(self, kind: Given = "replies") -> bool:
         """Tell whether people have given something."""
@@ -484,7 +373,7 @@ class RunFolder(_Folder):
 
     def scored(self, name: str) -> set[int]:
         """Return the numbers of the shards whose replies a scorer has scored."""
-        return _numbers(self.path / "scores" / name)
+        return self._scores(name).numbers()
 
     def write_scorer(self, name: str, taken: Mapping[str, Any]) -> None:
         """Write what a scorer is, beside its scores: they stay its own where the manifest names it no more."""
@@ -514,11 +403,12 @@ class RunFolder(_Folder):
         counts
             As of :class:`audit.measures.base.Counting`, of this shard alone.
         """
-        place = f"scores/{name}/part-{number:06d}"
+        part = f"part-{number:06d}"
         # The scores are what says that a shard is done, so they come last.
         if counts:
-            self.write_file(f"{place}.json", f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode())
-        self.write_file(f"{place}.parquet", _parquet(SCORES, scores))
+            content = f"{json.dumps(counts, sort_keys=True, allow_nan=False)}\n".encode()
+            self.write_file(f"scores/{name}/{part}.json", content)
+        self._scores(name).write(part, scores)
 
     def read_scores(self) -> pd.DataFrame:
         """Return all scores, in the order of scorers' names and shards; no rows where there are none.
@@ -528,7 +418,7 @@ class RunFolder(_Folder):
         StoreError
             If a file can not be read.
         """
-        scores: pd.DataFrame = _read_all(sorted(self.path.glob("scores/*/part-*.parquet")), SCORES).to_pandas()
+        scores: pd.DataFrame = joined((self._scores(name).read() for name in self._scorers()), SCORES).to_pandas()
         return scores
 
     def read_score_counts(self, name: str) -> dict[str, dict[str, float]]:
@@ -540,24 +430,16 @@ class RunFolder(_Folder):
             If a file can not be read.
         """
         total: dict[str, dict[str, float]] = {}
-        for number in sorted(self.scored(name)):
-            path = self.path / "scores" / name / f"part-{number:06d}.json"
-            try:
-                counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-                for measure, own in counts.items():
-                    of_measure = total.setdefault(measure, {})
-                    for what, n in own.items():
-                        of_measure[what] = of_measure.get(what, 0) + n
-            except (OSError, ValueError, AttributeError, TypeError) as error:
-                raise StoreError(
-                    f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
-                    "the same command again: it scores anew"
-                ) from error
+        for counts in self._scores(name).counts().values():
+            for measure, own in counts.items():
+                of_measure = total.setdefault(measure, {})
+                for what, n in own.items():
+                    of_measure[what] = of_measure.get(what, 0) + n
         return total
 
     def write_given(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write a strategy's examples and knowledge; see :data:`audit.tables.stages.GIVEN` for the keys."""
-        self.write_file("given.parquet", _parquet(GIVEN, rows))
+        self.write_file("given.parquet", parquet(GIVEN, rows))
 
     def read_given(self) -> list[dict[str, Any]]:
         """Return a strategy's examples and knowledge; no rows where it brought none.
@@ -568,7 +450,7 @@ class RunFolder(_Folder):
             If the file can not be read.
         """
         path = self.path / "given.parquet"
-        rows: list[dict[str, Any]] = _read_parquet(path, GIVEN).to_pylist() if path.exists() else []
+        rows: list[dict[str, Any]] = read_parquet(path, GIVEN).to_pylist() if path.exists() else []
         return rows
 
     def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
@@ -602,21 +484,21 @@ class RunFolder(_Folder):
     def _write_rows(self, name: str, rows: Sequence[Mapping[str, object]], table: Table) -> None:
         # NaN is how Python says missing; the table has nulls.
         plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-        self.write_file(f"{name}.parquet", _parquet(table, plain))
+        self.write_file(f"{name}.parquet", parquet(table, plain))
 
     def _read_rows(self, name: str, table: Table) -> pd.DataFrame:
         path = self.path / f"{name}.parquet"
-        return _in_pandas(_read_all([path] if path.exists() else [], table))
+        return in_pandas(joined([read_parquet(path, table)] if path.exists() else [], table))
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; the keys are those of ``tables.STAGES``."""
-        self.write_file(f"stages/part-{number:06d}-{stage:02d}.parquet", _parquet(STAGES, rows))
+        self._stages.write(f"part-{number:06d}-{stage:02d}", rows)
 
     def has_stages(self, number: int | None = None) -> bool:
         """Say whether a stage of one shard is there; None asks for any shard."""
         if number is not None:  # the first one is written first; a folder of many shards is not listed for each
-            return (self.path / "stages" / f"part-{number:06d}-00.parquet").exists()
-        return next(self.path.glob("stages/part-*.parquet"), None) is not None
+            return f"part-{number:06d}-00" in self._stages
+        return bool(self._stages.names())
 
     def read_stage(self, number: int, stage: int) -> list[dict[str, Any]] | None:
         """Return what one stage wrote for one shard, in the prompts' order; None where it is not there.
@@ -626,10 +508,8 @@ class RunFolder(_Folder):
         StoreError
             If the file can not be read.
         """
-        path = self.path / "stages" / f"part-{number:06d}-{stage:02d}.parquet"
-        if not path.exists():
-            return None
-        rows: list[dict[str, Any]] = _read_parquet(path, STAGES).to_pylist()
+        part = self._stages.read_part(f"part-{number:06d}-{stage:02d}")
+        rows: list[dict[str, Any]] | None = None if part is None else part.to_pylist()
         return rows
 
     def read_stages(self) -> pd.DataFrame:
@@ -640,15 +520,14 @@ class RunFolder(_Folder):
         StoreError
             If a file can not be read.
         """
-        paths = sorted(self.path.glob("stages/part-*.parquet"))
-        stages: pd.DataFrame = _read_all(paths, STAGES).to_pandas()
+        stages: pd.DataFrame = self._stages.read().to_pandas()
         return stages
 
     @contextmanager
     def output_in(self, name: str) -> Iterator[None]:
         """Append to a file of the run what libraries, in Python or beneath it, print meanwhile."""
         path = self.path / name
-        with _writing(path):
+        with writing(path):
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -692,7 +571,7 @@ class RunFolder(_Folder):
         collected = [other for other in _COLLECTED if self.shards(other)]
         if collected and kind not in collected:
             raise StoreError(f"{self.path} is a run of {collected[0]} and has no {kind}; name a run of {kind}")
-        table = _read_all(sorted(self.path.glob(f"{kind}/part-*.parquet")), _COLLECTED[kind])
+        table = self._collected(kind).read()
         key = table.select([name for name in ("prompt_index", "item_id") if name in table.column_names]).to_pandas()
         index = key["prompt_index"]
         enough = unfinished or index.nunique() == n_prompts
@@ -704,14 +583,17 @@ class RunFolder(_Folder):
         ordered = index.is_monotonic_increasing  # as shards are, in the order of their names
         del key, index
         table = table.unify_dictionaries()
-        rows = _in_pandas(table)
+        rows = in_pandas(table)
         del table
-        pa.default_memory_pool().release_unused()  # of millions of rows, more than what they take in pandas
+        give_memory_back()
         return rows if ordered else rows.sort_values("prompt_index", ignore_index=True, kind="stable")
 
     def ratings_sha256(self) -> str:
-        """Return the SHA-256 of the files of ratings, one after another."""
-        digest = hashlib.sha256()
-        for path in sorted(self.path.glob("ratings/part-*.parquet")):
-            digest.update(path.read_bytes())
-        return digest.hexdigest()
+        """Return the SHA-256 of the shards of ratings, one after another, as they were written; see :class:`Parts`.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        return self._collected("ratings").sha256()

@@ -1,4 +1,4 @@
-"""Time and measure all of a run but the model: crossing, prompts, tokens, rows, shards, resume, reading, report.
+"""Time and measure all of a run but the model: prompts, tokens, rows, shards, resume, one file, reading, report.
 
 Run as ``python benchmarks/pipeline.py [NARRATIVES]`` where the project is installed with its embedded model (or with
 ``PYTHONPATH=.``); NARRATIVES leaves out what has more of them. The prompts are the study's design: 22 nationalities,
@@ -146,7 +146,18 @@ def read_run(folder, method, shard_size):
     return time.perf_counter() - start, len(ratings)
 
 
-STAGES = {"collect": collect_run, "resume": collect_run, "read": read_run}
+def consolidate_run(folder, method, shard_size):
+    """Put the shards of a run into one file; return its seconds and how many prompts those were."""
+    from audit.runs.manifest import Manifest
+    from audit.store import RunFolder
+
+    start = time.perf_counter()
+    with RunFolder(folder / method) as run:
+        run.consolidate(print)
+    return time.perf_counter() - start, Manifest.read(folder / method).n_prompts
+
+
+STAGES = {"collect": collect_run, "resume": collect_run, "consolidate": consolidate_run, "read": read_run}
 
 
 def measure(*arguments):

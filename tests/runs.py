@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from audit.cli.composition import statistics_defaults
 from audit.engines.open import Choice, OpenModel
 from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
+from audit.store import RunFolder
 
 SMALL_IDENTITIES: Final = (
     f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",
@@ -61,3 +63,26 @@ def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **sta
         say=lambda line: None,
     )
     return outcome.run_dir
+
+
+def in_parts(run: Path) -> Path:
+    """Lay a finished run's tables out in parts, byte for byte as they were written; return its folder."""
+    with RunFolder(run) as folder:
+        for table in folder._tables():
+            if table._file.exists():
+                counts = table.counts()
+                for name in table.names():
+                    part = table.read_part(name)
+                    assert part is not None
+                    table.write(name, part.to_pydict())
+                    if counts[name]:
+                        content = f"{json.dumps(counts[name], sort_keys=True)}\n"
+                        (table._folder / f"{name}.json").write_text(content)
+                table._file.unlink()
+    return run
+
+
+def collected(run: Path, *tables: str) -> dict[str, bytes]:
+    """Return the files of some of a run's tables by their places, in parts or consolidated."""
+    found = {path for name in tables for path in (run / f"{name}.parquet", *(run / name).rglob("[!.]*.*"))}
+    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(found) if path.is_file()}

@@ -37,6 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wording": set(),
     "runs": set(),
     "runs.manifest": {"errors"},
+    "runs.parquet": {"errors", "tables"},
+    "runs.parts": {"errors", "runs.parquet", "tables"},
     "runs.prompts": {"errors", "stimuli"},
     "progress": set(),
     "grid": FOUNDATIONS,
@@ -59,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "store": {"errors", "runs.manifest", "tables"},
+    "store": {"errors", "runs.manifest", "runs.parquet", "runs.parts", "tables"},
     "provenance": {"config", "engines", "errors", "runs.manifest", "runs.prompts", "stimuli", "tasks.base"},
     "plan": {"config", "errors", "provenance", "stimuli", "store", "wording"},
     "conversations": {
@@ -153,7 +155,7 @@ ONLY_IN = {
     "sklearn": "audit.statistics.tsne",
     "jinja2": "audit.report.",
     "tabulate": "audit.report.paper_table",
-    "pyarrow": "audit.store",
+    "pyarrow": "audit.runs.",
     "inflect": "stimuli.identities",
     "vaderSentiment": "audit.texts.",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def rewrite(run, name):
     folder = RunFolder(run)
     replies = folder.read("replies", n_prompts=N_PROMPTS)
     texts = [f"{name} writes reply {place}." for place in replies["prompt_index"]]
-    shutil.rmtree(run / "replies")
+    folder.clear("replies")
     folder.write_shard(0, replies.assign(text=texts, status="written"), "replies")
 
 

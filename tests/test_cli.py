@@ -14,7 +14,10 @@ MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
 SMALL = (
     "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
 )  # fmt: skip
-MANIFEST = '{"schema_version": 1, "n_prompts": 50, "config": {"statistics": {}}}'
+MANIFEST = (
+    '{"schema_version": 1, "n_prompts": 50, "shard_size": 50, "scale": {"low": 0, "high": 100}, '
+    '"config": {"statistics": {}}}'
+)
 N_SMALL = 64  # 4 perceivers x 4 experiencers of 2 terms each x 2 narratives
 KEYS = {"dimension", "variant", "narrative_id", "emotion", "perceiver", "experiencer", "system", "user", "begun"}
 """Of a prompt of the embedded model's card, which begins its answers; others have no ``begun``."""

@@ -58,6 +58,7 @@ def write_run(
         "command": "python -m audit run",
         "started": "2026-11-22T00:00:00+00:00",
         "n_prompts": len(rows),
+        "shard_size": len(rows),
         "seed": seed,
         "model": {"name": "smollm2", "path": "embedded:smollm2"},
         "elicitation": {"method": "expected"},

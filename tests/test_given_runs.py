@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_strategy_runs import N_PROMPTS, files_of, manifest_of, overrides
+from runs import collected, in_parts
+from test_strategy_runs import N_PROMPTS, manifest_of, overrides
 
 from audit.cli.main import main
 from audit.store import RunFolder
@@ -83,7 +84,7 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, ra
     # As if a newer version would choose others: what was shown to the first prompts is shown to the last.
     monkeypatch.setattr("audit.strategies.given.give", lambda *_, **__: pytest.fail("the examples are there"))
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
-    assert files_of(tmp_path / "run", "ratings") == files_of(random_once, "ratings")
+    assert collected(tmp_path / "run", "ratings") == collected(random_once, "ratings") != {}
     assert (tmp_path / "run" / "given.parquet").read_bytes() == (random_once / "given.parquet").read_bytes()
 
 
@@ -93,11 +94,11 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     assert main(["report", "run"]) == 0
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "given.parquet, with examples and knowledge, is gone" in page
-    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 0
     assert (tmp_path / "run" / "given.parquet").read_bytes() == kept
     (tmp_path / "run" / "given.parquet").unlink()
-    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     manifest = tmp_path / "run" / "manifest.json"
     manifest.write_text(re.sub(r'"given_sha256": "\w+"', '"given_sha256": "0"', manifest.read_text()))
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
@@ -108,7 +109,7 @@ def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, caps
     with RunFolder(tmp_path / "run") as folder:
         rows = folder.read_given()
         folder.write_given([row | {"answer": "Another answer."} for row in rows])
-    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
     assert "given.parquet is not of this run: it is not what the first prompts were shown" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, in_parts
 
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.open import Choice, OpenModel
@@ -52,7 +52,7 @@ def table(run, name):
 
 
 def files(run):
-    kept = ("answers", "tables", "figures", "report.html")
+    kept = ("answers", "answers.parquet", "tables", "figures", "report.html")
     found = (path for name in kept for path in [run / name, *(run / name).glob("*")] if path.is_file())
     return {str(path.relative_to(run)): path.read_bytes() for path in found}
 
@@ -119,7 +119,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(affect, audit, tiny_model,
     again = shutil.copytree(affect, tmp_path / "again")
     words = ("task=inventory", *TINY, *SMALL, f"model.path={tiny_model}", "elicitation=expected")
     for name in ("part-000001", "part-000005"):
-        (again / f"answers/{name}.parquet").unlink()
+        (in_parts(again) / f"answers/{name}.parquet").unlink()
     assert audit("report", again) == 2
     assert audit("run", *words, "stimuli.situations_per_emotion=1", f"run_dir={again}") == 0
     after = files(again)

@@ -7,7 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, in_parts
 
 from audit.store import RunFolder
 from stimuli.narratives import load_narratives
@@ -50,7 +50,7 @@ def manifest_of(run):
 
 
 def scores_of(run):
-    return {path.name: path.read_bytes() for path in sorted((run / "scores" / "judge").glob("part-*"))}
+    return {path.name: path.read_bytes() for path in [run / "scores" / "judge" / "scores.parquet"]}
 
 
 def check_counts(run):
@@ -74,7 +74,7 @@ def test_what_a_judge_left_unscored_is_counted_beside_its_mean(run, audit, tiny_
         assert measures.loc[name, "mean_mass"] == pytest.approx(own["mass"] / own["with_mass"])
         assert own["with_mass"] == 64
     assert "the judge gives a probability of only" in (run / "report.html").read_text()
-    (run / "scores/judge/part-000001.parquet").unlink()
+    (in_parts(run) / "scores/judge/part-000001.parquet").unlink()
     assert audit("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0
     again, _ = check_counts(run)
     pd.testing.assert_frame_equal(again, measures)

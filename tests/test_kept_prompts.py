@@ -9,7 +9,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import FOUR_RELIGIONS, scripted_models
+from runs import FOUR_RELIGIONS, in_parts, scripted_models
 from test_planted_strategy import Scripted
 from test_strategy_runs import shown_in
 
@@ -191,6 +191,6 @@ def test_a_run_goes_on_that_an_earlier_version_began_and_keeps_its_prompts(comma
     folder = command.folder / "begun"
     content = (folder / FILE).read_bytes()
     (folder / FILE).unlink()
-    next((folder / "ratings").iterdir()).unlink()
+    next((in_parts(folder) / "ratings").iterdir()).unlink()
     assert command("run", *words) == 0
     assert (folder / FILE).read_bytes() == content

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, collected, in_parts
 
 from audit.store import RunFolder
 from audit.tables.gap import CALIBRATION
@@ -51,7 +51,7 @@ def ratings_of(run):
 
 
 def shards_of(run):
-    return {path.name: path.read_bytes() for path in sorted(run.glob("ratings/*"))}
+    return collected(run, "ratings")
 
 
 def tables_of(run):
@@ -153,13 +153,13 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
         "figures",
         "manifest.json",
         "prompts.json.gz",
-        "ratings",
+        "ratings.parquet",
         "report.html",
         "tables",
     ]
-    shards = sorted((uninterrupted / "ratings").iterdir())
-    assert [path.name for path in shards] == [f"part-{k:06}.parquet" for k in range(8)]
-    assert [pq.read_metadata(path).num_rows for path in shards] == [7] * 7 + [1]
+    shards = json.loads(pq.read_metadata(uninterrupted / "ratings.parquet").metadata[b"audit.parts"])
+    assert [name for name, _, _ in shards] == [f"part-{k:06}" for k in range(8)]
+    assert [n_rows for _, n_rows, _ in shards] == [7] * 7 + [1]
     assert [*tables_of(uninterrupted)] == sorted(f"{name}.csv" for name in (*TABLES, "dictionary"))
     assert "<html" in (uninterrupted / "report.html").read_text()
 
@@ -276,13 +276,13 @@ def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, f
     weights = load_file(model / "model.safetensors")
     weights["lm_head.weight"] *= 2
     save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
-    (tmp_path / "mine" / "ratings" / "part-000003.parquet").unlink()
+    (in_parts(tmp_path / "mine") / "ratings" / "part-000003.parquet").unlink()
     from audit.engines import open as opening
 
     opening._kept = None  # as in another process
     assert audit("run", *overrides("model", "mine")) == 2
     assert "mine holds another run: model_files is" in capsys.readouterr().err.splitlines()[-1]
-    assert "part-000003.parquet" not in shards_of(tmp_path / "mine")
+    assert "ratings/part-000003.parquet" not in shards_of(tmp_path / "mine")
 
 
 # --- Reporting --------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_reporting_again_gives_the_same_tables_and_figures_byte_for_byte(audit, 
 
 
 def test_an_incomplete_run_is_not_reported(audit, finished, capsys):
-    (finished / "ratings" / "part-000002.parquet").unlink()
+    (in_parts(finished) / "ratings" / "part-000002.parquet").unlink()
     before = tables_of(finished)
     assert audit("report", "run") == 2
     assert capsys.readouterr().err == (
@@ -316,14 +316,14 @@ def test_an_incomplete_run_is_not_reported(audit, finished, capsys):
 
 def test_a_lost_shard_is_done_again_alike(tiny_model, audit, finished, uninterrupted):
     for name in ("part-000002.parquet", "part-000007.parquet"):
-        (finished / "ratings" / name).unlink()
+        (in_parts(finished) / "ratings" / name).unlink()
     assert audit("run", *overrides(tiny_model, "run")) == 0
     assert shards_of(finished) == shards_of(uninterrupted)
     assert manifest_of(finished)["n_sessions"] == 2
 
 
 def test_a_damaged_shard_is_named_and_redone_once_deleted(tiny_model, audit, finished, uninterrupted, capsys):
-    damaged = finished / "ratings" / "part-000001.parquet"
+    damaged = in_parts(finished) / "ratings" / "part-000001.parquet"
     damaged.write_bytes(damaged.read_bytes()[:300])
     assert audit("run", *overrides(tiny_model, "run")) == 2
     assert "part-000001.parquet cannot be read" in capsys.readouterr().err.splitlines()[-1]
@@ -333,7 +333,7 @@ def test_a_damaged_shard_is_named_and_redone_once_deleted(tiny_model, audit, fin
 
 
 def test_shard_size_given_anew_does_not_change_a_run_that_has_begun(tiny_model, audit, finished, uninterrupted):
-    (finished / "ratings" / "part-000004.parquet").unlink()
+    (in_parts(finished) / "ratings" / "part-000004.parquet").unlink()
     assert audit("run", *overrides(tiny_model, "run", "shard_size=10")) == 0
     assert shards_of(finished) == shards_of(uninterrupted)
 
@@ -401,12 +401,96 @@ def test_settings_of_an_analysis_that_failed_are_not_kept(fault, audit, finished
     if fault == "formula":  # which only the ratings show to be wrong
         setting, shard = "statistics.formula=intensity ~ C(emotion, Treatment('joy'))", None
     else:
-        setting, shard = "statistics.margin=2", finished / "ratings" / "part-000002.parquet"
+        setting, shard = "statistics.margin=2", in_parts(finished) / "ratings" / "part-000002.parquet"
         shard.unlink()
     assert audit("report", "run", setting) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert manifest_of(finished) == manifest_of(uninterrupted)
     assert audit("report", "run") == (2 if shard else 0)
+
+
+def without(name):
+    return lambda manifest: json.dumps({key: value for key, value in manifest.items() if key != name})
+
+
+def having(**changes):
+    return lambda manifest: json.dumps(manifest | changes)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without("shard_size"), "manifest.json is damaged: the manifest has no shard_size; restore the file"),
+        (having(shard_size=None), "manifest.json is damaged: the manifest has no shard_size; restore the file"),
+        (having(shard_size=0), "damaged: the manifest's shard_size is 0, and should be 1 or more; restore the file"),
+        (having(shard_size="7"), "damaged: the manifest's shard_size is '7', and should be a number; restore the file"),
+        (having(shard_size=[7]), "damaged: the manifest's shard_size is [7], and should be a number; restore the file"),
+        (without("n_prompts"), "manifest.json is damaged: the manifest has no n_prompts; restore the file"),
+        (without("scale"), "damaged: the manifest's scale is None, and should have low below high; restore the file"),
+        (having(identity=7), "damaged: the manifest's identity is 7, and should be names with values; restore the"),
+        (without("schema_version"), "manifest.json has schema_version None; this version of empathy-audit reads 1"),
+        (lambda manifest: json.dumps(manifest)[:700], "manifest.json can not be read ("),
+        (lambda manifest: "[]", "manifest.json has schema_version None"),
+        (lambda manifest: "", "manifest.json can not be read ("),
+    ],
+)
+@pytest.mark.usefixtures("no_model")
+def test_a_damaged_manifest_ends_in_one_line(damage, said, tiny_model, audit, finished, uninterrupted, capsys):
+    (finished / "manifest.json").write_text(damage(manifest_of(finished)))
+    for command in (("report", "run"), ("run", *overrides(tiny_model, "run")), ("calibrate", "run")):
+        assert audit(*command) == 2
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith("audit: run/manifest.json ")
+        assert said in line
+    assert shards_of(finished) == shards_of(uninterrupted)
+
+
+@pytest.mark.usefixtures("no_model")
+def test_a_manifest_of_another_number_of_prompts_is_not_gone_on_with(tiny_model, audit, finished, capsys):
+    change_manifest(finished, lambda manifest: manifest.update(n_prompts=N_PROMPTS + 100))
+    assert audit("run", *overrides(tiny_model, "run")) == 2
+    said = "audit: run/manifest.json is damaged: it says 150 prompts, and the run has 50; restore the file"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+
+
+# --- Consolidation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_model")
+def test_a_finished_run_of_an_earlier_version_is_reported_in_parts_and_consolidated_by_its_command(
+    tiny_model, audit, finished, uninterrupted
+):
+    before = shards_of(in_parts(finished))
+    assert [*before] == [f"ratings/part-{k:06}.parquet" for k in range(8)]
+    assert audit("report", "run") == 0
+    assert shards_of(finished) == before
+    assert tables_of(finished) == tables_of(uninterrupted)
+    assert audit("run", *overrides(tiny_model, "run")) == 0
+    assert shards_of(finished) == shards_of(uninterrupted)
+    assert [*shards_of(finished)] == ["ratings.parquet"]
+    assert tables_of(finished) == tables_of(uninterrupted)
+    assert manifest_of(finished)["n_sessions"] == 1
+
+
+@pytest.mark.usefixtures("no_model")
+def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
+    tiny_model, audit, finished, uninterrupted, monkeypatch, capsys
+):
+    before = shards_of(in_parts(finished))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("audit.runs.parts._Hashed.write", full)
+        assert audit("run", *overrides(tiny_model, "run")) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "stays in parts" in line]
+    assert notes == [
+        "note: what was collected stays in parts: run/ratings.parquet can not be written (No space left on device); "
+        "free some space and give the same command again: what is collected is kept"
+    ]
+    assert shards_of(finished) == before
+    assert tables_of(finished) == tables_of(uninterrupted)
 
 
 # --- Calibration ------------------------------------------------------------------------------------------------------
@@ -654,7 +738,9 @@ def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(
 ):
     assert audit("run", "-m", *overrides(tiny_model, "sweep", "prompt=origin,scale-10", "reports_dir=sweep")) == 0
     assert loads == [str(tiny_model)]
-    runs = {manifest_of(path.parent)["prompt"]["variant"]: path.parent for path in tmp_path.glob("sweep/*/ratings")}
+    runs = {
+        manifest_of(path.parent)["prompt"]["variant"]: path.parent for path in tmp_path.glob("sweep/*/ratings.parquet")
+    }
     assert set(runs) == {"origin", "scale-10"}
     assert shards_of(runs["origin"]) == shards_of(uninterrupted)
     assert ratings_of(runs["scale-10"])["intensity"].between(0, 10).all()
@@ -665,7 +751,7 @@ def test_a_job_that_fails_does_not_stop_the_others_but_the_exit_code_tells(tiny_
     swept = "prompt=origin,published,scale-10"
     assert audit("run", "-m", *overrides(tiny_model, "sweep", swept, "reports_dir=sweep")) == 2
     assert loads == [str(tiny_model)]
-    variants = {manifest_of(path.parent)["prompt"]["variant"] for path in tmp_path.glob("sweep/*/ratings")}
+    variants = {manifest_of(path.parent)["prompt"]["variant"] for path in tmp_path.glob("sweep/*/ratings.parquet")}
     assert variants == {"origin", "scale-10"}
     assert "audit: prompt=published needs prompt.path" in capsys.readouterr().err
 

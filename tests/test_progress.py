@@ -12,7 +12,7 @@ import sys
 import termios
 
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, in_parts
 
 from audit.cli.main import main
 from audit.progress import Progress, duration
@@ -213,7 +213,7 @@ def test_the_bar_moves_inside_a_shard_and_ends_at_the_total(lines, tiny_model, h
 def test_after_a_resume_what_was_there_is_counted_once(lines, tiny_model, tmp_path):
     asked = overrides(tiny_model, "elicitation=generate")
     lines(*asked)
-    (tmp_path / "run" / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     told = lines(*asked)
     assert counts(told)[0] == 23
     assert counts(told)[-1] == N_PROMPTS

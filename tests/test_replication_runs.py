@@ -67,7 +67,7 @@ def test_answers_of_85_on_a_scale_to_10_are_shown_counted_and_named(replicate, a
     assert "at the end 10 of the scale" not in page
     assert audit("report", "run") == 0
     # Ratings on the scale and beyond it, of an effect of their own: everything is drawn and counted.
-    [shard] = sorted((run / "ratings").glob("*.parquet"))
+    shard = run / "ratings.parquet"
     table = pq.read_table(shard)
     rng = np.random.default_rng(0)
     mixed = np.where(rng.random(table.num_rows) < 0.25, 85.0, rng.integers(0, 11, table.num_rows))
@@ -104,14 +104,14 @@ def test_the_replication_feeds_the_token_that_begins_a_text_twice(replicate, tin
     assert manifest["example_prompt"]["fed"].endswith("<|start|>assistant\n")
     assert "reads it twice" in manifest["example_prompt"]["special_tokens"]
     assert manifest["identity"]["special_tokens"] == "added to what the chat template made"
-    twice = pd.read_parquet(next((tmp_path / "run" / "ratings").glob("*.parquet")))
+    twice = pd.read_parquet(tmp_path / "run" / "ratings.parquet")
     # It is part of what the run is, in either direction.
     off = "engine.add_special_tokens=false"
     assert replicate(tiny_model, off) == 2
     assert "special_tokens is 'added to what the chat template made' there and None here" in capsys.readouterr().err
     assert replicate(tiny_model, off, run_dir="once") == 0
     assert "add_special_tokens" not in capsys.readouterr().err
-    once = pd.read_parquet(next((tmp_path / "once" / "ratings").glob("*.parquet")))
+    once = pd.read_parquet(tmp_path / "once" / "ratings.parquet")
     assert set(once["n_prompt_tokens"] - twice["n_prompt_tokens"]) == {-1}
     assert "fed" not in manifest_of(tmp_path / "once")["example_prompt"]
     assert "special_tokens" not in manifest_of(tmp_path / "once")["identity"]

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, SMALL_IDENTITIES
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
@@ -340,7 +340,7 @@ def test_an_outcome_that_one_run_alone_shows_is_0_in_the_other(copies, command, 
     n = json.loads((copies[1] / "manifest.json").read_text())["n_prompts"]
     replies = folder.read("replies", n_prompts=n)
     status = replies["status"].astype(str).mask(replies["prompt_index"] < 6, "cut")
-    shutil.rmtree(copies[1] / "replies")
+    folder.clear("replies")
     (copies[1] / "scores").rename(tmp_path / "scores")  # they go with replies that are written again
     for number, (_, part) in enumerate(replies.assign(status=status).groupby(replies["prompt_index"] // 128)):
         folder.write_shard(number, part, "replies")
@@ -401,7 +401,7 @@ def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(copies, au
     shutil.move(tmp_path / "form" / "ratings", tmp_path / "form" / "answers")
     shutil.copytree(tmp_path / "one", tmp_path / "again")
     shutil.copytree(tmp_path / "two", tmp_path / "half")
-    (tmp_path / "half" / "scores" / "lexical" / "part-000000.parquet").unlink()
+    (in_parts(tmp_path / "half") / "scores" / "lexical" / "part-000000.parquet").unlink()
     before = files_of(tmp_path)
     assert audit("report", *arguments.split()) == 2
     out, err = capsys.readouterr()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, in_parts
+from runs import collected as files_of
 
 from audit.cli.main import main
 from audit.store import RunFolder
@@ -29,14 +30,6 @@ def overrides(model, run, *more):
         "stimuli.situations_per_emotion=1", "task.max_tokens=12", "statistics.n_permutations=200", "shard_size=10",
         NAMES, f"run_dir={run}", *more,
     ]  # fmt: skip
-
-
-def files_of(run, *folders):
-    return {
-        str(path.relative_to(run)): path.read_bytes()
-        for folder in folders
-        for path in sorted((run / folder).rglob("[!.]*.*"))
-    }
 
 
 def manifest_of(run):
@@ -131,7 +124,7 @@ def test_the_same_command_again_and_report_only_analyse_and_give_the_same(again,
 
 
 def test_a_report_made_before_all_is_scored_says_so(again, capsys):
-    part = sorted((again / "scores" / "lexical").glob("part-*.parquet"))[0]
+    part = sorted((in_parts(again) / "scores" / "lexical").glob("part-*.parquet"))[0]
     part.unlink()
     assert main(["report", str(again)]) == 0
     said = "lexical has not scored all replies yet"
@@ -182,7 +175,9 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert main(["run", *overrides(tiny_model, again, *more)]) == 0
     found = files_of(again, *COLLECTED)
     assert {name: found[name] for name in before} == before
-    assert sorted(found.keys() - before.keys()) == [f"scores/perplexity/{name}" for name in (*SHARDS, "scorer.json")]
+    assert sorted(found.keys() - before.keys()) == [
+        f"scores/perplexity/{name}" for name in ("scorer.json", "scores.parquet")
+    ]
     measures = table_of(again, "measures").set_index("measure")
     assert "emotion_hit" not in measures.index
     scored = manifest_of(again)["counts"]
@@ -197,7 +192,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
 def test_replies_that_are_written_again_are_scored_again(finished, tiny_model, tmp_path):
     run = Path(shutil.copytree(finished, tmp_path / "again"))
     before = files_of(run, *COLLECTED)
-    (run / "replies" / SHARDS[1]).unlink()
+    (in_parts(run) / "replies" / SHARDS[1]).unlink()
     with RunFolder(run) as folder:
         scores = folder.read_scores()
         folder.write_scores("lexical", 1, scores.iloc[:0], {})
@@ -206,7 +201,7 @@ def test_replies_that_are_written_again_are_scored_again(finished, tiny_model, t
 
 
 @pytest.mark.parametrize(
-    ("strategy", "kept"), [("two-stage", "stages"), ("few-shot-1-random", "given.parquet")]
+    ("strategy", "kept"), [("two-stage", "stages.parquet"), ("few-shot-1-random", "given.parquet")]
 )  # fmt: skip
 def test_a_strategy_leads_the_model_before_it_replies(strategy, kept, finished, tiny_model, tmp_path):
     run = tmp_path / "run"

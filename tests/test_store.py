@@ -17,7 +17,8 @@ import pytest
 from audit import store
 from audit.errors import StoreError
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
-from audit.store import RunFolder, write_atomically
+from audit.runs.parquet import write_atomically
+from audit.store import RunFolder
 from audit.tables.base import Table, word
 from audit.tables.ratings import RATINGS
 
@@ -137,7 +138,7 @@ def test_a_write_cut_short_by_the_system_leaves_the_old_file(tmp_path, child_env
         import resource, signal, sys
         from pathlib import Path
         from audit.errors import StoreError
-        from audit.store import write_atomically
+        from audit.runs.parquet import write_atomically
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         try:
@@ -276,7 +277,13 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
 
 
 def test_a_manifest_comes_back_as_it_was_written(tmp_path):
-    written = {"status": "running", "identity": {"name": "Daumé", "n": [1, 2.5, None, True]}}
+    written = {
+        "status": "running",
+        "n_prompts": 1,
+        "shard_size": 1,
+        "scale": {"low": 0, "high": 100},
+        "identity": {"name": "Daumé", "n": [1, 2.5, None, True]},
+    }
     with RunFolder(tmp_path / "run") as folder:
         assert folder.read_manifest() is None
         folder.write_manifest(Manifest.of(written))

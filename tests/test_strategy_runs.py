@@ -9,7 +9,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, collected, in_parts
 
 from audit.cli.main import main
 from audit.store import RunFolder
@@ -184,26 +184,27 @@ def test_an_interrupted_run_goes_on_at_the_stage_where_it_stopped(nth, led, tiny
 
     monkeypatch.setattr(TransformersEngine, "generate", counting)
     assert main(["run", *overrides(tiny_model, "run", *COE)]) == 130
-    kept = set(files_of(tmp_path / "run", "stages")) if nth > 1 else set()
+    kept = collected(tmp_path / "run", "stages")
     assert len(kept) == nth - 1
     assert main(["run", *overrides(tiny_model, "run", *COE)]) == 0
     assert len(calls) == 6 + 1  # one was asked twice: the one that was interrupted
-    for folder in ("stages", "ratings", "tables"):
-        assert files_of(tmp_path / "run", folder) == files_of(led, folder)
+    for table in ("stages", "ratings"):
+        assert collected(tmp_path / "run", table) == collected(led, table) != {}
+    assert files_of(tmp_path / "run", "tables") == files_of(led, "tables")
     # The shard that the first session had begun is not timed: that session took a part of its time.
     assert manifest_of(tmp_path / "run")["timings"]["n_prompts"] == {1: 25, 2: 15, 4: 5}[nth]
 
 
 def test_a_session_that_only_ends_a_shard_has_no_time_a_prompt(led, tiny_model):
     assert manifest_of(led)["timings"]["n_prompts"] == N_PROMPTS
-    (led / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(led) / "ratings" / "part-000001.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 0
     assert set(manifest_of(led)["timings"]) == {"load_s"}
 
 
 @pytest.mark.parametrize("of", ["another stage", "other prompts"])
 def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys):
-    (led / "ratings" / "part-000001.parquet").unlink()
+    (in_parts(led) / "ratings" / "part-000001.parquet").unlink()
     with RunFolder(led) as folder:
         rows = folder.read_stage(1, 1)
         changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
@@ -215,8 +216,7 @@ def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys)
 
 def test_stages_without_a_manifest_are_no_start(led, tiny_model, capsys):
     (led / "manifest.json").unlink()
-    for part in (led / "ratings").iterdir():
-        part.unlink()
+    (led / "ratings.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
     assert "led has ratings or stages but no manifest.json; name another run_dir" in capsys.readouterr().err
 

@@ -19,8 +19,8 @@ _HELP: Final = """\
 usage: python -m audit run [-m] [OVERRIDE ...]
 
 Asks the model every prompt, computes the gap per dimension with its uncertainty and writes the run folder:
-manifest.json, ratings/, tables/, figures/, report.html. Given the same command again, an interrupted run goes on
-where it stopped.
+manifest.json, ratings.parquet, tables/, figures/, report.html. Given the same command again, an interrupted run goes
+on where it stopped.
 
 -m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
 At its end the runs are put side by side, as `report` does with several run folders, in comparison/ of run_dir, or in

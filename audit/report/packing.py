@@ -347,5 +347,5 @@ def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> 
     return (
         f"what the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} of "
         f"{count(len(ratings))}) gave is in this file, drawn at random, evenly over emotions (seed {seed}); "
-        "all are in ratings/"
+        "all are in the run folder's ratings"
     )

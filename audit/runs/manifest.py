@@ -28,6 +28,8 @@ _OF_RUNS: Final = {
     "choices": "choice of people between two runs' replies",
 }
 """What folders hold that are made of runs, by what their manifests say in ``kind``."""
+_NEEDED: Final = ("n_prompts", "shard_size")
+"""What every version wrote, and no run can be read or gone on with without."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"))  # fmt: skip
 """What is expected where a value has another type, by how the error's type begins."""
@@ -458,9 +460,17 @@ class Manifest(_Written):
                 f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
             )
         try:
-            return cls.of(content)
+            manifest = cls.of(content)
+            for name in _NEEDED:
+                if content.get(name) is None:
+                    raise ManifestError(f"the manifest has no {name}")
+                if getattr(manifest, name) < 1:
+                    raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
+            if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
+                raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
             raise StoreError(f"{path} is damaged: {error}; restore the file") from error
+        return manifest
 
     def complete(self, *, finished: str) -> Self:
         """Return the manifest of a run in which nothing is left to ask; the time of the first end stays."""

@@ -408,7 +408,7 @@ def test_a_sample_is_of_whole_narratives_evenly_over_emotions():
     assert per_narrative.groupby(level=1).size().to_dict() in ({"joy": 6, "fear": 5}, {"joy": 5, "fear": 6})
     assert explorer.sample == (
         "what the prompts of 11 of 40 narratives (176 of 640) gave is in this file, drawn at random, evenly over "
-        "emotions (seed 0); all are in ratings/"
+        "emotions (seed 0); all are in the run folder's ratings"
     )
     payload = content_of(explorer)
     # What is aggregated is of all of them, and the narratives' own contrasts are of those in the file.

@@ -4,7 +4,6 @@ dense restricted likelihood, a published meta-analysis, and data whose truth was
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from cubes import cube_of, mask_of
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
+from audit.runs.manifest import Manifest
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_weights, sign_flip_p
 from audit.statistics.estimates import summarise_contrasts
@@ -20,10 +20,11 @@ from audit.statistics.headline import headline_gap, with_sign_flips
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.narrative_fits import narrative_fits
+from audit.store import RunFolder
 
 NAN = np.nan
 GROUPS = ["unspecified", *"AAB"]
-EXAMPLE = Path(__file__).parents[2] / "reports" / "example" / "ratings"
+EXAMPLE = Path(__file__).parents[2] / "reports" / "example"
 CROSSED = [(race, faith) for race in "AB" for faith in "CDE"]
 DESIGNS = {
     "one-term groups": mask_of("ABCD"),
@@ -247,8 +248,8 @@ def test_any_rating_of_the_example_may_be_missing():
     Against the ratings as they are, what the rating said is lost as well. With 12 narratives of 16 ratings, one of four
     in-group ratings of the one narrative that stands out carries a quarter of that narrative's gap.
     """
-    tables = [pd.read_parquet(path) for path in sorted(EXAMPLE.glob("*.parquet"))]
-    cube = NarrativeCube.from_ratings(pd.concat(tables, ignore_index=True), dimension="religion", variant="origin")
+    ratings = RunFolder(EXAMPLE).read_ratings(n_prompts=Manifest.read(EXAMPLE).n_prompts)
+    cube = NarrativeCube.from_ratings(ratings, dimension="religion", variant="origin")
     whole = headline_gap(cube, confidence=0.95)
     assert not np.isnan(cube.y).any()
     w = contrast_weights(cube.n_shared)[0]

@@ -1,0 +1,225 @@
+"""Tables as Parquet files: written whole or not at all, and read as today's version has them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.errors import StoreError
+from audit.tables.base import Column, Table, Type
+
+_ARROW: Final = {
+    Type.WORD: pa.dictionary(pa.int32(), pa.string()),
+    Type.TEXT: pa.string(),
+    Type.FLAG: pa.bool_(),
+    Type.INT8: pa.int8(),
+    Type.INT32: pa.int32(),
+    Type.INT64: pa.int64(),
+    Type.FLOAT: pa.float64(),
+}
+_VERSION: Final = b"audit.table_version"
+"""Where a Parquet file says which version of its table it is; those of before say nothing."""
+A_PART: Final = "that part"
+"""What is collected anew without one of many files."""
+Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
+"""Rows of a table, or its columns, or the table itself, to be written."""
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the disk's refusals into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space and give the same command again: what is collected is kept"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = "choose a folder that you may write to with run_dir=PATH"
+        else:
+            remedy = "mend that and give the same command again"
+        raise StoreError(f"{path} can not be written ({error.strerror or error}); {remedy}") from error
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[io.BufferedWriter]:
+    """Open a file that is there whole once all is written, or not at all; StoreError as of :func:`writing`."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with writing(path):
+        try:
+            with unfinished.open("wb") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Raises
+    ------
+    StoreError
+        If the disk is full or the place may not be written to.
+    """
+    with whole(path) as handle:
+        handle.write(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk keep which files a folder has."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def parquet(table: Table, rows: Rows) -> bytes:
+    """Return the Parquet file of a table.
+
+    Raises
+    ------
+    ValueError
+        If the rows have not just its columns.
+    pyarrow.ArrowException
+        If values are of another type.
+    """
+    schema = schema_of(table)
+    if isinstance(rows, pd.DataFrame):
+        _check_columns(table, rows.columns)
+        written = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+    elif isinstance(rows, Mapping):
+        _check_columns(table, rows)
+        written = pa.Table.from_pydict(dict(rows), schema=schema)
+    else:
+        for row in rows:
+            _check_columns(table, row)
+        written = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    written = written.replace_schema_metadata(schema.metadata)  # without what pandas adds
+    sink = pa.BufferOutputStream()
+    pq.write_table(written, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def schema_of(table: Table) -> pa.Schema:
+    """Return what a table's Parquet file looks like; columns of words are dictionaries."""
+    fields = [(name, _ARROW[column.type]) for name, column in table.items()]
+    return pa.schema(fields, metadata={_VERSION: str(table.version).encode()})
+
+
+def _check_columns(table: Table, names: Iterable[str]) -> None:
+    if different := set(names) ^ set(table):
+        raise ValueError(f"rows of {table.name} have not just its columns: {', '.join(sorted(different))}")
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(path: Path, lost: str) -> Iterator[None]:
+    """Turn what is wrong with a file into one clear line, which says what is to be collected anew without it."""
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(
+            f"{path} cannot be read ({reason}); put a copy of it back, or set it aside under another name and run the "
+            f"same command again: it collects {lost} anew"
+        ) from error
+
+
+@contextmanager
+def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; errors of opening as of :func:`reading`."""
+    with reading(path, lost):
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    with file:
+        yield file
+
+
+def read_parquet(path: Path, table: Table) -> pa.Table:
+    """Read a part as today's version has it.
+
+    Raises
+    ------
+    StoreError
+        If it is damaged, not ours or of a newer version.
+    """
+    with opened(path, A_PART) as file, reading(path, A_PART):
+        return checked(file, file.read(), path, table)
+
+
+def checked(file: pq.ParquetFile, rows: pa.Table, path: Path, table: Table) -> pa.Table:
+    """Return rows of a file as today's version has them; ValueError if they are damaged or not those of the table."""
+    rows.validate(full=True)
+    version = int((file.metadata.metadata or {}).get(_VERSION, b"1"))
+    if version > table.version:
+        raise StoreError(
+            f"{path} was written by a newer version of empathy-audit: its {table.name} are of format {version}, "
+            f"this version reads up to {table.version}; upgrade empathy-audit"
+        )
+    return _completed(rows.replace_schema_metadata(), table, version)
+
+
+def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
+    """Fill the columns that a part's version had not yet; what its version had must be there.
+
+    Parts that say no version are of the first one, or of one of those before versions were told: of what came later
+    they have what they have.
+    """
+    unknown = [name for name in rows.column_names if name not in table]
+    missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
+    if unknown or missing:
+        lacking = f"without {', '.join(missing)}" if missing else f"with {', '.join(unknown)}"
+        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {lacking}")
+    schema = schema_of(table).remove_metadata()
+    for name, column in table.items():
+        if name not in rows.column_names:
+            rows = rows.append_column(name, _repeated(column, len(rows)))
+        elif rows.schema.field(name).type != schema.field(name).type:
+            raise pa.ArrowInvalid(f"its column {name} is of another type than that of {table.name}")
+    return rows.select(schema.names).cast(schema)
+
+
+def _repeated(column: Column, n_rows: int) -> pa.Array:
+    """Return what stands in a column that was not there yet."""
+    if column.type == Type.WORD:
+        return pa.repeat(pa.scalar(column.before, type=pa.string()), n_rows).dictionary_encode()
+    return pa.repeat(pa.scalar(column.before, type=_ARROW[column.type]), n_rows)
+
+
+def joined(tables: Iterable[pa.Table], table: Table) -> pa.Table:
+    """Return the rows of several tables, one after another; no rows where there are none."""
+    there = list(tables)
+    return pa.concat_tables(there) if there else schema_of(table).remove_metadata().empty_table()
+
+
+def in_pandas(table: pa.Table) -> pd.DataFrame:
+    """Return a table's rows: words are categoricals, flags and small numbers nullable."""
+    rows: pd.DataFrame = table.unify_dictionaries().to_pandas(
+        types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int8(): pd.Int8Dtype()}.get
+    )
+    return rows
+
+
+def give_memory_back() -> None:
+    """Return to the system what tables took that are read no more: of millions of rows, more than what pandas has."""
+    pa.default_memory_pool().release_unused()

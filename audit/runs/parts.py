@@ -1,0 +1,412 @@
+"""The Parquet files of a folder: a table is many parts while it grows, and one file once it is whole.
+
+A part has the rows of one shard, ``ratings/part-000003.parquet``. It is written under another name and renamed when it
+is complete, so it is there whole or not at all. Once no part is missing, :meth:`Parts.consolidate` writes all of them,
+in their order, into one file, ``ratings.parquet``, and removes them then. The file's metadata say which of its rows
+were which part. A part that lies beside the file takes the place of its rows: it was written later, or it was to be
+removed and is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.errors import StoreError
+from audit.runs.parquet import (
+    A_PART,
+    Rows,
+    checked,
+    joined,
+    opened,
+    parquet,
+    read_parquet,
+    reading,
+    schema_of,
+    sync_folder,
+    whole,
+    write_atomically,
+    writing,
+)
+from audit.tables.base import Table
+
+_PARTS: Final = b"audit.parts"
+"""Where a consolidated file says what its rows were: ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
+_PARTS_SHA256: Final = b"audit.parts_sha256"
+"""Where it says the SHA-256 of the parts' files, one after another."""
+_DATA_SHA256: Final = b"audit.data_sha256"
+"""Where it says the SHA-256 of its own bytes before the footer: whether the above still holds."""
+_COUNTS: Final = b"audit.counts"
+"""Where it keeps what was counted beside parts: by a part's name, as JSON."""
+_ALL: Final = "all of it"
+"""What is collected anew without a consolidated file."""
+_PART: Final = re.compile(r"part-(\d{6})(-\d{2})?")
+_N_ROWS: Final = 2**16
+_N_BYTES: Final = 2**26
+"""Parts are put together to row groups of as many rows, or of as many bytes in memory if that is less."""
+
+Counts: TypeAlias = Mapping[str, Mapping[str, float]]
+"""What was counted beside a part, as of :class:`audit.measures.base.Counting`."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class _Consolidated:
+    """A consolidated file that is open, and what it says of itself.
+
+    Attributes
+    ----------
+    file
+        The file.
+    places
+        The rows of each part, by its name, in the order of the file.
+    sha256_of
+        The SHA-256 of each part's file, by its name.
+    sha256
+        That of all of them, one after another.
+    data_sha256
+        That of the file's own bytes before its footer. Nothing, or not this, where other data were written since.
+    counts
+        What was counted beside parts, by their names.
+    """
+
+    file: pq.ParquetFile
+    places: Mapping[str, range]
+    sha256_of: Mapping[str, str]
+    sha256: str
+    data_sha256: str
+    counts: Mapping[str, Counts]
+
+    @classmethod
+    def of(cls, file: pq.ParquetFile) -> Self:
+        """Read what a file says; ValueError if it says nothing, or what is not so."""
+        said = file.metadata.metadata or {}
+        try:
+            parts = [(str(name), int(n_rows), str(own)) for name, n_rows, own in json.loads(said[_PARTS])]
+            counts = json.loads(said[_COUNTS])
+            sha256 = said[_PARTS_SHA256].decode()
+        except (KeyError, TypeError) as error:
+            raise ValueError("it does not say which parts it has") from error
+        places, end = {}, 0
+        for name, n_rows, _ in parts:
+            places[name] = range(end, end := end + n_rows)
+        if end != file.metadata.num_rows:
+            raise ValueError(f"it has {file.metadata.num_rows:,} rows, and its parts had {end:,}")
+        return cls(
+            file, places, {name: own for name, _, own in parts}, sha256, said.get(_DATA_SHA256, b"").decode(), counts
+        )
+
+
+class Parts:
+    """One table of a folder, in parts or consolidated.
+
+    Only one process may write. What it consolidates meanwhile is read by others all the same.
+
+    Parameters
+    ----------
+    folder
+        Where the parts lie.
+    file
+        Where they are consolidated.
+    table
+        What they hold.
+    """
+
+    def __init__(self, folder: Path, file: Path, table: Table) -> None:
+        self._folder = folder
+        self._file = file
+        self._table = table
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether a part is there; a folder of many parts is not listed for that."""
+        if (self._folder / f"{name}.parquet").exists():
+            return True
+        with self._consolidated() as there:
+            return there is not None and name in there.places
+
+    def names(self) -> list[str]:
+        """Return the names of all parts, in their order, such as ``part-000003``."""
+        beside = self._beside()
+        with self._consolidated() as there:
+            return sorted({*beside, *(there.places if there is not None else ())})
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of all parts."""
+        return {int(name.split("-")[1]) for name in self.names()}
+
+    def write(self, name: str, rows: Rows) -> None:
+        """Write a part, in place of the one there was; errors as of :func:`parquet` and :func:`write_atomically`."""
+        content, path = parquet(self._table, rows), self._folder / f"{name}.parquet"
+        with writing(path):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+
+    def read(self) -> pa.Table:
+        """Return all rows, in the order of parts; no rows where there are none.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        return self._steadily(lambda beside, there: joined(self._read(beside, there), self._table))
+
+    def read_part(self, name: str) -> pa.Table | None:
+        """Return the rows of one part; None where it is not there.
+
+        Raises
+        ------
+        StoreError
+            If its file can not be read.
+        """
+        path = self._folder / f"{name}.parquet"
+        if path.exists():
+            return read_parquet(path, self._table)
+        with self._consolidated() as there:
+            if there is None or name not in there.places:
+                return None
+            return next(self._slices(there, [there.places[name]]))
+
+    def counts(self) -> dict[str, Counts]:
+        """Return what was counted beside the parts, by their names; nothing for a part where nothing was.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        return self._steadily(lambda beside, there: {name: self._counted(name, beside, there) for name in self.names()})
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the parts' files, one after another, as they were when they were parts.
+
+        So it is the same before and after they are consolidated. Where parts were written after that, it is the one of
+        the earlier SHA-256, as text, and of these parts. Where the consolidated file holds other data than it was
+        written with, the SHA-256 of the file stands for the earlier one: whatever changes, the hash changes.
+
+        Raises
+        ------
+        StoreError
+            If a file can not be read.
+        """
+        return self._steadily(self._sha256)
+
+    def drop(self, name: str) -> None:
+        """Remove a part, and what was counted beside it.
+
+        Raises
+        ------
+        StoreError
+            If that can not be done.
+        """
+        with writing(self._folder):
+            for suffix in (".parquet", ".json"):
+                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+        if name in self:
+            self._write(self._beside(), without=name)
+
+    def consolidate(self) -> None:
+        """Write all parts into one file, and remove them once it is there.
+
+        It may be interrupted at any moment: no row is lost, and it can be done again.
+
+        Raises
+        ------
+        StoreError
+            If a part can not be read, or the file can not be written: the parts stay.
+        """
+        beside = self._beside()
+        with self._consolidated() as there:
+            new = [path for name, path in beside.items() if not _is_of(path, name, there)]
+        if new:
+            self._write(beside)
+        if self._folder.is_dir() and self._file.exists():
+            self._clear(beside)
+
+    def _clear(self, beside: Mapping[str, Path]) -> None:
+        """Remove parts that the consolidated file has, and then what was counted beside them, which counts no more."""
+        with writing(self._folder):
+            for path in (*beside.values(), *self._folder.glob("part-*.json")):
+                path.unlink(missing_ok=True)
+            sync_folder(self._folder)
+            if not any(self._folder.iterdir()):
+                self._folder.rmdir()
+
+    def _beside(self) -> dict[str, Path]:
+        """Return the files of parts by their names, in their order."""
+        return {path.stem: path for path in sorted(self._folder.glob("part-*.parquet")) if _PART.fullmatch(path.stem)}
+
+    @contextmanager
+    def _consolidated(self) -> Iterator[_Consolidated | None]:
+        """Open the consolidated file; None where there is none. StoreError if it can not be read."""
+        if not self._file.exists():
+            yield None
+            return
+        with opened(self._file, _ALL) as file:
+            with reading(self._file, _ALL):
+                there = _Consolidated.of(file)
+            yield there
+
+    def _steadily(self, read: Callable[[Mapping[str, Path], _Consolidated | None], _T]) -> _T:
+        """Read parts; again if another process consolidated them meanwhile."""
+        while True:
+            beside = self._beside()
+            try:
+                with self._consolidated() as there:
+                    return read(beside, there)
+            except StoreError:
+                if all(path.exists() for path in beside.values()):
+                    raise
+
+    def _read(self, beside: Mapping[str, Path], there: _Consolidated | None) -> Iterator[pa.Table]:
+        """Yield all rows, in the order of parts."""
+        if there is not None and not beside:
+            yield self._checked(there)
+        else:
+            yield from (rows for _, rows in self._each(beside, there))
+
+    def _each(self, beside: Mapping[str, Path], there: _Consolidated | None) -> Iterator[tuple[str, pa.Table]]:
+        """Yield each part's name and rows, in their order; no more is held than a part and a row group."""
+        places = there.places if there is not None else {}
+        left = [place for name, place in places.items() if name not in beside]
+        slices = self._slices(there, left) if there is not None else iter(())
+        for name in sorted({*beside, *places}):
+            yield name, read_parquet(beside[name], self._table) if name in beside else next(slices)
+
+    def _slices(self, there: _Consolidated, places: Iterable[range]) -> Iterator[pa.Table]:
+        """Yield ranges of the consolidated file's rows; each begins where the one before ends, or later."""
+        metadata = there.file.metadata
+        ends = accumulate(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+        groups = enumerate(ends)
+        begin, end, group = 0, 0, joined((), self._table)
+        for place in places:
+            wanted = []
+            while place:
+                if place.start < end:
+                    wanted.append(group.slice(place.start - begin, min(place.stop, end) - place.start))
+                    place = place[len(wanted[-1]) :]
+                else:
+                    begin, (number, end) = end, next(groups)
+                    if place.start < end:
+                        group = self._checked(there, number)
+            yield joined(wanted, self._table)
+
+    def _checked(self, there: _Consolidated, group: int | None = None) -> pa.Table:
+        """Read a row group of the consolidated file, or all of it."""
+        with reading(self._file, _ALL):
+            rows = there.file.read() if group is None else there.file.read_row_group(group)
+            return checked(there.file, rows, self._file, self._table)
+
+    def _counted(self, name: str, beside: Mapping[str, Path], there: _Consolidated | None) -> Counts:
+        """Return what was counted beside a part."""
+        if name not in beside:
+            return there.counts.get(name, {}) if there is not None else {}
+        path = self._folder / f"{name}.json"
+        try:
+            counts: Counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            sum(n for own in counts.values() for n in own.values())
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise StoreError(
+                f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
+                "the same command again: it scores anew"
+            ) from error
+        return counts
+
+    def _sha256(self, beside: Mapping[str, Path], there: _Consolidated | None) -> str:
+        later = [path for name, path in beside.items() if not _is_of(path, name, there)]
+        digest = hashlib.sha256()
+        if there is not None:
+            intact = _sha256_of(self._file, data_alone=True) == there.data_sha256
+            earlier = there.sha256 if intact else _sha256_of(self._file)
+            if not later:
+                return earlier
+            digest.update(earlier.encode())
+        for path in later:
+            with reading(path, A_PART):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def _write(self, beside: Mapping[str, Path], *, without: str = "") -> None:
+        """Write the consolidated file anew, of what it has and the parts beside it."""
+        with whole(self._file) as handle, self._consolidated() as there:
+            said: list[tuple[str, int, str]] = []
+            counts: dict[str, Counts] = {}
+            for name in sorted({*beside, *(there.places if there is not None else ())} - {without}):
+                if there is not None and name not in beside:
+                    said.append((name, len(there.places[name]), there.sha256_of[name]))
+                else:
+                    with opened(beside[name], A_PART) as part:
+                        said.append((name, part.metadata.num_rows, _sha256_of(beside[name])))
+                if counted := self._counted(name, beside, there):
+                    counts[name] = counted
+            schema = schema_of(self._table)
+            told = {
+                _PARTS: json.dumps(said),
+                _COUNTS: json.dumps(counts, sort_keys=True, allow_nan=False),
+                _PARTS_SHA256: self._sha256(beside, there),
+            }
+            schema = schema.with_metadata({**schema.metadata, **told})
+            sink = _Hashed(handle)
+            with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
+                for group in _grouped(rows for name, rows in self._each(beside, there) if name != without):
+                    writer.write_table(group.replace_schema_metadata(schema.metadata))
+                writer.add_key_value_metadata({_DATA_SHA256: sink.digest.hexdigest()})
+
+
+class _Hashed(io.RawIOBase):
+    """A file to write to that takes the SHA-256 of what is written."""
+
+    def __init__(self, handle: io.BufferedWriter) -> None:
+        self._handle = handle
+        self.digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.digest.update(content)
+        return self._handle.write(content)
+
+
+def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Put parts together to row groups."""
+    held: list[pa.Table] = []
+    for rows in parts:
+        held.append(rows)
+        if sum(map(len, held)) >= _N_ROWS or sum(each.nbytes for each in held) >= _N_BYTES:
+            yield pa.concat_tables(held).unify_dictionaries()
+            held = []
+    if held:
+        yield pa.concat_tables(held).unify_dictionaries()
+
+
+def _is_of(path: Path, name: str, there: _Consolidated | None) -> bool:
+    """Say whether a part is what the consolidated file has in its place."""
+    return there is not None and there.sha256_of.get(name) == _sha256_of(path)
+
+
+def _sha256_of(path: Path, *, data_alone: bool = False) -> str:
+    """Return the SHA-256 of a file; or of a Parquet file's bytes before its footer."""
+    with reading(path, A_PART), path.open("rb") as handle:
+        left = path.stat().st_size
+        if data_alone:
+            handle.seek(-8, os.SEEK_END)  # how long the footer is, and four letters
+            left -= 8 + int.from_bytes(handle.read(4), "little")
+            handle.seek(0)
+        digest = hashlib.sha256()
+        while left > 0 and (content := handle.read(min(left, 2**20))):
+            digest.update(content)
+            left -= len(content)
+    return digest.hexdigest()
