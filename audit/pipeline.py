@@ -12,7 +12,7 @@ import pandas as pd
 from audit.checks import checks_of, manipulation_is_missing
 from audit.collect import Say, collect, earlier_manifest, missing_shards
 from audit.config import AuditConfig, InventoryTask, StatisticsConfig, load_statistics
-from audit.errors import ConfigError
+from audit.errors import ConfigError, StoreError
 from audit.inventory.collect import collect_answers
 from audit.inventory.plan import InventoryPlan, make_inventory_plan
 from audit.inventory.publish import publish_inventory
@@ -324,6 +324,25 @@ def calibrate_run(
                 repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
+
+
+def consolidate_run(path: Path) -> None:
+    """Write each table of a finished run that lies in parts into one file, of the same rows.
+
+    Parameters
+    ----------
+    path
+        The run's folder.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, the run is not finished, or the disk does not allow it: the parts stay.
+    """
+    if Manifest.read(path).status != "complete":
+        raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
+    with RunFolder(path) as folder:
+        folder.consolidate()
 
 
 def _check_unrated(statistics: StatisticsConfig) -> None:
