@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
-from audit.errors import ConfigError
+from audit.errors import ConfigError, StoreError
 from audit.outside import describe_outside, read_outside
 from audit.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.raters import FOLDERS, form_of, import_ratings
@@ -266,6 +266,25 @@ def calibrate_run(
                 repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
+
+
+def consolidate_run(path: Path) -> None:
+    """Write each table of a finished run that lies in parts into one file, of the same rows.
+
+    Parameters
+    ----------
+    path
+        The run's folder.
+
+    Raises
+    ------
+    StoreError
+        If the folder is none of a run's, the run is not finished, or the disk does not allow it: the parts stay.
+    """
+    if Manifest.read(path).status != "complete":
+        raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
+    with RunFolder(path) as folder:
+        folder.consolidate()
 
 
 def _check_formula(statistics: StatisticsConfig) -> None:

@@ -148,18 +148,25 @@ class _Folder:
             if (self.path / name).is_dir():
                 shutil.rmtree(self.path / name)
 
-    def consolidate(self, say: Callable[[str], None]) -> None:
+    def consolidate(self, say: Callable[[str], None] | None = None) -> None:
         """Write each table that lies in parts into one file; where that can not be done, the parts stay.
 
         Parameters
         ----------
         say
-            Takes a line that says why parts stay.
+            Takes a line that says why parts stay. If None, the error is raised.
+
+        Raises
+        ------
+        StoreError
+            If a part can not be read, or a file can not be written.
         """
         try:
             for parts in self._tables():
                 parts.consolidate()
         except StoreError as error:
+            if say is None:
+                raise
             say(f"note: what was collected stays in parts: {error}")
 
     def _tables(self) -> Iterable[Parts]:

@@ -61,6 +61,7 @@ def imported_by(arguments, names, environment, folder):
         (["prompts", "--help"], "usage: python -m audit prompts"),
         (["report", "-h"], "usage: python -m audit report"),
         (["calibrate", "--help"], "usage: python -m audit calibrate"),
+        (["consolidate", "--help"], "usage: python -m audit consolidate"),
         (["people", "--help"], "usage: python -m audit people export"),
         (["judge", "--help"], "usage: python -m audit judge"),
         (["replicate", "--help"], "usage: python -m audit replicate"),
@@ -79,6 +80,7 @@ def test_prompts_and_refusals_need_no_model_library(child_environment, tmp_path)
         ["run", "model.dtype=float99"],
         ["report", "nowhere"],
         ["calibrate", "nowhere"],
+        ["consolidate", "nowhere"],
         ["replicate", "nowhere"],
     ):
         imported, _ = imported_by(arguments, MODEL_LIBRARIES, child_environment, tmp_path)
@@ -100,7 +102,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        ("xyz", "'xyz' is no command; there are: calibrate, judge, people, prompts, replicate, report, run"),
+        (
+            "xyz",
+            "'xyz' is no command; there are: calibrate, consolidate, judge, people, prompts, replicate, report, run",
+        ),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
         ("report", "takes one run folder, got none; see python -m audit report --help"),
@@ -144,6 +149,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("calibrate", "calibrate takes one run folder, got none; see python -m audit calibrate --help"),
         ("calibrate a-run a-run", "calibrate takes one run folder, got a-run a-run"),
         ("calibrate nowhere", "nowhere is not a run folder: it has no manifest.json"),
+        ("consolidate", "consolidate takes run folders, got none; see python -m audit consolidate --help"),
+        ("consolidate nowhere", "nowhere is not a run folder: it has no manifest.json"),
+        ("consolidate a-run", "a-run is not finished; give its command again, which consolidates it at its end"),
+        ("consolidate a-run seed=1", "seed: consolidate has no such option"),
         ("calibrate --fast a-run", "calibrate has no flag --fast; see python -m audit calibrate --help"),
         ("calibrate a-run n_dataset=3", "n_dataset: calibrate has no such option; did you mean 'n_datasets'?"),
         ("calibrate a-run n_datasets=1", "n_datasets=1: a whole number from 2 on is wanted"),

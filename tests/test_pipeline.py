@@ -54,6 +54,10 @@ def shards_of(run):
     return collected(run, "ratings")
 
 
+def files_of(run):
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("[!.]*.*")}
+
+
 def tables_of(run):
     return {path.name: path.read_bytes() for path in sorted((run / "tables").iterdir())}
 
@@ -470,6 +474,30 @@ def test_a_finished_run_of_an_earlier_version_is_reported_in_parts_and_consolida
     assert [*shards_of(finished)] == ["ratings.parquet"]
     assert tables_of(finished) == tables_of(uninterrupted)
     assert manifest_of(finished)["n_sessions"] == 1
+
+
+@pytest.mark.usefixtures("no_model")
+def test_runs_are_consolidated_by_a_command_that_changes_nothing_else(
+    audit, finished, uninterrupted, monkeypatch, capsys
+):
+    second = shutil.copytree(in_parts(finished), finished.with_name("second"))
+    assert audit("consolidate", "run", "second") == 0
+    assert capsys.readouterr().out == "consolidated: run\nconsolidated: second\n"
+    for run in (finished, second):
+        assert files_of(run) == files_of(uninterrupted)
+    assert audit("report", "run") == 0
+    in_parts(second)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = files_of(second)
+    with monkeypatch.context() as patch:
+        patch.setattr("audit.runs.parts._Hashed.write", full)
+        assert audit("consolidate", "second") == 2
+    said = "audit: second/ratings.parquet can not be written (No space left on device); free some space and give"
+    assert capsys.readouterr().err.splitlines()[-1].startswith(said)
+    assert files_of(second) == before
 
 
 @pytest.mark.usefixtures("no_model")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, judge, people, prompts, replicate, report, run
+from audit.cli import calibrate, consolidate, judge, people, prompts, replicate, report, run
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say
 from audit.errors import ConfigError
@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, Command]] = {
         judge.COMMAND,
         replicate.COMMAND,
         calibrate.COMMAND,
+        consolidate.COMMAND,
         prompts.COMMAND,
     )
 }
@@ -104,8 +105,8 @@ def _help() -> str:
         textwrap.fill(
             command.summary,
             WIDTH,
-            initial_indent=f"  {command.name:<9}  ",
-            subsequent_indent=" " * len("  calibrate  "),
+            initial_indent=f"  {command.name:<11}  ",
+            subsequent_indent=" " * len("  consolidate  "),
         )
         for command in COMMANDS.values()
     ]
