@@ -110,7 +110,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "paired_raters", "preference", "publish", "raters", "replication", "stimuli",
     },
     "__main__": {"cli"},
-    "api": {*FOUNDATIONS, "cli", "comparison", "config", "outside", "pipeline", "report", "statistics", "store"},
+    "api": {
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "outside", "pipeline", "report",
+        "statistics", "store",
+    },
     "__init__": {"api"},
 }  # fmt: skip
 """For each part of ``audit`` the other parts that it may import."""
