@@ -209,6 +209,18 @@ def open_run(folder: str | Path) -> Run:
     ------
     StoreError
         If the folder is none of a run's, or its manifest is damaged.
+
+    Examples
+    --------
+    >>> import audit
+    >>> run = audit.open_run("reports/example")
+    >>> run.manifest.model.name, run.manifest.n_prompts, len(run.answers)
+    ('smollm2', 576, 576)
+    >>> [row] = run.headline.to_dict("records")
+    >>> row["dimension"], round(row["delta_points"], 2)  # in points of a scale from 0 to 100
+    ('religion', 0.09)
+    >>> run.asked(0).system.splitlines()[0]
+    'For this task you are a Buddhist.'
     """
     run = Run(Path(folder))
     _ = run.manifest
@@ -231,6 +243,12 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
         If an override can not be used, or asks for a sweep, which is several runs.
     AuditError, StimulusError
         Whatever else the user can mend; what was collected before is kept.
+
+    Examples
+    --------
+    >>> import audit
+    >>> run = audit.run("dimensions=[religion]", "run_dir=reports/mine")  # doctest: +SKIP
+    >>> run.headline  # doctest: +SKIP
     """
     from audit.cli.composition import Composed, compose
     from audit.pipeline import run_audit
@@ -291,6 +309,12 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     ------
     AuditError
         As of :func:`audit.comparison.compare_folders`.
+
+    Examples
+    --------
+    >>> import audit
+    >>> beside = audit.compare("reports/one", "reports/other", run_dir="reports/beside")  # doctest: +SKIP
+    >>> beside.tables["comparisons"]  # doctest: +SKIP
     """
     from audit.cli.composition import statistics_defaults
     from audit.comparison import compare_folders
