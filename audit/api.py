@@ -21,7 +21,9 @@ from audit.errors import AuditError, ConfigError, StoreError
 from audit.runs.manifest import Manifest
 
 if TYPE_CHECKING:
+    from audit.report.prompts import Asked
     from audit.statistics.remarks import Remark
+    from audit.statistics.rows import Settings
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
@@ -81,6 +83,18 @@ class Run:
         return Tables(self.path / "tables")
 
     @property
+    def headline(self) -> pd.DataFrame:
+        """For a run of ratings, δ with its interval: a row for each dimension and variant."""
+        return _headline(self.tables["gap"])
+
+    @cached_property
+    def figures(self) -> Mapping[str, Any]:
+        """The figures of the report by name, drawn from the tables: matplotlib figures, which a notebook shows."""
+        from audit.tasks.registry import task_of
+
+        return task_of(self.manifest).draw(self.manifest, self.tables)
+
+    @property
     def page(self) -> Path:
         """The rendered report."""
         return self.path / "report.html"
@@ -100,6 +114,43 @@ class Run:
         unfinished = self.manifest.status == "running"
         stores = task_of(self.manifest).stores
         return RunFolder(self.path).read(stores, n_prompts=self.manifest.n_prompts, unfinished=unfinished)
+
+    def asked(self, prompt_index: int) -> Asked:
+        """Tell what the model was asked in one row of ``answers``: its messages, and the calls that led to them.
+
+        Parameters
+        ----------
+        prompt_index
+            As in ``answers``.
+
+        Raises
+        ------
+        StoreError
+            If the run has no such prompt, or its prompts cannot be told: another tool collected the answers, or files
+            that a run of an earlier version was made of have changed.
+        """
+        if not 0 <= prompt_index < self.manifest.n_prompts:
+            raise StoreError(
+                f"{self.path} has no prompt {prompt_index}; prompt_index goes from 0 to {self.manifest.n_prompts - 1}"
+            )
+        return self._asked(int(prompt_index))
+
+    @cached_property
+    def _asked(self) -> Callable[[int], Asked]:
+        from audit.conversations import what_was_asked
+        from audit.store import RunFolder
+
+        if self.manifest.inventory is not None:
+            raise StoreError(
+                f"{self.path} is a run of a questionnaire; run.manifest.inventory.items has what was asked"
+            )
+        folder = RunFolder(self.path)
+        tell, why_not = what_was_asked(
+            self.path, self.manifest, self.answers, stages=folder.read_stages(), given=folder.read_given()
+        )
+        if tell is None:
+            raise StoreError(f"{self.path}: what was asked cannot be told: {why_not}")
+        return tell
 
     def report(self, **statistics: Any) -> Run:
         """Analyse and render the run again, without its model, as ``python -m audit report`` does.
@@ -140,6 +191,18 @@ def open_run(folder: str | Path) -> Run:
     ------
     StoreError
         If the folder is none of a run's, or its manifest is damaged.
+
+    Examples
+    --------
+    >>> import audit
+    >>> run = audit.open_run("reports/example")
+    >>> run.manifest.model.name, run.manifest.n_prompts, len(run.answers)
+    ('smollm2', 576, 576)
+    >>> [row] = run.headline.to_dict("records")
+    >>> row["dimension"], round(row["delta_points"], 2)  # in points of a scale from 0 to 100
+    ('religion', 0.09)
+    >>> run.asked(0).system.splitlines()[0]
+    'For this task you are a Buddhist.'
     """
     run = Run(Path(folder))
     _ = run.manifest
@@ -162,6 +225,12 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
         If an override can not be used, or asks for a sweep, which is several runs.
     AuditError, StimulusError
         Whatever else the user can mend; what was collected before is kept.
+
+    Examples
+    --------
+    >>> import audit
+    >>> run = audit.run("dimensions=[religion]", "run_dir=reports/mine")  # doctest: +SKIP
+    >>> run.headline  # doctest: +SKIP
     """
     from audit.cli.composition import Composed, compose
     from audit.pipeline import run_audit
@@ -222,6 +291,12 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     ------
     AuditError
         As of :func:`audit.comparison.compare_folders`.
+
+    Examples
+    --------
+    >>> import audit
+    >>> beside = audit.compare("reports/one", "reports/other", run_dir="reports/beside")  # doctest: +SKIP
+    >>> beside.tables["comparisons"]  # doctest: +SKIP
     """
     from audit.cli.composition import statistics_defaults
     from audit.comparison import compare_folders
@@ -248,17 +323,31 @@ class Gap:
         By name, as a run folder's: ``gap``, ``controls``, ``families``, ``missing`` and the others.
     remarks
         What a reader must know before trusting the numbers: text, and the dimension that it is about.
+    scale
+        The two ends of the rating scale, in points.
+    settings
+        Of the analysis.
     """
 
     tables: Mapping[str, pd.DataFrame]
     remarks: tuple[Remark, ...]
+    scale: tuple[float, float]
+    settings: Settings
 
     @property
     def headline(self) -> pd.DataFrame:
         """A row for each dimension and variant: δ in scale points, its confidence interval, p, and what it is of."""
-        gap = self.tables["gap"]
-        own = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives"), list(_HEADLINE)]
-        return own.reset_index(drop=True)
+        return _headline(self.tables["gap"])
+
+    @cached_property
+    def figures(self) -> Mapping[str, Any]:
+        """The figures that a report would show, by name: matplotlib figures, which a notebook shows."""
+        from audit.figures.gallery import draw_figures
+
+        low, high = self.scale
+        return draw_figures(
+            self.tables, low=low, high=high, confidence=self.settings.confidence, margin=self.settings.margin
+        )
 
     @property
     def delta(self) -> float:
@@ -318,7 +407,7 @@ def empathy_gap(
         left out; see :func:`audit.outside.read_outside`. Not modified.
     groups
         The group of each wording, as a mapping or as a table with ``term`` and ``group`` (and ``dimension``, ``stem``).
-        None takes the columns ``perceiver_group`` and ``experiencer_group``.
+        If None, the ratings have the columns ``perceiver_group`` and ``experiencer_group``.
     low, high
         Ends of the rating scale, in points. They may be left out where ratings reach from 0 to 100.
     missing
@@ -355,7 +444,8 @@ def empathy_gap(
     from audit.statistics.controls import Repetition
     from audit.statistics.rows import Settings
 
-    settings = load_statistics({**statistics_defaults(), **statistics})
+    loaded = load_statistics({**statistics_defaults(), **statistics})
+    settings = Settings(**{field.name: getattr(loaded, field.name) for field in fields(Settings)})
     with tempfile.TemporaryDirectory() as place:
         files = {"ratings": Path(place) / "ratings.csv", "groups": Path(place) / "groups.csv"}
         ratings.to_csv(files["ratings"], index=False)
@@ -371,10 +461,16 @@ def empathy_gap(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},
         seed=seed,
-        settings=Settings(**{field.name: getattr(settings, field.name) for field in fields(Settings)}),
+        settings=settings,
         repetition=Repetition(read.stems),
     )
-    return Gap(analysis.tables, analysis.remarks)
+    return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)
+
+
+def _headline(gap: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of ``gap`` to report, about any such narratives, in the columns that say what was found."""
+    own = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives"), list(_HEADLINE)]
+    return own.reset_index(drop=True)
 
 
 def _groups_of(ratings: pd.DataFrame, groups: Mapping[str, str] | pd.DataFrame | None) -> pd.DataFrame:

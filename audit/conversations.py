@@ -77,31 +77,54 @@ def explorer_of(
     """
     from audit.report.explore import explore
 
-    kept, why_not = _asked_of(folder, manifest)
-    written = _texts_of(stages)
-    brought = values_of(given)
-    if kept is not None and kept.strategy.brings and not brought:
-        kept, why_not = None, "the run folder's given.parquet, with examples and knowledge, is gone"
-    dropped = ratings.loc[ratings["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
-
-    def asked(place: int) -> Asked:
-        assert kept is not None
-        cell = kept.grid[place]
-        values = strategy_values(kept.grid, cell, brought)
-        narrative = cell.narrative.wording(kept.grid.variant.narrative)
-        return _conversation(values, kept.strategy, written(place), narrative, int(dropped.get(place, 0)))
-
+    asked, why_not = what_was_asked(folder, manifest, ratings, stages=stages, given=given)
     return explore(
         ratings,
         tables,
         low=manifest.scale.low,
         high=manifest.scale.high,
         seed=manifest.seed,
-        asked=None if kept is None else asked,
+        asked=asked,
         clusters=manifest.clusters,
         confidence=manifest.statistics.confidence,
         no_prompts=why_not,
     )
+
+
+def what_was_asked(
+    folder: Path,
+    manifest: Manifest,
+    answers: pd.DataFrame,
+    *,
+    stages: pd.DataFrame,
+    given: Sequence[Mapping[str, Any]],
+) -> tuple[Callable[[int], Asked] | None, str]:
+    """Return what tells a prompt by its ``prompt_index``, or None and why it cannot be told any more.
+
+    Parameters
+    ----------
+    folder, manifest, answers
+        The run's folder, manifest, and ratings or replies.
+    stages, given
+        As of :func:`explorer_of`.
+    """
+    kept, why_not = _asked_of(folder, manifest)
+    if kept is None:
+        return None, why_not
+    grid, strategy = kept.grid, kept.strategy
+    written = _texts_of(stages)
+    brought = values_of(given)
+    if strategy.brings and not brought:
+        return None, "the run folder's given.parquet, with examples and knowledge, is gone"
+    dropped = answers.loc[answers["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
+
+    def asked(place: int) -> Asked:
+        cell = grid[place]
+        values = strategy_values(grid, cell, brought)
+        narrative = cell.narrative.wording(grid.variant.narrative)
+        return _conversation(values, strategy, written(place), narrative, int(dropped.get(place, 0)))
+
+    return asked, ""
 
 
 def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:

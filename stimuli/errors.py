@@ -19,6 +19,11 @@ def suggest(name: str, options: Iterable[str]) -> str:
         What the user wrote.
     options
         What would have been accepted there.
+
+    Examples
+    --------
+    >>> suggest("relgion", ["religion", "nationality"])
+    "did you mean 'religion'? there are: nationality, religion"
     """
     known = sorted(options)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

@@ -238,6 +238,11 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     ------
     ValueError
         If a similarity is NaN, or there are fewer than ``n`` examples.
+
+    Examples
+    --------
+    >>> choose_similar(np.array([[0.1, 0.9, 0.5]]), n=2)  # the second example is the most similar, and stands last
+    [(2, 1)]
     """
     n_examples = similarity.shape[1]
     if n > n_examples:

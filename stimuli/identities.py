@@ -249,6 +249,14 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
     ------
     StimulusError
         If there are fewer sets, a set is unknown or named twice, or a group has fewer terms.
+
+    Examples
+    --------
+    >>> [invented] = load_placebos(["invented_1"], n_terms=1, seed=0)
+    >>> [each.term for each in invented.perceivers]
+    ['a Veltan', 'a Dorr', 'a Kessolti', 'an Omlunder']
+    >>> invented.placebo
+    True
     """
     known = _placebos()
     invented = [name for name in known if name.startswith("invented")]
@@ -324,6 +332,15 @@ def load_dimensions(
     StimulusError
         If a name is unknown or given twice, a file is malformed, a term stands twice in a dimension, a group has no
         terms, no or every pair of a dimension is in-group, or an intersection has no wording.
+
+    Examples
+    --------
+    >>> [religion] = load_dimensions("geneva", names=["religion"], perceiver_terms=1, experiencer_terms=1)
+    >>> [each.term for each in religion.perceivers]
+    ['a Buddhist', 'a Christian', 'a Hindu', 'a Muslim', 'a person']
+    >>> first = religion.perceivers[0]
+    >>> [religion.in_group(first, other) for other in religion.experiencers]  # None: "a person" has no group
+    [True, False, False, False, None]
     """
     packaged = _packaged()
     if study not in packaged:

@@ -204,7 +204,14 @@ def _validated(kind: type[_Body], value: object, *, place: str) -> _Body:
 
 
 def load_affect() -> Inventory:
-    """Return the packaged affect words, ours, with the subscales ``positive`` and ``negative``."""
+    """Return the packaged affect words, ours, with the subscales ``positive`` and ``negative``.
+
+    Examples
+    --------
+    >>> affect = load_affect()
+    >>> affect.scale.low, affect.scale.high, len(affect.items)
+    (1, 5, 12)
+    """
     return read_inventory(AFFECT_FILE)
 
 
@@ -232,6 +239,11 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
     ------
     StimulusError
         If ``n_orders`` is below 1, or more than so many items have.
+
+    Examples
+    --------
+    >>> orders(3, 2, seed=0).tolist()
+    [[0, 1, 2], [2, 0, 1]]
     """
     if n_orders < 1 or (n_items < 20 and n_orders > math.factorial(n_items)):
         raise StimulusError(
@@ -354,7 +366,7 @@ _MARKUP: Final = str.maketrans("", "", "*_`\"'“”‘’")
 
 
 def read_answers(text: str, n_items: int, low: float, high: float, *, texts: Sequence[str] = ()) -> list[float | None]:
-    """Read the answers of a ``list`` from lines such as ``1: 3``; when in doubt there is none.
+    r"""Read the answers of a ``list`` from lines such as ``1: 3``; when in doubt there is none.
 
     Parameters
     ----------
@@ -380,6 +392,11 @@ def read_answers(text: str, n_items: int, low: float, high: float, *, texts: Seq
     names no number and no doubt ("or", "not", "maybe"). A line of the item's that holds another number, such as "3 or
     4" or "3.5", makes the item None, whatever other lines say; one without a number ("1: I cannot say") is no answer.
     Numbers in a row without the items' numbers are not read.
+
+    Examples
+    --------
+    >>> read_answers("1: 3\n2) 4 (quite true)\n3: 2 or 3", n_items=3, low=1, high=5)
+    [3.0, 4.0, None]
     """
     answers: list[float | None] = [None] * n_items
     unclear: set[int] = set()

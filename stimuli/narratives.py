@@ -56,7 +56,13 @@ class EmotionWords:
 
 @cache
 def emotion_valence() -> dict[str, str]:
-    """Return the packaged emotions' valence, positive, negative or neutral, by the emotion's name."""
+    """Return the packaged emotions' valence, positive, negative or neutral, by the emotion's name.
+
+    Examples
+    --------
+    >>> emotion_valence()["sad"], emotion_valence()["happy"]
+    ('negative', 'positive')
+    """
     return {name: body["valence"] for name, body in read_yaml(_DATA / "emotions.yaml").items()}
 
 
@@ -120,7 +126,13 @@ class Narratives:
 
 @cache
 def emotion_words() -> dict[str, EmotionWords]:
-    """Return the packaged emotions' words, by the emotion's name."""
+    """Return the packaged emotions' words, by the emotion's name.
+
+    Examples
+    --------
+    >>> emotion_words()["sad"]
+    EmotionWords(noun='sadness', adjective='sad')
+    """
     return {
         name: EmotionWords(noun=body["noun"], adjective=body["adjective"])
         for name, body in read_yaml(_DATA / "emotions.yaml").items()
@@ -166,6 +178,14 @@ def load_narratives(
     StimulusError
         If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
         stands twice, an emotion is unknown or has too few situations, or no emotion is asked for.
+
+    Examples
+    --------
+    >>> drawn = load_narratives("geneva", emotions=["sad", "happy"], situations_per_emotion=1)
+    >>> sorted(drawn.emotions), len(drawn.narratives)
+    (['happy', 'sad'], 2)
+    >>> drawn.n_available  # 34 situations for each of the two emotions
+    68
     """
     if emotions is not None and not emotions:
         raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
@@ -201,6 +221,15 @@ def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrativ
     ------
     StimulusError
         If the intensity is unknown.
+
+    Examples
+    --------
+    >>> versions = geneva20_versions()
+    >>> mild = in_intensity(versions, "mild")
+    >>> len(versions) == 3 * len(mild)  # each situation is written in three intensities
+    True
+    >>> {each.intensity for each in mild}
+    {'mild'}
     """
     if intensity != "rotate" and intensity not in INTENSITIES:
         raise StimulusError(f"stimuli.intensity={intensity!r}: {suggest(intensity, ('rotate', *INTENSITIES))}")

@@ -112,6 +112,26 @@ class PromptVariant:
     scale
         The rating scale; None where no rating of an emotion is asked for: templates then need not name the emotion,
         and can not show a scale.
+
+    Examples
+    --------
+    >>> from stimuli.identities import load_dimensions
+    >>> from stimuli.narratives import EmotionWords, Narrative
+    >>> asked = PromptVariant(
+    ...     name="mine",
+    ...     persona="You are {perceiver}.",
+    ...     system="{persona} Answer with a number from {low} to {high}.",
+    ...     user="{Experiencer} says: {narrative} How much {emotion_noun} did they feel?",
+    ...     narrative="first_person",
+    ...     scale=Scale(0, 10),
+    ... )
+    >>> lost = Narrative("lost-1", "sad", EmotionWords("sadness", "sad"), "", "I lost my dog.", "")
+    >>> [religion] = load_dimensions("geneva", names=["religion"], perceiver_terms=1, experiencer_terms=1)
+    >>> prompt = asked.fill(religion.perceivers[0], religion.experiencers[1], lost)
+    >>> prompt.system
+    'You are a Buddhist. Answer with a number from 0 to 10.'
+    >>> prompt.user
+    'A Christian says: I lost my dog. How much sadness did they feel?'
     """
 
     name: str
@@ -239,6 +259,14 @@ def placeholders(template: str, known: Collection[str], *, place: str) -> set[st
     ------
     StimulusError
         If the template can not be read or has another placeholder.
+
+    Examples
+    --------
+    >>> sorted(placeholders("{experiencer} says: {narrative}", {"experiencer", "narrative"}, place="mine"))
+    ['experiencer', 'narrative']
+    >>> placeholders("{narative}", {"narrative"}, place="mine")
+    Traceback (most recent call last):
+    stimuli.errors.StimulusError: mine: unknown placeholder {narative}; did you mean 'narrative'? there are: narrative
     """
     try:
         parsed = list(string.Formatter().parse(template))
@@ -372,6 +400,26 @@ class PromptGrid(Sequence[PromptCell]):
     ------
     StimulusError
         If a narrative lacks the wording or the emotion word that a template shows.
+
+    Examples
+    --------
+    >>> from stimuli.identities import load_dimensions
+    >>> from stimuli.narratives import load_narratives
+    >>> asked = PromptVariant(
+    ...     name="mine",
+    ...     persona="You are {perceiver}.",
+    ...     system="{persona}",
+    ...     user="{Experiencer} says: {narrative} How {emotion} were they, from {low} to {high}?",
+    ...     narrative="first_person",
+    ...     scale=Scale(0, 10),
+    ... )
+    >>> religions = load_dimensions("geneva", names=["religion"], perceiver_terms=1, experiencer_terms=1)
+    >>> sad = load_narratives("geneva", emotions=["sad"], situations_per_emotion=2)
+    >>> grid = PromptGrid(religions, sad, asked)
+    >>> len(religions[0].perceivers), len(religions[0].experiencers), grid.n_pairs, len(grid)
+    (5, 5, 25, 50)
+    >>> grid[0].perceiver.term, grid[0].experiencer.term, grid.prompt(grid[0]).system
+    ('a Buddhist', 'a Buddhist', 'You are a Buddhist.')
     """
 
     def __init__(

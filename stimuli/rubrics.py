@@ -194,10 +194,16 @@ class Rubric(_Strict):
 
 
 def quoted(text: str) -> str:
-    """Return untrusted text as quoted lines.
+    r"""Return untrusted text as quoted lines.
 
     Every line stands after ``> ``, and a space breaks what a chat template may take for a mark of its own:
     ``<|end|>``, ``</s>``, ``[INST]``.
+
+    Examples
+    --------
+    >>> print(quoted("I am sorry.\nWrite to me."))
+    > I am sorry.
+    > Write to me.
     """
     broken = _CONTROL.sub(r"\g<0> ", text.strip())
     return "\n".join(f"> {line}".rstrip() for line in broken.splitlines() or [""])
@@ -215,6 +221,12 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
     ------
     StimulusError
         If the file can not be read, or a rubric of it can not be asked.
+
+    Examples
+    --------
+    >>> rubrics = load_rubrics()
+    >>> sorted(rubrics)
+    ['empathy', 'epitome']
     """
     file = RUBRICS_FILE if path is None else path
     rubrics: dict[str, Rubric] = {}

@@ -63,6 +63,14 @@ def load_stereotypes(path: Path | None = None) -> Lexicon:
     ------
     StimulusError
         If the file can not be read, or a theme or stem can not be used.
+
+    Examples
+    --------
+    >>> lexicon = load_stereotypes()
+    >>> lexicon.source
+    'packaged'
+    >>> sorted(lexicon.themes_of("criminals")), sorted(lexicon.themes_of("table"))
+    (['danger'], [])
     """
     file = STEREOTYPES_FILE if path is None else path
     themes: dict[str, tuple[str, ...]] = {}

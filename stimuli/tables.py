@@ -114,6 +114,12 @@ def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
         What they identify, in the singular: ``narrative``.
     place
         The file, or the folder of the files.
+
+    Examples
+    --------
+    >>> check_unique(["a", "b", "a"], of="narrative", place="mine.csv")
+    Traceback (most recent call last):
+    stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' stands twice
     """
     seen: set[str] = set()
     for identifier in identifiers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import inspect
 import shutil
 import subprocess
@@ -46,12 +45,6 @@ def test_importing_audit_imports_nothing_heavy():
     assert found.stdout.strip() == "[]"
 
 
-def test_the_examples_in_the_docstrings_run():
-    found = doctest.testmod(api)
-    assert found.attempted > 3
-    assert found.failed == 0
-
-
 def test_a_run_that_is_opened_has_what_its_folder_holds():
     run = audit.open_run(EXAMPLES / "example")
     assert run.manifest.prompt.variant == "origin"
@@ -63,6 +56,35 @@ def test_a_run_that_is_opened_has_what_its_folder_holds():
     assert run.tables["gap"] is run.tables["gap"]
     with pytest.raises(KeyError, match=r"no table 'gaps'; there are: .*gap"):
         run.tables["gaps"]
+
+
+def test_a_run_that_is_opened_shows_its_headline_and_its_figures():
+    run = audit.open_run(EXAMPLES / "example")
+    [row] = run.headline.to_dict("records")
+    gap = run.tables["gap"].query("headline and scope == 'narratives'")
+    assert row["dimension"] == "religion"
+    assert row["delta_points"] == gap["delta_points"].item()
+    assert {"gaps", "interaction-religion-origin", "null-religion-origin"} <= set(run.figures)
+    assert all(hasattr(figure, "savefig") for figure in run.figures.values())
+    assert list(audit.open_run(EXAMPLES / "example-replies").figures) == ["measures-religion-origin"]
+
+
+def test_a_run_that_is_opened_tells_what_was_asked():
+    run = audit.open_run(EXAMPLES / "example")
+    first = run.answers.iloc[0]
+    asked = run.asked(first["prompt_index"])
+    assert asked.system == run.manifest.example_prompt.system
+    assert asked.user == run.manifest.example_prompt.user
+    assert str(first["perceiver"]) in asked.system
+    with pytest.raises(audit.AuditError, match=r"example has no prompt 576; prompt_index goes from 0 to 575"):
+        run.asked(576)
+
+
+def test_what_was_asked_is_refused_where_it_cannot_be_told(tmp_path):
+    run = audit.open_run(shutil.copytree(ORIGIN, tmp_path / "run"))
+    (tmp_path / "run" / "prompts.json.gz").write_bytes(b"not gzip")
+    with pytest.raises(audit.AuditError, match=r"what was asked cannot be told: .*prompts\.json\.gz"):
+        run.asked(0)
 
 
 def test_a_folder_that_is_none_of_a_run_s_is_refused(tmp_path):
@@ -110,6 +132,8 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     assert "12 narratives, 108 ratings" in repr(found)
     # Each group has one term, which all its in-group pairs repeat.
     assert "Not controlled for repetition of words" in repr(found)
+    assert found.scale == (0, 100)
+    assert {"gaps", "null-identity-outside"} <= set(found.figures)
 
 
 def test_the_gap_of_a_run_s_own_ratings_is_the_run_s():

@@ -133,8 +133,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "api": {
-        *FOUNDATIONS, "cli", "comparison", "config", "outside", "pipeline", "report", "statistics", "store",
-        "tasks.registry",
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "outside", "pipeline", "report",
+        "statistics", "store", "tasks.registry",
     },
     "__init__": {"api"},
 }  # fmt: skip

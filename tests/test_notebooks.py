@@ -3,6 +3,7 @@
 import ast
 import gc
 import importlib
+import inspect
 import json
 import os
 import re
@@ -18,15 +19,19 @@ import pytest
 from scipy import stats
 
 import audit
+from audit.config import load_config
+from audit.plan import make_plan
+from audit.provenance import prompts_difference
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import analyse
 from audit.store import RunFolder
-from audit.wording import BEYOND, interval, p_value, points
+from audit.wording import BEYOND, MINUS, interval, points
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE, SWEEP = ROOT / "reports" / "example", ROOT / "reports" / "example-sweep"
 NOTEBOOKS = ("first_look", "reanalyse_published_design", "compare_strategies")
-MAY_IMPORT = {"audit", "stimuli", "pandas", "numpy", *sys.stdlib_module_names}
+MAY_IMPORT = {"audit", "pandas", "numpy", "IPython", *sys.stdlib_module_names}
+PACKAGES = {"audit", "stimuli"}
 every_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
 
 
@@ -102,9 +107,10 @@ def run(tmp_path_factory):
 
 
 def text_of(outputs):
-    """What a reader sees: printed lines, and tables as their cells one after another."""
+    """What a reader sees: printed lines, and tables as their cells one after another, with true minus signs."""
     shown = [each["text"] if each["output_type"] == "stream" else each["data"].get("text/html", "") for each in outputs]
-    return " ".join(unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", "\n".join(shown), flags=re.DOTALL)).split())
+    text = unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", "\n".join(shown), flags=re.DOTALL))
+    return " ".join(re.sub(r"(?<!\S)-(?=\d)", MINUS, text).split())
 
 
 def example_gap():
@@ -146,6 +152,44 @@ def test_a_notebook_defines_nothing_and_imports_little(name):
     assert not [module for module in imported if "._" in module]
 
 
+def beyond_the_public_names(tree):
+    """Say what of ``audit`` a piece of code uses besides ``import audit`` and the names that ``audit.__all__`` has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
+            yield f"from {node.module} import ..."
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGES]
+            yield from (f"import {name}" for name in names if name != "audit")
+        of_audit = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "audit"
+        if of_audit and node.attr not in audit.__all__:
+            yield f"audit.{node.attr}"
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            yield node.attr
+
+
+@every_notebook
+def test_a_notebook_uses_the_public_names_alone(name):
+    tree = code_of(name)
+    assert list(beyond_the_public_names(tree)) == []
+    assert "audit" in {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+
+
+def test_the_page_on_python_shows_the_public_names_alone():
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 3
+    assert [found for block in blocks for found in beyond_the_public_names(ast.parse(block))] == []
+    functions = {name for name in audit.__all__ if inspect.isfunction(getattr(audit, name))}
+    assert functions == set(re.findall(r"audit\.(\w+)\(", "".join(blocks))), "the page shows every public function"
+
+
+def test_what_goes_beyond_the_public_names_is_seen():
+    code = "import audit, audit.store\nfrom stimuli.prompts import Scale\naudit.store\naudit.open_run('x')._asked"
+    assert set(beyond_the_public_names(ast.parse(code))) == {
+        "import audit.store", "from stimuli.prompts import ...", "audit.store", "_asked",
+    }  # fmt: skip
+
+
 @every_notebook
 def test_a_notebook_runs_without_a_word_on_stderr_and_draws(run, name):
     outputs = run(name)
@@ -166,12 +210,17 @@ def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(r
     headline = example_gap().query("headline and scope == 'narratives'").set_index("dimension")
     assert set(headline.index) == {"religion"}
     for row in headline.to_dict("records"):
-        delta, ends = points(row["delta_points"]), interval(row["ci_low"], row["ci_high"])
-        assert f"these identities {delta} {ends} {p_value(row['p'])} {row['n_narratives']} {row['n_ratings']}" in text
+        found = " ".join(points(row[name]) for name in ("delta_points", "ci_low", "ci_high"))
+        assert f"religion narratives {found} {row['p']:.1g} {row['n_narratives']} {row['n_ratings']}" in text
     controls = pd.read_csv(EXAMPLE / "tables" / "controls.csv").set_index("control")
     by_hand = points(controls.loc["all_terms", "delta_points"])
     assert f"δ in whatever words, by hand: {by_hand} points, from 12 narratives" in text
-    assert "differs from the run in: nothing" in text
+    manifest = Manifest.read(EXAMPLE)
+    plan = make_plan(load_config(manifest.config.content))
+    ratings = RunFolder(EXAMPLE).read_ratings(n_prompts=manifest.n_prompts).query("dimension == 'religion'")
+    highest = ratings.loc[ratings.loc[ratings["in_group"].notna(), "intensity"].idxmax()]
+    prompt = plan.grid.prompt(plan.grid[highest["prompt_index"]])
+    assert " ".join(f"{prompt.system} {prompt.user} rating {highest['intensity']:.1f} points, rated".split()) in text
 
 
 def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
@@ -182,7 +231,9 @@ def test_the_reanalysis_finds_both_gaps_of_the_run_whose_table_it_reads(run):
     assert f"δ_z = {points(published['delta_z'])}, from 12 of 12 narratives" in text
     assert f"null interval: {interval(published['null_low'], published['null_high'])}, all 24 shuffles" in text
     assert f"δ_z by hand: {points(published['delta_z'])}" in text
-    assert interval(headline["ci_low"], headline["ci_high"]) in text
+    found = " ".join(points(headline[name]) for name in ("delta_points", "ci_low", "ci_high"))
+    assert f"narratives {found} {headline['p']:.1g} 12 192" in text
+    assert f"religion: δ {points(headline['delta_points'])} points" in text
     # δ is the same however far apart the experiencers are; δ_z is not.
     assert f"δ (points) {2 * (points(headline['delta_points']) + ' ')}" in text
     [before, after] = re.findall(r"δ_z (−\d\.\d\d) (−\d\.\d\d)", text)[-1]
@@ -198,7 +249,7 @@ def test_the_comparison_shows_paired_differences_as_scipy_has_them(run):
     # Of a scale ten times as short, a point is ten times as much of it; of 100 points, one is 1%.
     for first, second in ((origin, persona), (origin, 10 * scale), (persona, 10 * scale)):
         paired = stats.ttest_rel(first, second).confidence_interval()
-        assert f"{points((first - second).mean())} {interval(paired.low, paired.high)}" in text
+        assert f"{points((first - second).mean())} {points(paired.low)} {points(paired.high)}" in text
     assert f"change by hand: {points((origin - persona).mean())} points" in text
 
 
@@ -213,10 +264,6 @@ def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name)
 
 @pytest.mark.parametrize("name", ["origin", "persona-1", "scale-10"])
 def test_the_prompts_of_the_sweep_can_be_built_again(name):
-    from audit.config import load_config
-    from audit.plan import make_plan
-    from audit.provenance import prompts_difference
-
     manifest = Manifest.read(SWEEP / name)
     config = load_config(manifest.config.content)
     assert prompts_difference(manifest.identity.content, make_plan(config)) is None

@@ -128,6 +128,16 @@ def krippendorff_alpha(
     References
     ----------
     .. [1] Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, repository.upenn.edu/asc_papers/43.
+
+    Examples
+    --------
+    Two raters agree on three of four units. Of the 8 ratings, 5 are 1 and 3 are 2. So D_o = 2/8, D_e = 2·5·3/(8·7) and
+    α = 1 − 0.25 / 0.5357:
+
+    >>> ratings = [[1, 1, 2, 1], [1, 1, 2, 2]]
+    >>> found = krippendorff_alpha(ratings, level="nominal", rng=np.random.default_rng(0), n_draws=0)
+    >>> round(found.alpha, 3)
+    0.533
     """
     given = np.asarray(ratings, dtype=np.float64)
     known = _check(given, level)

@@ -94,6 +94,14 @@ def score_labels(
     As scikit-learn with ``zero_division=nan``: F1 is 0 for a label that either never occurs or was never given, and
     NaN, so left out of the macro mean, for one that neither occurs nor was given. (With scikit-learn's own default the
     last would count as 0.) Without ``labels`` no label is of the last kind.
+
+    Examples
+    --------
+    >>> found = score_labels(["joy", "joy", "fear", "fear"], ["joy", "fear", "fear", None])
+    >>> found.accuracy
+    0.5
+    >>> [(each.label, each.precision, each.recall) for each in found.by_label]
+    [('fear', 0.5, 0.5), ('joy', 1.0, 0.5)]
     """
     if len(true) != len(predicted):
         raise ValueError(f"there are {len(true)} true labels and {len(predicted)} predicted ones; both are one a case")

@@ -50,6 +50,18 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     Each indicator is double-centred (less row means and column means, plus the grand mean) and the weights are rows of
     the pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver
     and every experiencer, so that their main effects cancel whatever the number of terms in a group.
+
+    Examples
+    --------
+    There are two groups, and each is both perceiver and experiencer. The gap of a complete narrative is then the mean
+    of the two in-group ratings minus the mean of the two out-group ones:
+
+    >>> weights = contrast_weights([[1, 0], [0, 1]])
+    >>> weights.round(2).tolist()
+    [[[0.5, -0.5], [-0.5, 0.5]]]
+    >>> ratings = np.array([[60.0, 50.0], [52.0, 58.0]])
+    >>> float((weights[0] * ratings).sum())  # (60 + 58 - 50 - 52) / 2
+    8.0
     """
     return column_weights(degree_columns(n_shared))
 
@@ -338,6 +350,13 @@ def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutatio
     ----------
     .. [1] Pitman (1937), Supplement to the Journal of the Royal Statistical Society 4, 119–130.
     .. [2] Phipson and Smyth (2010), Statistical Applications in Genetics and Molecular Biology 9(1), 39.
+
+    Examples
+    --------
+    Of the 2³ = 8 ways to flip the signs, two reach the observed |sum|: none flipped, and all flipped.
+
+    >>> sign_flip_p(np.array([1.0, 2.0, 3.0]), rng=np.random.default_rng(0))
+    0.25
     """
     if n_permutations < 1:
         raise ValueError(f"n_permutations is {n_permutations}; it must be at least 1")

@@ -28,7 +28,13 @@ _SAME: Final = 1e-9
 
 
 def conversation_of(narrative_id: str) -> str:
-    """Return the conversation that an utterance is from: what stands before the last colon of ``conversation:turn``."""
+    """Return the conversation that an utterance is from: what stands before the last colon of ``conversation:turn``.
+
+    Examples
+    --------
+    >>> conversation_of("hit:12_conv:3:1")
+    'hit:12_conv:3'
+    """
     return narrative_id.rsplit(":", 1)[0]
 
 

@@ -103,6 +103,14 @@ def correlate(
     coefficients from the same draws. Of 400 samples each of 10, 30 and 100 pairs of bivariate normals with ρ 0, 0.5 and
     0.9, 95% intervals held the true ρ in 93.5 to 99.3% and the true τ in 93.5 to 98.3% (``tests``, marked slow; BCa was
     no nearer to 95%). Where a cluster has several pairs nothing was measured.
+
+    Examples
+    --------
+    Four rows make six pairs, and one of them stands in another order. So τ = (5 − 1) / 6 and ρ = 1 − 6·2 / (4·15):
+
+    >>> found = correlate([1, 2, 3, 4], [10, 30, 20, 40], rng=np.random.default_rng(0), n_draws=0)
+    >>> round(found.rho, 3), round(found.tau, 3)
+    (0.8, 0.667)
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (x, y)]
     units = np.arange(sides[0].size) if clusters is None else pd.factorize(np.asarray(clusters, dtype=object))[0]

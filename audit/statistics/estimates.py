@@ -100,6 +100,14 @@ def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tupl
     ------
     ValueError
         If ``confidence`` is not between 0 and 1.
+
+    Examples
+    --------
+    The 97.5% quantile of t with 11 degrees of freedom is 2.201:
+
+    >>> low, high, p = t_interval(3.0, 1.0, 11, confidence=0.95)
+    >>> round(low, 3), round(high, 3), round(p, 3)
+    (0.799, 5.201, 0.012)
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")
@@ -161,6 +169,14 @@ def summarise_contrasts(
     ----------
     .. [1] Hartung and Knapp (2001), Statistics in Medicine 20(12), 1771–1782.
     .. [2] Sidik and Jonkman (2002), Statistics in Medicine 21(21), 3153–3159.
+
+    Examples
+    --------
+    Three narratives with gaps of 1, 2 and 3 points: their mean is 2, their standard deviation 1.
+
+    >>> found = summarise_contrasts(np.array([1.0, 2.0, 3.0]), rounding=1e-12, confidence=0.95, n_ratings=12)
+    >>> round(found.delta_points, 6), round(found.se, 6), found.df  # 1 / √3 = 0.577350
+    (2.0, 0.57735, 2.0)
     """
     there = ~np.isnan(contrasts)
     used = contrasts[there]

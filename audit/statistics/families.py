@@ -162,6 +162,14 @@ def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
     -------
     tuple
         Shape (M,), adjusted p, NaN where there was no test; and the number of tests.
+
+    Examples
+    --------
+    Holm multiplies the smallest p by 3, the next by 2, the largest by 1:
+
+    >>> adjusted, n_tests = adjust_p([0.01, 0.04, 0.02, float("nan")], method="Holm")
+    >>> adjusted.round(3).tolist(), n_tests
+    ([0.03, 0.04, 0.04, nan], 3)
     """
     adjusted = np.array(p, dtype=np.float64)
     tested = np.flatnonzero(~np.isnan(adjusted))

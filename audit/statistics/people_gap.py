@@ -158,7 +158,14 @@ def people_gap(
 
 
 def fisher_interval(r: float, n: int, *, confidence: float) -> tuple[float, float]:
-    """Return the ends of Fisher's interval of a correlation; NaN below 4 pairs, or where it is 1 or −1."""
+    """Return the ends of Fisher's interval of a correlation; NaN below 4 pairs, or where it is 1 or −1.
+
+    Examples
+    --------
+    >>> low, high = fisher_interval(0.5, 28, confidence=0.95)  # tanh(0.549 ± 1.96 / √25)
+    >>> round(low, 3), round(high, 3)
+    (0.156, 0.736)
+    """
     if n < _MIN_NARRATIVES or not abs(r) < 1:
         return float("nan"), float("nan")
     half = float(special.ndtri(0.5 + confidence / 2)) / (n - 3) ** 0.5

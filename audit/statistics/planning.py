@@ -201,6 +201,11 @@ def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: f
     Notes
     -----
     By the noncentral t distribution; for many narratives (z_{1−alpha/2} + z_power) · sd/√N, 2.80 · sd/√N by default.
+
+    Examples
+    --------
+    >>> round(detectable_gap(10.0, 100), 2)  # for many narratives 2.80 · 10 / √100 = 2.80
+    2.83
     """
     _check_power(power, alpha)
 
@@ -230,6 +235,12 @@ def spread_interval(sd: float, n_narratives: int, *, alpha: float = 0.05) -> tup
     -----
     (N − 1)·sd²/SD² is χ² with N − 1 degrees of freedom where contrasts are normal: sd·√((N − 1)/χ²) at the 1 − alpha/2
     and the alpha/2 quantile. Contrasts with heavier tails than normal ones need a wider interval.
+
+    Examples
+    --------
+    >>> low, high = spread_interval(10.0, 12)  # χ² with 11 degrees of freedom: 21.92 and 3.816
+    >>> round(low, 2), round(high, 2)
+    (7.08, 16.98)
     """
     _check_alpha(alpha)
     df = n_narratives - 1
@@ -248,6 +259,11 @@ def narratives_to_find(delta: float, sd: float, *, power: float = 0.8, alpha: fl
         Standard deviation of the contrasts, in points; positive.
     power, alpha
         As :func:`detectable_gap`, whose inverse this is.
+
+    Examples
+    --------
+    >>> narratives_to_find(5.0, 10.0)  # a paired t-test of half a standard deviation
+    34.0
     """
     _check_power(power, alpha)
     z = float(special.ndtri(1 - alpha / 2) + special.ndtri(power))
@@ -271,6 +287,11 @@ def narratives_to_rule_out(margin: float, sd: float, *, power: float = 0.8, alph
     Notes
     -----
     For many narratives ((z_{1−alpha} + z_{1−(1−power)/2}) · sd/margin)²; a true gap other than 0 takes more.
+
+    Examples
+    --------
+    >>> narratives_to_rule_out(5.0, 10.0)  # for many narratives (2.93 · 10 / 5)² = 34.3
+    36.0
     """
     _check_power(power, alpha)
     z = float(special.ndtri(1 - alpha) + special.ndtri((1 + power) / 2))
@@ -297,6 +318,11 @@ def equivalence_power(margin: float, n_narratives: int, *, alpha: float = 0.05) 
     With t the 1 − alpha quantile for N − 1 df and u the sample's standard deviation over the true one, both tests
     reject with the probability max(0, 2Φ(margin·√N − t·u) − 1), whose mean over u this is. The sum of two noncentral
     t probabilities, which is often taken for it, is a lower bound.
+
+    Examples
+    --------
+    >>> equivalence_power(0.5, 35) < 0.8 <= equivalence_power(0.5, 36)
+    True
     """
     _check_alpha(alpha)
     df = n_narratives - 1

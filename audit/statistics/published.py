@@ -267,6 +267,13 @@ def standardise_cells(means: FloatArray) -> FloatArray:
     ------
     NotEstimableError
         If all are equal.
+
+    Examples
+    --------
+    The mean is 50 and the population standard deviation 10:
+
+    >>> standardise_cells(np.array([[60.0, 40.0], [40.0, 60.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
     if np.ptp(means) == 0:
         raise NotEstimableError(f"all {means.size} cell means are {means.flat[0]:g}: their standard deviation is 0")
@@ -294,6 +301,14 @@ def exact_null(z: FloatArray, in_group: BoolArray, *, at_most: int) -> FloatArra
     -----
     Where every identity is in-group with exactly one, shuffling the rows as well only repeats what shuffling the
     columns gives: K = 5 has 120 values. Otherwise all orders of the rows meet all orders of the columns.
+
+    Examples
+    --------
+    Two groups have two shuffles: the matrix as it is, and its columns exchanged.
+
+    >>> z, in_group = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[True, False], [False, True]])
+    >>> exact_null(z, in_group, at_most=10).tolist()
+    [2.0, -2.0]
     """
     one_to_one = _is_one_to_one(in_group)
     n_rows, n_columns = z.shape

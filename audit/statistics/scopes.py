@@ -193,6 +193,12 @@ def adjusted_gap(means: FloatArray, columns: FloatArray) -> float:
     ------
     NotEstimableError
         As :func:`column_weights`, or if the cells there are do not determine the coefficient.
+
+    Examples
+    --------
+    >>> means = np.array([[60.0, 50.0], [52.0, 58.0]])
+    >>> round(adjusted_gap(means, np.eye(2)[None]), 6)  # (60 + 58 - 50 - 52) / 2
+    8.0
     """
     known: BoolArray = np.isfinite(means)
     weights = column_weights(columns)

@@ -405,6 +405,14 @@ def log_odds_ratio(inside: npt.ArrayLike, outside: npt.ArrayLike) -> tuple[Float
     ----------
     .. [1] Monroe, Colaresi and Quinn (2008), Fightin' Words, Political Analysis 16(4), 372–403.
     .. [2] Cheng, Durmus and Jurafsky (2023), Marked Personas, arXiv:2305.18189.
+
+    Examples
+    --------
+    The first word stands 3 times of 4 inside and 1 time of 4 outside. With the prior, that is 7 of 12 against 5 of 12:
+
+    >>> delta, z = log_odds_ratio([3, 1], [1, 3])
+    >>> delta.round(3).tolist()  # ± (log(7/5) − log(5/7))
+    [0.673, -0.673]
     """
     counts = [np.asarray(each, dtype=np.float64) for each in (inside, outside)]
     prior = counts[0] + counts[1]

@@ -294,6 +294,17 @@ def best_split(crossed: Crossed, budget: int, *, most_narratives: int | None = N
     ------
     ValueError
         If the budget is below 1.
+
+    Examples
+    --------
+    Wordings differ as much as narratives do, so they share the budget of 16:
+
+    >>> from audit.statistics.crossed import crossed_gap
+    >>> equal = crossed_gap(np.array([[0.0, 2.0], [2.0, 4.0]]), confidence=0.95, n_ratings=32)
+    >>> equal.narratives, equal.wordings
+    (2.0, 2.0)
+    >>> best_split(equal, 16)
+    (4, 4)
     """
     if budget < 1:
         raise ValueError(f"budget={budget}: at least one narrative in one wording is asked")

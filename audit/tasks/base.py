@@ -7,7 +7,7 @@ take what they need from a task, and none of them asks which one it is. :data:`a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -209,6 +209,10 @@ class Task(ABC, Generic[P]):
         AuditError
             Whatever else the user can mend; what was collected before is kept.
         """
+
+    @abstractmethod
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw all figures of a run's page that its tables allow, by name."""
 
     @abstractmethod
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:

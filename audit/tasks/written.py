@@ -114,9 +114,14 @@ class WrittenTexts(Task[Plan]):
         )
         return self.answers(written, asked)
 
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw the gaps of measures."""
+        from audit.figures.measures import draw_measures
+
+        return draw_measures(tables, confidence=manifest.statistics.confidence)
+
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
-        from audit.figures.measures import draw_measures
         from audit.figures.style import figure_bytes
         from audit.judge.own_gap import experiencer_effects
         from audit.measured import levels_of, measures_of, of_raters, reply_remarks
@@ -187,7 +192,7 @@ class WrittenTexts(Task[Plan]):
             *reply_remarks(of_groups, manifest),
             *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
         )
-        drawn = draw_measures(tables, confidence=settings.confidence)
+        drawn = self.draw(manifest, tables)
         figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
         html = render_replies(
             manifest=manifest,

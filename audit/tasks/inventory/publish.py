@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from audit.publish import write_all
@@ -20,12 +23,20 @@ _OTHER = "other"
 """The kind of situations whose emotion has no packaged valence."""
 
 
+def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draw the figures of a questionnaire; see :meth:`audit.tasks.base.Task.draw`."""
+    from audit.figures.inventories import draw_inventory
+
+    assert manifest.inventory is not None
+    scale = manifest.inventory.scale
+    return draw_inventory(tables, low=scale.low, high=scale.high, confidence=manifest.statistics.confidence)
+
+
 def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
     """Analyse a run that fills in a questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
 
     The inventory is read from the manifest, so that the user's file may be gone.
     """
-    from audit.figures.inventories import draw_inventory
     from audit.figures.style import figure_bytes
     from audit.report.inventory import render_inventory
     from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
@@ -51,7 +62,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
             answers, tables, n_prompts=manifest.n_prompts, min_number_mass=manifest.statistics.min_number_mass
         )
     )
-    drawn = draw_inventory(tables, low=kept.scale.low, high=kept.scale.high, confidence=confidence)
+    drawn = draw_answers(manifest, tables)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_inventory(manifest=manifest, tables=tables, figures=figures, remarks=remarks)
     report = write_all(

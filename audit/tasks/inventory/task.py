@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import pandas as pd
 
 from audit.config import AuditConfig, InventoryTask
 from audit.runs.manifest import Manifest
@@ -11,7 +13,7 @@ from audit.store import RunFolder
 from audit.tasks.base import Published, Say, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
-from audit.tasks.inventory.publish import publish_inventory
+from audit.tasks.inventory.publish import draw_answers, publish_inventory
 
 
 class Inventory(Task[InventoryPlan]):
@@ -31,6 +33,10 @@ class Inventory(Task[InventoryPlan]):
     def collect(self, plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
         """Have filled in what is missing; see :func:`audit.tasks.inventory.ask.collect_answers`."""
         return collect_answers(plan, folder, command=command, say=say)
+
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw the scores; see :func:`audit.tasks.inventory.publish.draw_answers`."""
+        return draw_answers(manifest, tables)
 
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Score the answers and render them; see :func:`audit.tasks.inventory.publish.publish_inventory`."""

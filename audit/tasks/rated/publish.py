@@ -34,9 +34,22 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
 
 
+def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draw the figures of a run of ratings; see :meth:`audit.tasks.base.Task.draw`."""
+    from audit.figures.gallery import draw_figures
+
+    return draw_figures(
+        tables,
+        low=manifest.scale.low,
+        high=manifest.scale.high,
+        confidence=manifest.statistics.confidence,
+        margin=manifest.statistics.margin,
+        clusters=manifest.clusters,
+    )
+
+
 def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     """Analyse a run of ratings and render it; see :meth:`audit.tasks.base.Task.publish`."""
-    from audit.figures.gallery import draw_figures
     from audit.figures.style import figure_bytes
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
@@ -120,14 +133,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *analysis.remarks,
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
-    drawn = draw_figures(
-        tables,
-        low=low,
-        high=high,
-        confidence=settings.confidence,
-        margin=settings.margin,
-        clusters=clusters,
-    )
+    drawn = draw_ratings(manifest, tables)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
     html = render_report(
         manifest=manifest,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
+
+import pandas as pd
 
 from audit.collect import collect, earlier_manifest, missing_shards
 from audit.config import AuditConfig, StatisticsConfig
@@ -21,7 +23,7 @@ from audit.tasks.rated.checks import (
     make_checks,
     manipulation_is_missing,
 )
-from audit.tasks.rated.publish import publish_ratings
+from audit.tasks.rated.publish import draw_ratings, publish_ratings
 from stimuli.human import read_human
 
 
@@ -75,6 +77,10 @@ class Ratings(Task[Plan]):
         )
         manifest = check_manipulation(plan, folder, session.manifest, partial(ask_beside, session))
         return make_checks(plan, folder, manifest, partial(ask_again, session), say=say)
+
+    def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
+        """Draw the gaps; see :func:`audit.tasks.rated.publish.draw_ratings`."""
+        return draw_ratings(manifest, tables)
 
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Analyse the ratings and render them; see :func:`audit.tasks.rated.publish.publish_ratings`."""
