@@ -124,6 +124,8 @@ def _settings(config: AuditConfig) -> dict[str, Any]:
     """Return what answers depend on; special tokens that are added are named apart, where there are any."""
     settings = measured(config)
     del settings["wordings"]  # those that are asked are in the prompt's hash
+    settings["engine"].pop("server", None)
+    settings["model"].pop("api_key_env", None)
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
     for key in _CHECKS:
