@@ -27,8 +27,7 @@ from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicited
-    from audit.engines.base import Done
-    from audit.engines.open import OpenModel
+    from audit.engines.base import Done, OpenModel
     from audit.strategies.run import Written
 
 ENGINE_LOG: Final = "engine.log"
@@ -218,6 +217,7 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
         If the model or the engine can not be loaded.
     """
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
+    from audit.engines.base import token_reader
     from audit.engines.open import choose_engine, open_model
 
     choice = choose_engine(config.engine, writes=writes)
@@ -231,7 +231,7 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     if model.why:
         say(f"why: {model.why}")
     if config.engine.add_special_tokens:
-        say(model.engine.tokenizer.say_added())
+        say(token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer.say_added())
     return model, load_s
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -15,10 +17,12 @@ from pydantic import (
     ConfigDict,
     Field,
     FieldSerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -52,9 +56,24 @@ MeasureName: TypeAlias = Literal[
 """What a reply can be scored by."""
 
 
-class ModelConfig(_Strict):
+_Serialized: TypeAlias = dict[str, Any]
+
+
+class _Elsewhere(_Strict):
+    """What has settings that are of servers alone: where there are none, they are not named."""
+
+    _of_servers: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_servers(self, write: SerializerFunctionWrapHandler) -> _Serialized:
+        written: _Serialized = write(self)
+        return {name: value for name, value in written.items() if value is not None or name not in self._of_servers}
+
+
+class ModelConfig(_Elsewhere):
     """A model's card: what it is and how it is loaded."""
 
+    _of_servers = ("base_url", "api_key_env")
     name: str = Field(min_length=1)
     path: str = Field(min_length=1)
     revision: str | None
@@ -64,12 +83,61 @@ class ModelConfig(_Strict):
     max_model_len: int = Field(ge=16)
     trust_remote_code: bool
     elicitation: Literal["generate", "expected"]
+    base_url: str | None = None
+    api_key_env: str | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _names_a_server_alone(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        # What is wrong is not repeated: it may be a secret.
+        try:
+            parts = urlsplit(url)
+            told = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            told = False
+        if not told or re.search(r"\s", url):
+            raise ConfigError("model.base_url: is no address of a server, such as http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ConfigError(
+                "model.base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
+                "written to manifests; leave it out, and name the variable of the environment that holds the key: "
+                "model.api_key_env=NAME"
+            )
+        return url.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+            raise ConfigError(
+                "model.api_key_env: is no name of a variable of the environment (capital letters, digits and _); "
+                "export the key as one, and give its name: model.api_key_env=OPENAI_API_KEY"
+            )
+        return name
 
 
-class EngineConfig(_Strict):
+class ServerConfig(_Strict):
+    """How a server is asked; nothing of it changes an answer.
+
+    ``max_requests`` and ``max_tokens`` are of a session; None is without end.
+    """
+
+    concurrency: int = Field(default=16, ge=1, le=1024)
+    timeout_s: float = Field(default=120, gt=0)
+    retries: int = Field(default=8, ge=0)
+    backoff_s: float = Field(default=0.5, ge=0)
+    max_wait_s: float = Field(default=300, ge=0)
+    max_requests: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    name: Literal["auto", "vllm", "transformers"]
+    _of_servers = ("server",)
+    name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
     kv_cache_gib: int = Field(ge=1)
@@ -79,6 +147,7 @@ class EngineConfig(_Strict):
     batch_size: int = Field(ge=1)
     pack_tokens: int | None = Field(default=None, ge=1)
     add_special_tokens: bool = False
+    server: ServerConfig | None = None
 
 
 class ElicitationConfig(_Strict):

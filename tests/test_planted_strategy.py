@@ -13,6 +13,7 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, collected, in_parts, scripted
 from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
+from audit.engines.local import TokenEngine
 from audit.store import RunFolder
 from audit.texts.words import words as words_of
 
@@ -33,7 +34,7 @@ def draw(sd, *words):
 
 
 @dataclass
-class Scripted:
+class Scripted(TokenEngine):
     """A model whose tokens are bytes; it rates by who it is and who it is asked about, as it reads them."""
 
     stop_at: int | None = None
@@ -66,11 +67,11 @@ class Scripted:
         texts = [bytes(ids).decode() for ids in prompts]
         self.calls.append((texts, seeds))
         return [
-            Generated(self.write(text, seed), 3, False)
+            Generated(self.says(text, seed), 3, False)
             for text, seed in zip(texts, seeds or [None] * len(texts), strict=True)
         ]
 
-    def write(self, text, seed):
+    def says(self, text, seed):
         question = (
             r'^(?:user: )?(.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100, how much .* did the person feel\? Number:\Z'
         )
@@ -213,7 +214,7 @@ REPLIES = (*ECN[1:-1], "shard_size=40", "task=reply", "measures.names=[lexical]"
 
 def test_an_audit_of_replies_by_ecn_takes_the_fourth_call_for_the_reply_and_asks_no_fifth(run, tmp_path):
     engine = Scripted()
-    engine.write = lambda text, seed: f"Wrote {text.count('assistant: ') + 1}: {uniform(text, str(seed))}"
+    engine.says = lambda text, seed: f"Wrote {text.count('assistant: ') + 1}: {uniform(text, str(seed))}"
     lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("sad\tsadness\t1\nwrote\tsadness\t1\nwrote\tfear\t1\n")
     held = (

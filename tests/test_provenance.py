@@ -12,7 +12,8 @@ from test_planted_strategy import Scripted
 
 from audit.cli.composition import conf_folder
 from audit.config import load_config
-from audit.engines.open import OpenModel
+from audit.engines.base import OpenModel
+from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.plan import make_plan
 from audit.provenance import describe_run
@@ -46,7 +47,7 @@ def identity_of(*overrides):
 
 
 def manifest_of(*overrides):
-    model = OpenModel(Scripted(), ModelFiles(Path(), None), {})
+    model = OpenModel(Scripted(), LocalModel(ModelFiles(Path(), None), {}))
     example = {"system": "Be a person.", "user": "Number:", "turns": []}
     return describe_run(plan_of(*overrides), model, example=example, given={}, command="python -m audit run").content
 

@@ -14,7 +14,9 @@ from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
-from audit.engines.open import Choice, OpenModel
+from audit.engines.base import OpenModel
+from audit.engines.local import LocalModel
+from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.reply_comparison import _references
 from audit.store import RunFolder
@@ -35,7 +37,7 @@ ATTACK = "<script>alert(1)</script>"
 class Writer(Scripted):
     """A model that writes more to its own group, by who it is and who it writes to, as it reads them."""
 
-    def write(self, text, seed):
+    def says(self, text, seed):
         asked = re.search(r'(.+) tells you:\n"([^"]+)"\nYour reply:$', text)
         if asked is None:
             return f"{INFERRED} {uniform(text, str(seed))}"
@@ -67,7 +69,7 @@ def command(tmp_path_factory):
         def run(*words, engine=None):
             from audit.cli.main import main
 
-            opened = OpenModel(engine or Writer(), ModelFiles(folder, None), {})
+            opened = OpenModel(engine or Writer(), LocalModel(ModelFiles(folder, None), {}))
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
             return main([str(word) for word in words])
 
@@ -255,7 +257,7 @@ def two(command):
     for name, prompt in (("one", "origin"), ("two", "persona-1")):
         words = [word for word in asked(name) if "per_emotion" not in word]
         engine = Writer()
-        engine.write = lambda text, seed: " ".join(WORDS[: 20 + int(20 * uniform(text))])
+        engine.says = lambda text, seed: " ".join(WORDS[: 20 + int(20 * uniform(text))])
         assert command(*words, *small, f"prompt={prompt}", engine=engine) == 0
     return command.folder / "one", command.folder / "two"
 
@@ -365,7 +367,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
         "statistics.n_permutations=100", f"run_dir={tmp_path / 'sweep'}", "prompt=origin,persona-1",
     ]  # fmt: skip
     engine = Writer()
-    engine.write = lambda text, seed: labels[int(3 * uniform(text))]
+    engine.says = lambda text, seed: labels[int(3 * uniform(text))]
     assert command("run", "-m", *given, engine=engine) == 0
     out = tmp_path / "sweep" / "comparison"
     changes = table_of(out, "measure_changes").set_index("measure")

@@ -37,9 +37,3 @@ class Elicitation(Protocol):
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """Return one outcome a prompt, in their order; ``done`` is told how many more have been answered."""
         ...
-
-
-def encode_prompts(engine: Engine, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
-    """Return each prompt's token ids; None where prompt and ``room`` tokens of answer exceed the model's context."""
-    encoded = engine.tokenizer.encode_prompts(prompts)
-    return [ids if len(ids) + room <= engine.max_model_len else None for ids in encoded]

@@ -27,9 +27,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from audit.elicitation.base import Elicited, encode_prompts
+from audit.elicitation.base import Elicited
 from audit.elicitation.numbers import NumberTree, number_tree
-from audit.engines.base import Done, Engine, Reading, unwatched
+from audit.engines.base import Done, Engine, Reading, encode_prompts, token_reader, unwatched
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
@@ -65,17 +65,18 @@ class ExpectedElicitation:
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
+        reader = token_reader(engine, remedy="use elicitation=generate")
         if self._tree is None:
-            before = engine.tokenizer.render(prompts[0])
-            self._tree = number_tree(engine.tokenizer, self.scale, before=before)
+            before = reader.tokenizer.render(prompts[0])
+            self._tree = number_tree(reader.tokenizer, self.scale, before=before)
         tree = self._tree
-        encoded = encode_prompts(engine, prompts, room=tree.room)
+        encoded = encode_prompts(reader, prompts, room=tree.room)
         fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
         outcomes = [Elicited(Status.FAILED) for _ in prompts]
         done(len(prompts) - len(fitting))
         places = list(fitting)
         likely = np.zeros(len(tree.paths), dtype=bool)
-        for reading in engine.read(list(fitting.values())):
+        for reading in reader.read(list(fitting.values())):
             walk = _Walk(tree, len(reading.places), self.max_pruned_points)
             asked = walk.walk(reading, likely)
             # What most prompts needed is asked of the next ones at once: a pass over more tokens costs less than two.

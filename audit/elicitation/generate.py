@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from audit.elicitation.base import Elicited, encode_prompts
+from audit.elicitation.base import Elicited
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
 from audit.engines.base import Done, Engine, unwatched
 from audit.errors import ConfigError
@@ -48,20 +48,14 @@ class GenerateElicitation:
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
-        encoded = encode_prompts(engine, prompts, room=self.max_tokens)
-        asked = [ids for ids in encoded if ids is not None]
-        answers = iter(engine.generate(asked, max_tokens=self.max_tokens, done=done))
         outcomes = []
-        for prompt, ids in zip(prompts, encoded, strict=True):
-            if ids is None:
-                outcomes.append(Elicited(Status.FAILED))
+        for prompt, written in zip(prompts, engine.write(prompts, max_tokens=self.max_tokens, done=done), strict=True):
+            n_read = written.n_prompt_tokens
+            if written.text is None:
+                outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=n_read))
                 continue
-            text = next(answers).text
-            if text is None:
-                outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=len(ids)))
-                continue
-            reading = self._read(text, prompt)
-            outcomes.append(Elicited(reading.status, reading.intensity, response=text, n_prompt_tokens=len(ids)))
+            reading = self._read(written.text, prompt)
+            outcomes.append(Elicited(reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read))
         return outcomes
 
     def _read(self, text: str, prompt: Prompt) -> Reading:

@@ -1,4 +1,9 @@
-"""The protocol that every engine keeps, so that all of them are asked the same prompts and fill the same tables."""
+"""What an engine is asked for, so that all of them are asked the same prompts and fill the same tables.
+
+Every engine takes conversations and writes texts. What needs more asks for more: the probabilities of tokens are read
+by a :class:`TokenReader`, which :func:`token_reader` finds, or says in a line that the engine is none. Files, hashes,
+chat templates and token ids are of the engines that have them, see :mod:`audit.engines.local`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.engines.chat import ChatTokenizer
+from audit.errors import ModelError
+from stimuli.prompts import Prompt
 
 TokenIds: TypeAlias = Sequence[int]
 Done: TypeAlias = Callable[[int], None]
@@ -44,11 +51,14 @@ class Generated:
         Tokens written, the one that ends the text among them.
     cut
         Whether the text stopped at ``max_tokens``, and not at an end of its own.
+    n_prompt_tokens
+        Tokens that the model read; None where it was not asked, or they were not told.
     """
 
     text: str | None
     n_tokens: int
     cut: bool
+    n_prompt_tokens: int | None = None
 
 
 class Engine(Protocol):
@@ -61,16 +71,6 @@ class Engine(Protocol):
     @property
     def facts(self) -> EngineFacts:
         """Name, version, device and number format."""
-        ...
-
-    @property
-    def tokenizer(self) -> ChatTokenizer:
-        """The model's tokenizer and chat template."""
-        ...
-
-    @property
-    def max_model_len(self) -> int:
-        """How many tokens prompt and response may have together."""
         ...
 
     def forget(self) -> None:
@@ -88,13 +88,23 @@ class Engine(Protocol):
         Raises
         ------
         ModelError
-            If that is the engine's own format, or it can not change it.
+            If that is the engine's own format, or it cannot change it.
         """
         ...
 
-    def generate(
+    def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
+        """Say of each prompt whether it and ``room`` tokens of answer are within the model's context.
+
+        Raises
+        ------
+        ModelError
+            If the model's chat template cannot show a prompt.
+        """
+        ...
+
+    def write(
         self,
-        prompts: Sequence[TokenIds],
+        prompts: Sequence[Prompt],
         *,
         max_tokens: int,
         temperature: float = 0.0,
@@ -102,16 +112,16 @@ class Engine(Protocol):
         seeds: Sequence[int] | None = None,
         done: Done = unwatched,
     ) -> list[Generated]:
-        """Return what the model writes after each prompt.
+        """Return what the model writes after each prompt; no text of one that is too long, which is not asked.
 
-        A sampled text depends on its prompt's token ids, its seed and these settings alone: not on what else is in the
-        call, nor on the order. As at temperature 0, this holds up to the rounding of logits, which a batch may alter
-        in their last bits. Two engines draw different texts from one seed.
+        A sampled text depends on its prompt, its seed and these settings alone: not on what else is in the call, nor on
+        the order. As at temperature 0, this holds up to the rounding of logits, which a batch may alter in their last
+        bits. Two engines draw different texts from one seed.
 
         Parameters
         ----------
         prompts
-            Token ids of n prompts.
+            n conversations. What an answer is begun with is no part of the text.
         max_tokens
             Length of a text, in tokens, the one that ends it among them.
         temperature
@@ -126,9 +136,34 @@ class Engine(Protocol):
         Raises
         ------
         ValueError
-            If these settings can not be sampled with.
+            If these settings cannot be sampled with.
+        ModelError
+            If the model's chat template cannot show a prompt.
         """
         ...
+
+    def close(self) -> None:
+        """Free what the model takes."""
+        ...
+
+
+class Tokenises(Protocol):
+    """What has its model's tokenizer."""
+
+    @property
+    def tokenizer(self) -> ChatTokenizer:
+        """The model's tokenizer and chat template."""
+        ...
+
+    @property
+    def max_model_len(self) -> int:
+        """How many tokens prompt and response may have together."""
+        ...
+
+
+@runtime_checkable
+class TokenReader(Tokenises, Protocol):
+    """What reads the probabilities of tokens."""
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """Yield readings that together hold every prompt once; one is over when the next one is asked for.
@@ -150,7 +185,7 @@ class Reading(Protocol):
     Attributes
     ----------
     places
-        Which of the prompts of :meth:`Engine.read`.
+        Which of the prompts of :meth:`TokenReader.read`.
     """
 
     @property
@@ -176,12 +211,74 @@ class Reading(Protocol):
         ...
 
 
+class ModelSource(Protocol):
+    """What a model is, beyond its name: what tells it from another one, as the engine that runs it knows it."""
+
+    @property
+    def revision(self) -> str | None:
+        """The hub's commit, or what stands for it; None where there is none."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a manifest records of it beside its revision, as plain values that are the same tomorrow."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return what ratings depend on of it: a run goes on only with a model of the same."""
+        ...
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A loaded model.
+
+    Attributes
+    ----------
+    engine
+        Runs it.
+    source
+        What the model is.
+    why
+        Why the engine and the number format are what they are, in words.
+    """
+
+    engine: Engine
+    source: ModelSource
+    why: str = ""
+
+
+def token_reader(engine: Engine, *, remedy: str) -> TokenReader:
+    """Return what reads the probabilities of an engine's tokens: the one way to ask for more than texts.
+
+    Parameters
+    ----------
+    engine
+        Of whatever kind.
+    remedy
+        What can be done where it only writes: ``use elicitation=generate``.
+
+    Raises
+    ------
+    ModelError
+        If it only writes.
+    """
+    if isinstance(engine, TokenReader):
+        return engine
+    raise ModelError(f"engine={engine.facts.name} writes texts and tells no probabilities of tokens; {remedy}")
+
+
+def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) -> list[list[int] | None]:
+    """Return each prompt's token ids; None where prompt and ``room`` tokens of answer exceed the model's context."""
+    encoded = asked.tokenizer.encode_prompts(prompts)
+    return [ids if len(ids) + room <= asked.max_model_len else None for ids in encoded]
+
+
 def next_token_probabilities(
-    engine: Engine, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+    reader: TokenReader, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
     """Return :meth:`Reading.probabilities` of all prompts, in their order, where one question is enough."""
     found: list[npt.NDArray[np.float64]] = [np.empty((0, len(token_ids)))] * len(prompts)
-    for reading in engine.read(prompts):
+    for reading in reader.read(prompts):
         tables = reading.probabilities([tails[place] for place in reading.places], token_ids)
         for place, table in zip(reading.places, tables, strict=True):
             found[place] = table
@@ -191,7 +288,7 @@ def next_token_probabilities(
 def sampling_seeds(
     n_prompts: int, *, temperature: float, top_p: float, seeds: Sequence[int] | None
 ) -> list[int] | None:
-    """Check the settings of :meth:`Engine.generate` and return the seeds to sample with; None at temperature 0.
+    """Check the settings of :meth:`Engine.write` and return the seeds to sample with; None at temperature 0.
 
     A seed is a whole number from 0 up, below 2^63. vLLM on a CPU tells two seeds apart by their lower 32 bits only.
 

@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import Engine
-from audit.engines.formats import choose_format
-from audit.engines.resolve import ModelFiles, file_hashes, resolve_model, set_environment
+from audit.engines.base import OpenModel
+from audit.engines.resolve import set_environment
 from audit.errors import ModelError
+from stimuli.errors import suggest
 
 
-class ClosableEngine(Engine, Protocol):
-    """An engine as it is opened."""
+class Opens(Protocol):
+    """Opens a model by one engine."""
 
-    def close(self) -> None:
-        """Free the model's memory."""
+    def __call__(self, model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
+        """Open it; ``why`` says why this engine was taken. Raises ModelError if it cannot be opened."""
         ...
 
 
-@dataclass(frozen=True)
-class OpenModel:
-    """A loaded model.
+def _transformers() -> Opens:
+    from audit.engines.transformers import open_model
 
-    Attributes
-    ----------
-    engine
-        Runs it.
-    files
-        Where it is on the disk.
-    hashes
-        SHA-256 of its files, by name.
-    why
-        Why the engine and the number format are what they are, in words.
-    """
+    return open_model
 
-    engine: ClosableEngine
-    files: ModelFiles
-    hashes: dict[str, str]
-    why: str = ""
+
+def _vllm() -> Opens:
+    from audit.engines.vllm import open_model
+
+    return open_model
+
+
+ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers, "vllm": _vllm}
+"""Every engine by its name, ``engine.name``: where it is imported from, which is done only when it is asked for."""
 
 
 class Choice(NamedTuple):
     """The engine that runs a model, and why."""
 
-    name: Literal["vllm", "transformers"]
+    name: str
     why: str
 
 
@@ -64,8 +58,12 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
     Raises
     ------
     ModelError
-        If vLLM is asked for and not installed.
+        If there is no such engine, or vLLM is asked for and not installed.
     """
+    if config.name not in ("auto", *ENGINES):
+        raise ModelError(
+            f"engine.name={config.name}: there is no such engine; {suggest(config.name, ('auto', *ENGINES))}"
+        )
     installed = importlib.util.find_spec("vllm") is not None
     if config.name == "vllm" and not installed:
         raise ModelError(
@@ -76,14 +74,15 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
         return Choice(config.name, "asked for")
     if not installed:
         return Choice("transformers", "vLLM is not installed")
-    if config.device in ("cpu", "mps") or not _has_gpu():
+    if config.device in ("cpu", "mps") or not has_gpu():
         if writes:
             return Choice("vllm", "it writes texts faster")
         return Choice("transformers", "on a CPU it reads probabilities faster, in packs")
     return Choice("vllm", "there is a GPU")
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that torch computes on."""
     import torch
 
     return bool(torch.cuda.is_available())
@@ -118,19 +117,6 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: b
         _kept[1].engine.close()
         _kept = None
     set_environment()
-    files = resolve_model(model)
-    opened: ClosableEngine
-    if choice.name == "vllm":
-        from audit.engines.vllm import VllmEngine
-
-        form = choose_format(model.dtype, device="cuda" if _has_gpu() else "cpu", folder=files.folder)
-        opened = VllmEngine(model.model_copy(update={"dtype": form.dtype}), engine, files, seed=seed)
-    else:
-        from audit.engines.transformers import TransformersEngine, choose_device
-
-        form = choose_format(model.dtype, device=choose_device(engine.device), folder=files.folder)
-        opened = TransformersEngine(model.model_copy(update={"dtype": form.dtype}), engine, files, seed=seed)
-    why = f"{choice.name}: {choice.why}; {opened.facts.dtype}: {form.why}"
-    loaded = OpenModel(opened, files, file_hashes(files.folder), why)
+    loaded = ENGINES[choice.name]()(model, engine, seed=seed, why=f"{choice.name}: {choice.why}")
     _kept = (key, loaded)
     return loaded

@@ -9,8 +9,18 @@ from typing import Any, Final
 import numpy as np
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import Done, EngineFacts, Generated, Reading, TokenIds, sampling_seeds, unwatched
+from audit.engines.base import (
+    Done,
+    EngineFacts,
+    Generated,
+    OpenModel,
+    Reading,
+    TokenIds,
+    sampling_seeds,
+    unwatched,
+)
 from audit.engines.chat import ChatTokenizer
+from audit.engines.local import TokenEngine, open_local
 from audit.engines.packed import PackedReader
 from audit.engines.resolve import ModelFiles
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
@@ -26,10 +36,16 @@ ROW_TOKENS: Final = 192
 """Tokens of a row: about three prompts, so that padding is little and so is attention between strangers."""
 
 
-class TransformersEngine:
+def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
+    """Open a model by this engine, see :class:`audit.engines.open.Opens`."""
+    device = choose_device(config.device)
+    return open_local(TransformersEngine, model, config, device=device, seed=seed, why=why)
+
+
+class TransformersEngine(TokenEngine):
     """Runs a model by ``AutoModelForCausalLM``."""
 
-    def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, *, seed: int) -> None:
+    def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, seed: int) -> None:
         import torch
         import transformers
 
@@ -44,7 +60,7 @@ class TransformersEngine:
         self._torch: Any = torch
         self._device = choose_device(config.device)
         where = model.tokenizer or str(files.folder)
-        self._tokenizer = ChatTokenizer.load(
+        self.tokenizer = ChatTokenizer.load(
             where,
             name=model.name,
             trust_remote_code=model.trust_remote_code,
@@ -70,7 +86,7 @@ class TransformersEngine:
             )
         # At temperature 0 as in vLLM: where a text ends is the model's to say, penalties and sampling are not.
         own = self._model.generation_config.eos_token_id
-        self._ends = {*(own if isinstance(own, list) else [own]), self._tokenizer.hf.eos_token_id} - {None}
+        self._ends = {*(own if isinstance(own, list) else [own]), self.tokenizer.hf.eos_token_id} - {None}
         self._model.generation_config = transformers.GenerationConfig(eos_token_id=sorted(self._ends) or None)
         self._batch_size = config.batch_size
         self._window = sliding_window(self._model.config)
@@ -78,23 +94,13 @@ class TransformersEngine:
         self._packed = PackedReader(torch, self._model, device=self._device, max_nodes=max_nodes, row_nodes=ROW_TOKENS)
         self._whole = WholeReader(torch, self._model, device=self._device, batch_size=config.batch_size)
         self._packs: bool | None = None
-        self._max_model_len = model.max_model_len
+        self.max_model_len = model.max_model_len
         self.facts = EngineFacts(
             name="transformers",
             version=str(transformers.__version__),
             device=self._device,
             dtype=str(self._model.dtype).removeprefix("torch."),
         )
-
-    @property
-    def tokenizer(self) -> ChatTokenizer:
-        """See :class:`audit.engines.base.Engine`."""
-        return self._tokenizer
-
-    @property
-    def max_model_len(self) -> int:
-        """See :class:`audit.engines.base.Engine`."""
-        return self._max_model_len
 
     def forget(self) -> None:
         """Nothing is kept between calls."""
@@ -136,7 +142,7 @@ class TransformersEngine:
         seeds: Sequence[int] | None = None,
         done: Done = unwatched,
     ) -> list[Generated]:
-        """See :class:`audit.engines.base.Engine`."""
+        """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         answers = [Generated(None, 0, False)] * len(prompts)
         for places, ids, mask in self._batches(prompts):
@@ -162,10 +168,10 @@ class TransformersEngine:
         """Return a row's text up to its own end: what follows is padding, up to the end of the longest row."""
         end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
         own = tokens if end is None else tokens[: end + 1]
-        return Generated(self._tokenizer.decode(own), len(own), end is None)
+        return Generated(self.tokenizer.decode(own), len(own), end is None)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """See :class:`audit.engines.base.Engine`. Packed where the model takes it, else one sequence after another."""
+        """See :class:`audit.engines.base.TokenReader`. Packed where the model takes it, else one by one."""
         if not prompts:
             return iter(())
         if self._packs is None:
@@ -177,7 +183,7 @@ class TransformersEngine:
 
     @property
     def _padding(self) -> int:
-        hf = self._tokenizer.hf
+        hf = self.tokenizer.hf
         return int(hf.pad_token_id if hf.pad_token_id is not None else hf.eos_token_id or 0)
 
     def _batches(self, prompts: Sequence[TokenIds]) -> Iterator[tuple[list[int], Any, Any]]:

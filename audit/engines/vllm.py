@@ -14,8 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import Done, EngineFacts, Generated, Reading, TokenIds, sampling_seeds, unwatched
+from audit.engines.base import (
+    Done,
+    EngineFacts,
+    Generated,
+    OpenModel,
+    Reading,
+    TokenIds,
+    sampling_seeds,
+    unwatched,
+)
 from audit.engines.chat import ChatTokenizer
+from audit.engines.local import TokenEngine, open_local
+from audit.engines.open import has_gpu
 from audit.engines.resolve import ModelFiles, first_line
 from audit.engines.whole import WholeReading
 from audit.errors import ModelError
@@ -26,10 +37,16 @@ GROUP: Final = 2048
 """The same on GPUs."""
 
 
-class VllmEngine:
+def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
+    """Open a model by this engine, see :class:`audit.engines.open.Opens`."""
+    device = "cuda" if has_gpu() else "cpu"
+    return open_local(VllmEngine, model, config, device=device, seed=seed, why=why)
+
+
+class VllmEngine(TokenEngine):
     """Runs a model in this process by ``vllm.LLM``."""
 
-    def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, *, seed: int) -> None:
+    def __init__(self, model: ModelConfig, config: EngineConfig, files: ModelFiles, seed: int) -> None:
         # In one process a run is interrupted by one signal, and nothing is spawned that would import __main__ again.
         if config.tensor_parallel_size == 1:
             os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -74,10 +91,10 @@ class VllmEngine:
                 f"vLLM can not load model {model.name} from {files.folder}: {first_line(error)}"
             ) from error
         self._vllm = vllm
-        self._tokenizer = ChatTokenizer(
+        self.tokenizer = ChatTokenizer(
             self._llm.get_tokenizer(), name=model.name, add_special_tokens=config.add_special_tokens
         )
-        self._max_model_len = model.max_model_len
+        self.max_model_len = model.max_model_len
         # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
         cache = self._llm.llm_engine.vllm_config.cache_config
         n_cached = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0)
@@ -89,16 +106,6 @@ class VllmEngine:
             device="cpu" if cpu else str(current_platform.get_device_name()),
             dtype=str(self._llm.llm_engine.model_config.dtype).removeprefix("torch."),
         )
-
-    @property
-    def tokenizer(self) -> ChatTokenizer:
-        """See :class:`audit.engines.base.Engine`."""
-        return self._tokenizer
-
-    @property
-    def max_model_len(self) -> int:
-        """See :class:`audit.engines.base.Engine`."""
-        return self._max_model_len
 
     def forget(self) -> None:
         """See :class:`audit.engines.base.Engine`."""
@@ -118,7 +125,7 @@ class VllmEngine:
         seeds: Sequence[int] | None = None,
         done: Done = unwatched,
     ) -> list[Generated]:
-        """See :class:`audit.engines.base.Engine`."""
+        """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         sampling = self._vllm.SamplingParams
         if own_seeds is None:
@@ -129,7 +136,7 @@ class VllmEngine:
         return [_generated(output) for output in outputs]
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
-        """See :class:`audit.engines.base.Engine`. Prompts with a beginning in common are read one after another."""
+        """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
         group: list[int] = []
         n_tokens = 0
         for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):

@@ -15,12 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.elicitation.base import encode_prompts
 from audit.elicitation.parsing import holds_refusal
 from audit.elicitation.plain_text import answer_of, plain, words_of
-from audit.engines.base import Engine, next_token_probabilities
+from audit.engines.base import (
+    Engine,
+    OpenModel,
+    TokenReader,
+    encode_prompts,
+    next_token_probabilities,
+    token_reader,
+)
 from audit.engines.chat import ChatTokenizer
-from audit.engines.open import OpenModel
 from audit.errors import ModelError
 from audit.judge.rubric import Method
 from audit.measures.base import Reply
@@ -166,11 +171,12 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
 def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[Answer]:
     if not prompts:
         return []
-    spellings = answer_tokens(engine.tokenizer, ("A", "B"), before=engine.tokenizer.render(prompts[0]))
-    encoded = encode_prompts(engine, prompts, room=max(map(len, spellings)))
+    reader = token_reader(engine, remedy="judge pairs by generate")
+    spellings = answer_tokens(reader.tokenizer, ("A", "B"), before=reader.tokenizer.render(prompts[0]))
+    encoded = encode_prompts(reader, prompts, room=max(map(len, spellings)))
     fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
     answers = [Answer(Status.FAILED) for _ in prompts]
-    for place, shares in zip(fitting, _probabilities(engine, list(fitting.values()), spellings), strict=True):
+    for place, shares in zip(fitting, _probabilities(reader, list(fitting.values()), spellings), strict=True):
         mass = float(shares.sum())
         if mass > 0:
             answers[place] = Answer(Status.RATED, chose_first=float(shares[0]) / mass, mass=min(mass, 1.0))
@@ -179,14 +185,16 @@ def _expected(engine: Engine, prompts: Sequence[Prompt]) -> list[Answer]:
     return answers
 
 
-def _probabilities(engine: Engine, prompts: list[list[int]], spellings: dict[Path, str]) -> npt.NDArray[np.float64]:
+def _probabilities(
+    reader: TokenReader, prompts: list[list[int]], spellings: dict[Path, str]
+) -> npt.NDArray[np.float64]:
     """Return shape (n_prompts, 2): the probability of A and of B, over all their spellings."""
     reached: dict[Path, npt.NDArray[np.float64]] = {(): np.ones(len(prompts))}
     for depth in range(max(map(len, spellings)) if prompts else 0):
         going_on = [path for path in spellings if len(path) > depth]
         begun = sorted({path[:depth] for path in going_on})
         tokens = sorted({path[depth] for path in going_on})
-        tables = np.stack(next_token_probabilities(engine, prompts, [begun] * len(prompts), tokens))
+        tables = np.stack(next_token_probabilities(reader, prompts, [begun] * len(prompts), tokens))
         for path in going_on:
             row, column = begun.index(path[:depth]), tokens.index(path[depth])
             reached[path[: depth + 1]] = reached[path[:depth]] * tables[:, row, column]
@@ -197,10 +205,7 @@ def _probabilities(engine: Engine, prompts: list[list[int]], spellings: dict[Pat
 
 
 def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) -> list[Answer]:
-    encoded = encode_prompts(engine, prompts, room=max_tokens)
-    asked = [ids for ids in encoded if ids is not None]
-    written = iter(engine.generate(asked, max_tokens=max_tokens) if asked else [])
-    return [Answer(Status.FAILED) if ids is None else _read(next(written).text) for ids in encoded]
+    return [_read(written.text) for written in engine.write(prompts, max_tokens=max_tokens)]
 
 
 def _read(text: str | None) -> Answer:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from audit.elicitation.base import Elicitation, Elicited
 from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
-from audit.engines.open import OpenModel
+from audit.engines.base import OpenModel
 from audit.measures.base import Measure, Reply
 from audit.tables.ratings import Status
 from stimuli.prompts import Scale
@@ -50,8 +50,8 @@ def judge_facts(opened: OpenModel, *, model: str) -> dict[str, Any]:
     """
     return {
         "model": model,
-        "revision": opened.files.revision,
-        "files": opened.hashes,
+        "revision": opened.source.revision,
+        **opened.source.facts(),
         "engine": asdict(opened.engine.facts),
     }
 

@@ -126,18 +126,17 @@ def _write(
     """Ask the calls; those that are the same word for word once, unless their texts are sampled."""
     sampled = settings.temperature > 0
     keys = [
-        None if call is None else (place,) if sampled else tuple(call.ids)
-        for place, call in zip(places, fitted, strict=True)
+        None if call is None else place if sampled else call.prompt for place, call in zip(places, fitted, strict=True)
     ]
     calls = {key: call for key, call in zip(keys, fitted, strict=True) if key is not None and call is not None}
     if not calls:
         return [Written("", "failed", 0, 0, 0) for _ in fitted]
-    generated = engine.generate(
-        [call.ids for call in calls.values()],
+    generated = engine.write(
+        [call.prompt for call in calls.values()],
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         top_p=settings.top_p,
-        seeds=[_seed(seed, settings.name, place) for (place,) in calls] if sampled else None,
+        seeds=[_seed(seed, settings.name, place) for place in calls if isinstance(place, int)] if sampled else None,
         done=_spread(done, len(calls), len(fitted)),
     )
     texts = dict(zip(calls, generated, strict=True))
@@ -200,7 +199,6 @@ class _Call:
     """A call that fits into the model's context."""
 
     prompt: Prompt
-    ids: list[int]
     n_dropped: int
 
 
@@ -230,10 +228,10 @@ def _fit(
             left[place] = replace(asking, begun=begun)
     n_dropped = 0
     while left:
-        encoded = engine.tokenizer.encode_prompts(list(left.values()))
-        for (place, prompt), ids in zip(list(left.items()), encoded, strict=True):
-            if len(ids) + room <= engine.max_model_len:
-                calls[place] = _Call(prompt, ids, n_dropped)
+        fits = engine.fits(list(left.values()), room=room)
+        for (place, prompt), there_is_room in zip(list(left.items()), fits, strict=True):
+            if there_is_room:
+                calls[place] = _Call(prompt, n_dropped)
                 del left[place]
             elif strategy.overrun == "oldest" and prompt.turns:
                 left[place] = replace(prompt, turns=prompt.turns[2:])
@@ -244,13 +242,14 @@ def _fit(
 
 
 def _written(call: _Call, generated: Generated) -> Written:
+    n_read = generated.n_prompt_tokens or 0
     if generated.text is None:
-        return Written("", "failed", len(call.ids), generated.n_tokens, call.n_dropped)
+        return Written("", "failed", n_read, generated.n_tokens, call.n_dropped)
     status: Literal["written", "empty", "cut"] = "cut" if generated.cut else "written"
     return Written(
         generated.text,
         status if generated.text.strip() else "empty",
-        len(call.ids),
+        n_read,
         generated.n_tokens,
         call.n_dropped,
     )

@@ -24,8 +24,7 @@ from audit.wording import bare_p, count, coverage, dimension_title, interval, pl
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
-    from audit.engines.base import Done
-    from audit.engines.open import OpenModel
+    from audit.engines.base import Done, OpenModel
     from audit.statistics.remarks import Remark
     from audit.strategies.run import Written
 

@@ -8,13 +8,14 @@ import pytest
 
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import Generated
+from audit.engines.local import TokenEngine
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Question, Scale
 
 SAYS = "I would rate it 70."
 
 
-class Repeating:
+class Repeating(TokenEngine):
     """An engine that answers with one text; its tokens are characters."""
 
     max_model_len = 1000

@@ -12,6 +12,7 @@ from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation, check_begun
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
+from audit.engines.local import TokenEngine
 from audit.errors import ConfigError
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
@@ -176,7 +177,7 @@ def test_prompts_with_a_beginning_share_nothing_with_those_that_have_another(tin
         assert tokenizer.encode_prompts(order) == [tokenizer.encode(tokenizer.render(prompt)) for prompt in order]
 
 
-class Says:
+class Says(TokenEngine):
     """An engine that answers with one text."""
 
     max_model_len = 1000

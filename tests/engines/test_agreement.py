@@ -16,7 +16,7 @@ SCRIPT = f"""
 import json, sys
 from dataclasses import asdict
 from audit.config import EngineConfig, ModelConfig
-from audit.elicitation.base import encode_prompts
+from audit.engines.base import encode_prompts
 from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.open import open_model

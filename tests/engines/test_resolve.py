@@ -199,7 +199,7 @@ def test_where_vllm_is_installed_the_faster_engine_is_taken(
     gpu, device, writes, name, find_only, tiny_config, monkeypatch
 ):
     find_only("vllm", object())
-    monkeypatch.setattr("audit.engines.open._has_gpu", lambda: gpu)
+    monkeypatch.setattr("audit.engines.open.has_gpu", lambda: gpu)
     _, auto = tiny_config("x", engine="auto", device=device)
     assert choose_engine(auto, writes=writes).name == name
     for named in ("vllm", "transformers"):
@@ -350,7 +350,7 @@ def test_the_same_model_is_opened_once_and_another_closes_it(tiny_model, number_
     assert other is not first
     with pytest.raises(AttributeError):
         _ = first.engine._model
-    assert other.hashes == file_hashes(number_model)
+    assert other.source.hashes == file_hashes(number_model)
 
 
 def test_a_model_that_may_not_be_downloaded_is_absent_and_told_how_to_get(tmp_path, monkeypatch):

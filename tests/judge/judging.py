@@ -10,8 +10,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from audit.engines.base import EngineFacts, Generated
-from audit.engines.open import OpenModel
+from audit.engines.base import EngineFacts, Generated, OpenModel
+from audit.engines.local import LocalModel, TokenEngine
 from audit.engines.resolve import ModelFiles
 
 
@@ -35,7 +35,7 @@ def shown(text):
 
 
 @dataclass
-class Scripted:
+class Scripted(TokenEngine):
     """``answer(text)`` gives what the judge says: a text, None, or the probabilities of texts."""
 
     answer: object
@@ -111,4 +111,6 @@ class ScriptedReading:
 
 def opened(answer, **settings):
     """Return a loaded judge that answers so; its engine keeps what it read."""
-    return OpenModel(Scripted(answer, **settings), ModelFiles(Path("judge"), "a revision"), {"weights": "a hash"})
+    return OpenModel(
+        Scripted(answer, **settings), LocalModel(ModelFiles(Path("judge"), "a revision"), {"weights": "a hash"})
+    )

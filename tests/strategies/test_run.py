@@ -12,6 +12,7 @@ from runs import FOUR_RELIGIONS
 from audit.cli.composition import conf_folder
 from audit.config import load_config
 from audit.engines.base import Generated
+from audit.engines.local import TokenEngine
 from audit.plan import build_grid
 from audit.strategies.run import Written, final_prompts, run_stage
 from stimuli.strategies import Stage, Strategy, strategy_values
@@ -26,10 +27,10 @@ class Call:
 
 
 @dataclass
-class Scripted:
-    """An engine whose tokens are bytes. ``write(text)`` gives what it writes after a text, or None."""
+class Scripted(TokenEngine):
+    """An engine whose tokens are bytes. ``says(text)`` gives what it writes after a text, or None."""
 
-    write: object = lambda text: "Yes."
+    says: object = lambda text: "Yes."
     max_model_len: int = 100_000
     calls: list[Call] = field(default_factory=list)
 
@@ -51,7 +52,7 @@ class Scripted:
         texts = [bytes(ids).decode() for ids in prompts]
         settings = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seeds": seeds}
         self.calls.append(Call(texts, settings))
-        written = [self.write(text) for text in texts]
+        written = [self.says(text) for text in texts]
         return [
             Generated(None, 0, False)
             if text is None

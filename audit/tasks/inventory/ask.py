@@ -111,19 +111,16 @@ def _written(
     plan: InventoryPlan, engine: Engine, cells: Sequence[InventoryCell], done: Done
 ) -> Iterator[dict[str, Any]]:
     """Ask for whole lists, and read them item by item."""
-    from audit.elicitation.base import encode_prompts
     from audit.elicitation.parsing import parse_response
     from audit.elicitation.plain_text import answer_of
 
     assert plan.max_tokens is not None
     low, high = plan.grid.inventory.scale.low, plan.grid.inventory.scale.high
     prompts = [plan.grid.prompt(cell) for cell in cells]
-    encoded = encode_prompts(engine, prompts, room=plan.max_tokens)
-    asked = [ids for ids in encoded if ids is not None]
-    generated = iter(engine.generate(asked, max_tokens=plan.max_tokens, done=done))
-    for cell, prompt, ids in zip(cells, prompts, encoded, strict=True):
+    texts = engine.write(prompts, max_tokens=plan.max_tokens, done=done)
+    for cell, prompt, written in zip(cells, prompts, texts, strict=True):
         items = cell.sheet.items
-        text = None if ids is None else next(generated).text
+        text = written.text
         answers: list[float | None] = [None] * len(items)
         unread = Status.FAILED
         if text is not None:
@@ -142,7 +139,7 @@ def _written(
                 answer=math.nan if answer is None else answer,
                 response=text or "",
                 number_mass=None,
-                n_prompt_tokens=None if ids is None else len(ids),
+                n_prompt_tokens=written.n_prompt_tokens,
             )
 
 

@@ -14,8 +14,7 @@ from stimuli.prompts import Prompt, PromptCell, Question
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
-    from audit.engines.base import Done
-    from audit.engines.open import OpenModel
+    from audit.engines.base import Done, OpenModel
 
 
 def ask_ratings(

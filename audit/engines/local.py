@@ -1,0 +1,129 @@
+"""What engines share that have a model's files: they render and tokenise conversations, and ask by token ids."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from audit.config import EngineConfig, ModelConfig, fingerprint
+from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, encode_prompts, unwatched
+from audit.engines.chat import ChatTokenizer
+from audit.engines.formats import choose_format
+from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
+from stimuli.prompts import Prompt
+
+
+class TokenEngine(ABC):
+    """An engine that has its model's tokenizer; see :class:`audit.engines.base.Engine`."""
+
+    tokenizer: ChatTokenizer
+    """The model's tokenizer and chat template."""
+    max_model_len: int
+    """How many tokens prompt and response may have together."""
+
+    @abstractmethod
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
+    ) -> list[Generated]:
+        """Return what the model writes after token ids; all else as of :meth:`audit.engines.base.Engine.write`."""
+
+    def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
+        """See :class:`audit.engines.base.Engine`."""
+        return [ids is not None for ids in encode_prompts(self, prompts, room=room)]
+
+    def write(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
+    ) -> list[Generated]:
+        """See :class:`audit.engines.base.Engine`."""
+        fitting = {
+            place: ids for place, ids in enumerate(encode_prompts(self, prompts, room=max_tokens)) if ids is not None
+        }
+        generated = self.generate(
+            list(fitting.values()),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            seeds=None if seeds is None else [seeds[place] for place in fitting],
+            done=done,
+        )
+        texts = [Generated(None, 0, False)] * len(prompts)
+        for (place, ids), text in zip(fitting.items(), generated, strict=True):
+            texts[place] = replace(text, n_prompt_tokens=len(ids))
+        return texts
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model on this machine's disk; a :class:`audit.engines.base.ModelSource`.
+
+    Attributes
+    ----------
+    files
+        Where it is, and its revision.
+    hashes
+        SHA-256 of its files, by name; the tokenizer and its chat template are among them.
+    """
+
+    files: ModelFiles
+    hashes: dict[str, str]
+
+    @property
+    def revision(self) -> str | None:
+        """See :class:`audit.engines.base.ModelSource`."""
+        return self.files.revision
+
+    def facts(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        return {"files": self.hashes}
+
+    def identity(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        return {"model_files": fingerprint(self.hashes)}
+
+
+def open_local(
+    make: Callable[[ModelConfig, EngineConfig, ModelFiles, int], Engine],
+    model: ModelConfig,
+    config: EngineConfig,
+    *,
+    device: str,
+    seed: int,
+    why: str,
+) -> OpenModel:
+    """Find a model's files, choose its number format, and load it.
+
+    Parameters
+    ----------
+    make
+        Loads the model; takes its card with the number format, the engine's settings, the files, and a seed.
+    model, config, seed, why
+        As of an opener, see :data:`audit.engines.open.ENGINES`.
+    device
+        What the model is loaded on: ``cpu``, ``cuda`` or ``mps``.
+
+    Raises
+    ------
+    ModelError
+        If the model or the engine cannot be loaded.
+    """
+    files = resolve_model(model)
+    form = choose_format(model.dtype, device=device, folder=files.folder)
+    engine = make(model.model_copy(update={"dtype": form.dtype}), config, files, seed)
+    said = f"{why}; {engine.facts.dtype}: {form.why}"
+    return OpenModel(engine, LocalModel(files, file_hashes(files.folder)), said)
