@@ -108,7 +108,7 @@ class Run:
         StoreError
             If a part can not be read.
         """
-        from audit.store import RunFolder
+        from audit.runs.store import RunFolder
         from audit.tasks.registry import task_of
 
         unfinished = self.manifest.status == "running"
@@ -138,7 +138,7 @@ class Run:
     @cached_property
     def _asked(self) -> Callable[[int], Asked]:
         from audit.conversations import what_was_asked
-        from audit.store import RunFolder
+        from audit.runs.store import RunFolder
 
         if self.manifest.inventory is not None:
             raise StoreError(
@@ -404,7 +404,7 @@ def empathy_gap(
     ratings
         One row a prompt: ``perceiver`` and ``experiencer``, the wordings of the identities; ``narrative_id``;
         ``rating`` in points, missing where there is none. ``dimension``, ``variant``, ``emotion`` and ``status`` may be
-        left out; see :func:`audit.outside.read_outside`. Not modified.
+        left out; see :func:`audit.runs.outside.read_outside`. Not modified.
     groups
         The group of each wording, as a mapping or as a table with ``term`` and ``group`` (and ``dimension``, ``stem``).
         If None, the ratings have the columns ``perceiver_group`` and ``experiencer_group``.
@@ -439,7 +439,7 @@ def empathy_gap(
     """
     from audit.cli.composition import statistics_defaults
     from audit.config import load_statistics
-    from audit.outside import read_outside
+    from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
     from audit.statistics.rows import Settings

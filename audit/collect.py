@@ -16,11 +16,11 @@ from audit.conversations import prompt_records
 from audit.errors import StoreError
 from audit.plan import Plan, labels
 from audit.progress import Progress
-from audit.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.store import RunFolder
+from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
+from audit.runs.store import RunFolder
 from audit.tasks.base import Planned, Say
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values

@@ -13,12 +13,12 @@ import pandas as pd
 from audit.choices import identity_of
 from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError
-from audit.provenance import versions
 from audit.rating_comparison import RatingComparison
 from audit.reply_comparison import ReplyComparison
 from audit.runs.manifest import ComparisonManifest, Manifest
+from audit.runs.provenance import versions
+from audit.runs.store import ComparisonFolder
 from audit.side_by_side import Compared, RunsCompared, encodable
-from audit.store import ComparisonFolder
 from audit.tasks.registry import task_of
 
 _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}

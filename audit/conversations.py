@@ -16,10 +16,10 @@ import pandas as pd
 from audit.config import load_config
 from audit.errors import AuditError, StoreError
 from audit.plan import Plan, labels, make_plan
-from audit.provenance import kept_difference, prompts_difference
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
+from audit.runs.provenance import kept_difference, prompts_difference
 from audit.strategies.given import preview, values_of
 from audit.wording import plural
 from stimuli.errors import StimulusError

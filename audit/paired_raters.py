@@ -15,12 +15,12 @@ from audit.errors import ConfigError, StoreError
 from audit.people.pairs import SIDES_FILE, choices_made, load_pair_questions, pair_files, read_sides, sample_pairs
 from audit.people.ratings import KEY_FILE, QUESTIONS_COPY, read_human_ratings, read_key
 from audit.preference import Asked, model_of, paired_replies, run_labels, two_runs
-from audit.provenance import versions
 from audit.report.form import render_form
 from audit.runs.manifest import ChoicesManifest
+from audit.runs.provenance import versions
+from audit.runs.store import ChoicesFolder
 from audit.statistics.chosen import preference_of_people
 from audit.statistics.people import people_tables
-from audit.store import ChoicesFolder
 from audit.tables.base import dictionary
 from audit.tables.people import AGREEMENT
 from audit.tables.registry import PEOPLE_PREFERENCE_TABLES

@@ -11,11 +11,11 @@ import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.errors import ConfigError, StoreError
-from audit.outside import describe_outside, read_outside
-from audit.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.outside import describe_outside, read_outside
+from audit.runs.provenance import check_same_run, default_run_dir, first_difference, now
+from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
 from audit.tasks.base import Planned, Published, Say
 from audit.tasks.registry import TASKS, task_of
@@ -130,7 +130,7 @@ def report_outside(
     Parameters
     ----------
     ratings, groups
-        The table of ratings, and the one that says which group each term belongs to; see :mod:`audit.outside`.
+        The table of ratings, and the one that says which group each term belongs to; see :mod:`audit.runs.outside`.
     run_dir
         Where the run is kept; the same files may be analysed there again.
     low, high

@@ -8,8 +8,8 @@ from typing import Any
 
 from audit.config import AuditConfig
 from audit.errors import ConfigError
-from audit.provenance import PLACES, READS, TOLD, grid_identity, settings_of
-from audit.store import Kind
+from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, settings_of
+from audit.runs.store import Kind
 from audit.wording import plural
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool

@@ -21,9 +21,9 @@ from audit.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
 from audit.progress import Progress
-from audit.provenance import versions
 from audit.runs.manifest import JudgementManifest, Manifest
-from audit.store import JudgementFolder, RunFolder
+from audit.runs.provenance import versions
+from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.base import dictionary
 from audit.tables.preference import JUDGED_PAIRS, PAIRS
 from audit.tables.registry import PREFERENCE_TABLES

@@ -11,7 +11,7 @@ import pandas as pd
 
 from audit.conversations import emotions_of, stages_are_told
 from audit.runs.manifest import Manifest, Statistics
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.wording import either, plural
 from stimuli.stereotypes import load_stereotypes

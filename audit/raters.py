@@ -34,7 +34,7 @@ from audit.people.ratings import (
     read_key,
 )
 from audit.runs.manifest import Manifest, People
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tasks.base import Form
 from audit.wording import plural
 from stimuli.yaml_files import read_text

@@ -20,6 +20,7 @@ from audit.choices import (
 )
 from audit.errors import NotEstimableError
 from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.side_by_side import (
     Compared,
     ComparedRun,
@@ -29,7 +30,6 @@ from audit.side_by_side import (
     texts_of,
     which,
 )
-from audit.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL

@@ -23,7 +23,7 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError
 
 from audit.errors import ConfigError, StoreError
-from audit.outside import ABSENT, FloatArray, ratings_table
+from audit.runs.outside import ABSENT, FloatArray, ratings_table
 from audit.tables.ratings import Status
 from audit.wording import plural
 from stimuli.errors import suggest

@@ -14,9 +14,7 @@ import pandas as pd
 from audit.comparison import Comparison, compare_folders
 from audit.config import fingerprint, load_statistics
 from audit.errors import ConfigError, StoreError
-from audit.outside import outside_manifest
 from audit.progress import Progress
-from audit.provenance import check_same_run, first_difference
 from audit.rating_comparison import RatingComparison
 from audit.released import (
     N_STUDY,
@@ -30,7 +28,9 @@ from audit.released import (
     read_released,
 )
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.outside import outside_manifest
+from audit.runs.provenance import check_same_run, first_difference
+from audit.runs.store import RunFolder
 from audit.tasks.base import Published
 from audit.tasks.registry import task_of
 from audit.wording import plural

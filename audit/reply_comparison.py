@@ -26,8 +26,9 @@ from audit.config import fingerprint
 from audit.errors import StoreError
 from audit.measures.choose import CORPORA
 from audit.measures.outcomes import OUTCOMES
-from audit.provenance import Difference, first_difference
 from audit.runs.manifest import Manifest
+from audit.runs.provenance import Difference, first_difference
+from audit.runs.store import RunFolder
 from audit.side_by_side import (
     Compared,
     ComparedRun,
@@ -37,7 +38,6 @@ from audit.side_by_side import (
     texts_of,
     which,
 )
-from audit.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.registry import REPLY_COMPARISON_TABLES
 from audit.tables.replies import ReplyStatus

@@ -20,7 +20,7 @@ from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
 from audit.progress import Progress
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
 from audit.wording import plural
 from stimuli.rubrics import load_rubric

@@ -118,7 +118,7 @@ def collect_run(folder, method, shard_size):
     import audit.engines.open
     from audit.collect import earlier_manifest, missing_shards
     from audit.plan import make_plan
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
     from audit.tasks.registry import TASKS
 
     config = configure(folder, method, shard_size)
@@ -142,7 +142,7 @@ def collect_run(folder, method, shard_size):
 def read_run(folder, method, shard_size):
     """Read all ratings of a run."""
     from audit.runs.manifest import Manifest
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
 
     start = time.perf_counter()
     ratings = RunFolder(folder / method).read_ratings(n_prompts=Manifest.read(folder / method).n_prompts)
@@ -152,7 +152,7 @@ def read_run(folder, method, shard_size):
 def consolidate_run(folder, method, shard_size):
     """Put the shards of a run into one file; return its seconds and how many prompts those were."""
     from audit.runs.manifest import Manifest
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
 
     start = time.perf_counter()
     with RunFolder(folder / method) as run:

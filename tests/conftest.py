@@ -80,6 +80,11 @@ def pytest_collection_finish(session):
     gc.set_threshold(20_000, 10, 20)
 
 
+def pytest_sessionfinish(session):
+    """Let all of it go at the end, which libraries check."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk():
     """What tests write need not outlive a crash of the machine; the order of writing is tested in ``test_store``."""

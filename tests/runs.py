@@ -18,7 +18,7 @@ from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 SMALL_IDENTITIES: Final = (
     f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",

@@ -28,7 +28,7 @@ ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__)
 FOUNDATIONS = {"errors", "runs.manifest", "tables", "wording"}
 OF_TASKS = {
     *FOUNDATIONS, "collect", "config", "conversations", "engines", "figures", "publish", "report", "statistics",
-    "stimuli", "store", "tasks.base",
+    "stimuli", "runs.store", "tasks.base",
 }  # fmt: skip
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
@@ -55,30 +55,30 @@ MAY_IMPORT: dict[str, set[str]] = {
     "people": {"errors", "stimuli", "tables", "wording"},
     "score": {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
-        "store",
+        "runs.store",
     },
-    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "store", "tasks.base"},
+    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "runs.store", "tasks.base"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "store": {"errors", "runs.manifest", "runs.parquet", "runs.parts", "tables"},
-    "provenance": {"config", "engines", "errors", "runs.manifest", "runs.prompts", "stimuli", "tasks.base"},
-    "plan": {"config", "errors", "provenance", "stimuli", "store", "wording"},
+    "runs.store": {"errors", "runs.manifest", "runs.parquet", "runs.parts", "tables"},
+    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.prompts", "stimuli", "tasks.base"},
+    "plan": {"config", "errors", "runs.provenance", "stimuli", "runs.store", "wording"},
     "conversations": {
-        *FOUNDATIONS, "config", "plan", "provenance", "report", "runs.prompts", "stimuli", "strategies",
+        *FOUNDATIONS, "config", "plan", "runs.provenance", "report", "runs.prompts", "stimuli", "strategies",
     },
-    "outside": {*FOUNDATIONS, "provenance", "stimuli"},
-    "released": {*FOUNDATIONS, "outside", "stimuli"},
+    "runs.outside": {*FOUNDATIONS, "runs.provenance", "stimuli"},
+    "released": {*FOUNDATIONS, "runs.outside", "stimuli"},
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
-        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "provenance",
-        "runs.prompts", "stimuli", "store", "strategies", "tasks.base",
+        *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
+        "runs.prompts", "stimuli", "runs.store", "strategies", "tasks.base",
     },
     "publish": {
-        *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "store", "texts",
+        *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.store", "texts",
     },
     "tasks": set(),
-    "tasks.base": {*FOUNDATIONS, "config", "report", "statistics", "stimuli", "store"},
+    "tasks.base": {*FOUNDATIONS, "config", "report", "statistics", "stimuli", "runs.store"},
     "tasks.written": {
         *OF_TASKS, "judge", "measured", "measures", "plan", "raters", "score", "strategies", "texts",
     },
@@ -90,42 +90,46 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "tasks.recognition": {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
-        "store", "tasks.written",
+        "runs.store", "tasks.written",
     },
-    "tasks.inventory": {*OF_TASKS, "elicitation", "provenance"},
+    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance"},
     "tasks.registry": {
         "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
         "tasks.reply",
     },
     # Who knows the order, and who asks for it.
     "pipeline": {
-        *FOUNDATIONS, "config", "outside", "provenance", "raters", "statistics", "stimuli", "store", "tasks.base",
+        *FOUNDATIONS, "config", "runs.outside", "runs.provenance", "raters", "statistics", "stimuli", "runs.store",
+        "tasks.base",
         "tasks.registry",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
     "rating_comparison": {
         *FOUNDATIONS, "choices", "conversations", "figures", "measures", "report", "side_by_side", "statistics",
-        "stimuli", "store", "texts",
+        "stimuli", "runs.store", "texts",
     },
     "reply_comparison": {
-        *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "provenance", "report", "side_by_side",
-        "statistics", "store", "tasks.registry",
+        *FOUNDATIONS, "choices", "config", "figures", "measured", "measures", "runs.provenance", "report",
+        "side_by_side",
+        "statistics", "runs.store", "tasks.registry",
     },
     "comparison": {
-        *FOUNDATIONS, "choices", "config", "provenance", "rating_comparison", "reply_comparison", "side_by_side",
-        "store", "tasks.registry",
+        *FOUNDATIONS, "choices", "config", "runs.provenance", "rating_comparison", "reply_comparison", "side_by_side",
+        "runs.store", "tasks.registry",
     },
     "replication": {
-        *FOUNDATIONS, "comparison", "config", "outside", "progress", "provenance", "rating_comparison", "released",
-        "stimuli", "store", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "runs.outside", "progress", "runs.provenance", "rating_comparison",
+        "released",
+        "stimuli", "runs.store", "tasks.base", "tasks.registry",
     },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",
-        "provenance", "report", "statistics", "stimuli", "store", "tasks.registry",
+        "runs.provenance", "report", "statistics", "stimuli", "runs.store", "tasks.registry",
     },
     "paired_raters": {
-        *FOUNDATIONS, "choices", "config", "people", "preference", "provenance", "report", "statistics", "store",
+        *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
+        "runs.store",
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "pipeline", "paired_raters", "preference", "raters", "replication",
@@ -133,8 +137,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "api": {
-        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "outside", "pipeline", "report",
-        "statistics", "store", "tasks.registry",
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "runs.outside", "pipeline", "report",
+        "statistics", "runs.store", "tasks.registry",
     },
     "__init__": {"api"},
 }  # fmt: skip
@@ -192,7 +196,7 @@ def imports_of(importer: str, source: str) -> Iterator[Import]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{importer}, line {node.lineno}: a relative import; write it out"
             for alias in node.names:
-                # `from audit import store` imports audit.store: keep the last name where the first is a root.
+                # `from audit.runs import store` imports audit.runs.store: keep the last name where the first is a root.
                 yield Import(importer, f"{node.module}.{alias.name}", node.lineno, when)
         for child in ast.iter_child_nodes(node):
             yield from visit(child, when)
@@ -386,7 +390,7 @@ def test_the_checker_sees_imports_wherever_they_stand():
     source = """
 import torch.nn as nn
 if TYPE_CHECKING:
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
 class A:
     import seaborn
 def f():
@@ -399,13 +403,15 @@ except ImportError:
 """
     assert [(i.target, i.when) for i in imports_of("x", source)] == [
         ("torch.nn", "module"),
-        ("audit.store.RunFolder", "types"),
+        ("audit.runs.store.RunFolder", "types"),
         ("seaborn", "module"),
         ("audit.pipeline", "function"),
         ("vllm", "module"),
     ]
-    assert [part(name) for name in ("audit.store.RunFolder", "audit.pipeline", "audit.__version__", "stimuli.x")] == [
-        "store",
+    assert [
+        part(name) for name in ("audit.runs.store.RunFolder", "audit.pipeline", "audit.__version__", "stimuli.x")
+    ] == [
+        "runs.store",
         "pipeline",
         "__init__",
         "stimuli",

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.main import main
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
 
 N_PROMPTS = 2 * 25  # five religions of one term each, two narratives

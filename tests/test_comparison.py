@@ -11,7 +11,7 @@ import pytest
 
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tasks.base import Published

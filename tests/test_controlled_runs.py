@@ -7,7 +7,7 @@ import pytest
 from runs import scripted_models
 from test_planted_strategy import GAP, SHRINKS, Scripted
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 OF_ALL_PROMPTS = {"controls"}
 """The table that may name a set of invented groups."""

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 SAID = {"joy": "I got the job!", "anger": "He took my bike again.", "sadness": "She has moved away."}
 

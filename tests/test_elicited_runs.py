@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from audit.engines.base import Generated
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 
 def overrides(model, run_dir, *more):
@@ -66,7 +66,7 @@ def no_model(monkeypatch):
 def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as_they_were():
     from audit.cli.composition import compose
     from audit.plan import make_plan
-    from audit.provenance import default_run_dir, plan_difference
+    from audit.runs.provenance import default_run_dir, plan_difference
 
     def planned(*more):
         found = []

@@ -11,7 +11,7 @@ from runs import collected, in_parts
 from test_strategy_runs import N_PROMPTS, manifest_of, overrides
 
 from audit.cli.main import main
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.stages import GIVEN
 
 USE = Path(__file__).parents[1] / "docs" / "use.md"

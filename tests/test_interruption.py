@@ -15,7 +15,7 @@ import pytest
 from drawing import svg_alone
 from runs import FOUR_RELIGIONS
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.registry import TABLES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")]

@@ -15,7 +15,7 @@ from audit.engines.base import EngineFacts, Generated, OpenModel
 from audit.engines.local import LocalModel, TokenEngine
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 TINY = ("engine=transformers", "engine.device=cpu", "model.name=tiny", "model.dtype=float32", "shard_size=40")
 SMALL = (*FOUR_RELIGIONS, "stimuli.unspecified=false", "stimuli.emotions=[sad,happy]")

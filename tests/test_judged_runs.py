@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS, in_parts
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from stimuli.narratives import load_narratives
 
 N_NARRATIVES = 4

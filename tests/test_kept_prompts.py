@@ -16,9 +16,9 @@ from test_strategy_runs import shown_in
 from audit.config import load_config
 from audit.conversations import prompt_records
 from audit.plan import make_plan
-from audit.provenance import kept_difference, prompts_difference
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
+from audit.runs.provenance import kept_difference, prompts_difference
 from stimuli import identities
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale

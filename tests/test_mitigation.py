@@ -9,7 +9,7 @@ from test_comparison import Numbers, files_of, table_of, write_run
 
 from audit.choices import choices_of, reference_runs
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.comparison import STRATEGIES
 from audit.tables.ratings import RATINGS
 from audit.wording import points, unsigned

@@ -21,10 +21,10 @@ from scipy import stats
 import audit
 from audit.config import load_config
 from audit.plan import make_plan
-from audit.provenance import prompts_difference
 from audit.runs.manifest import Manifest
+from audit.runs.provenance import prompts_difference
+from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
-from audit.store import RunFolder
 from audit.wording import BEYOND, MINUS, interval, points
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,9 +184,9 @@ def test_the_page_on_python_shows_the_public_names_alone():
 
 
 def test_what_goes_beyond_the_public_names_is_seen():
-    code = "import audit, audit.store\nfrom stimuli.prompts import Scale\naudit.store\naudit.open_run('x')._asked"
+    code = "import audit, audit.runs.store\nfrom stimuli.prompts import Scale\naudit.store\naudit.open_run('x')._asked"
     assert set(beyond_the_public_names(ast.parse(code))) == {
-        "import audit.store", "from stimuli.prompts import ...", "audit.store", "_asked",
+        "import audit.runs.store", "from stimuli.prompts import ...", "audit.runs.store", "_asked",
     }  # fmt: skip
 
 

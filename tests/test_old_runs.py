@@ -10,7 +10,7 @@ import pytest
 
 from audit.cli.main import main
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 ARCHIVE = Path(__file__).parent / "old_runs" / "477f470.tar.xz"
 SWEEP = [f"example-sweep/{name}" for name in ("origin", "persona-1", "scale-10")]

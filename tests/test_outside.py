@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.errors import ConfigError, StoreError
-from audit.outside import describe_outside, read_outside
 from audit.report.manifest import view_manifest
 from audit.runs.manifest import Manifest
+from audit.runs.outside import describe_outside, read_outside
+from audit.runs.store import RunFolder
 from audit.statistics.cells import NarrativeCube
-from audit.store import RunFolder
 from audit.tables.ratings import RATINGS
 
 RATED = """\

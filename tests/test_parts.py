@@ -19,7 +19,7 @@ from test_store import names, row
 
 from audit.errors import StoreError
 from audit.runs import parts as module
-from audit.store import JudgementFolder, RunFolder
+from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
 
@@ -239,7 +239,7 @@ def test_what_a_killed_consolidation_left_is_cleared(run, child_environment):
     code = """
     import os, signal, sys
     from pathlib import Path
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
     os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
     with RunFolder(Path(sys.argv[1])) as folder:
         folder.consolidate(print)
@@ -261,7 +261,7 @@ def test_a_full_disk_leaves_the_parts_and_says_so_in_one_line(run, child_environ
     code = """
     import resource, signal, sys
     from pathlib import Path
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
     with RunFolder(Path(sys.argv[1])) as folder:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 GROUPS = ("Buddhist", "Christian", "Hindu", "Muslim")
 

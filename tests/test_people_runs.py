@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 
 def overrides(model, *more):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from runs import FOUR_RELIGIONS, collected, in_parts
 
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
 from audit.tables.ratings import RATINGS
 from audit.tables.registry import TABLES

@@ -14,7 +14,7 @@ from test_comparison import Numbers, files_of, table_of
 
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.local import TokenEngine
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.texts.words import words as words_of
 
 GAP, SHRINKS, RAISES = 8, 5, 6

@@ -14,7 +14,7 @@ from runs import FOUR_RELIGIONS
 
 from audit import conversations
 from audit.cli.main import main
-from audit.store import JudgementFolder, RunFolder
+from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
 sys.path.insert(0, str(Path(__file__).parent / "judge"))

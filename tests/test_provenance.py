@@ -16,7 +16,7 @@ from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.plan import make_plan
-from audit.provenance import describe_run
+from audit.runs.provenance import describe_run
 from audit.tasks.inventory.plan import make_inventory_plan
 
 AGE = "age:\n  groups:\n    young: [a youth, {young}]\n    old: [an old person, {old}]\n"

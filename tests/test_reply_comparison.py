@@ -19,7 +19,7 @@ from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.reply_comparison import _references
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.registry import REPLY_COMPARISON_TABLES
 
 GAP, SHRINKS, RAISES = 10, 7, 8

@@ -15,7 +15,7 @@ from runs import FOUR_RELIGIONS, in_parts
 from runs import collected as files_of
 
 from audit.cli.main import main
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit import store
 from audit.errors import StoreError
+from audit.runs import store
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
 from audit.runs.parquet import write_atomically
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.base import Table, word
 from audit.tables.ratings import RATINGS
 
@@ -200,7 +200,7 @@ def test_a_folder_is_free_after_kill_9(tmp_path, child_environment):
     code = """
     import sys, time
     from pathlib import Path
-    from audit.store import RunFolder
+    from audit.runs.store import RunFolder
     with RunFolder(Path(sys.argv[1])):
         print("held", flush=True)
         time.sleep(60)
@@ -250,7 +250,7 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
         import os, sys, tempfile
         from pathlib import Path
         from audit.errors import StoreError
-        from audit.store import RunFolder
+        from audit.runs.store import RunFolder
         with tempfile.TemporaryDirectory() as name:
             place = Path(name) / "place"
             place.mkdir()

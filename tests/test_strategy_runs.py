@@ -12,7 +12,7 @@ import pytest
 from runs import FOUR_RELIGIONS, collected, in_parts
 
 from audit.cli.main import main
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 
 N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of ten: 10, 10 and 5

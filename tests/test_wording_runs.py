@@ -13,7 +13,7 @@ from runs import scripted_models
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from stimuli.narratives import load_narratives
 
 V = 4

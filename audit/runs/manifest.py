@@ -180,7 +180,7 @@ class Example(_Part):
 
 
 class Identity(_Part):
-    """What makes two runs the same run; its ``content`` is compared, key by key, by :mod:`audit.provenance`."""
+    """What makes two runs the same run; its ``content`` is compared, key by key, by :mod:`audit.runs.provenance`."""
 
     strategy: Mapping[str, Any] = {}
     identities: str = ""

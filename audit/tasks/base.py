@@ -18,7 +18,7 @@ from audit.config import AuditConfig, StatisticsConfig, TaskConfig
 from audit.errors import ConfigError
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
-from audit.store import Kind, RunFolder
+from audit.runs.store import Kind, RunFolder
 from stimuli.identities import Dimension
 from stimuli.narratives import Narratives
 from stimuli.prompts import PromptVariant

@@ -16,8 +16,8 @@ from audit.plan import Plan, make_plan
 from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.score import plan_scoring, score_replies
-from audit.store import RunFolder
 from audit.tables.replies import ReplyStatus
 from audit.tasks.base import Published, Say, Task
 from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
 
-from audit.outside import describe_outside, read_outside
 from audit.report.render import render_report
+from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.rows import Settings

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from test_replies_page import replies_of, write_run
 
 from audit.report.controlled import NOT_CONTROLLED
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 
 ONE = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
 TWO = {"Hindu": ["a Hindu", "a follower of the Gita"], "Muslim": ["a Muslim", "a follower of Islam"],

@@ -18,7 +18,7 @@ from audit.measures.base import Measure
 from audit.pipeline import report_run
 from audit.report.replies import render_replies
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import REPLIES
 from audit.tasks.reply import Reply

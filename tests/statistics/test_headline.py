@@ -13,6 +13,7 @@ from scipy import optimize, stats
 
 from audit.errors import NotEstimableError
 from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_weights, sign_flip_p
 from audit.statistics.estimates import summarise_contrasts
@@ -20,7 +21,6 @@ from audit.statistics.headline import headline_gap, with_sign_flips
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed
 from audit.statistics.narrative_fits import narrative_fits
-from audit.store import RunFolder
 
 NAN = np.nan
 GROUPS = ["unspecified", *"AAB"]

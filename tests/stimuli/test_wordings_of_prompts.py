@@ -15,7 +15,7 @@ from test_prompts import CONF, HINDU, LATINA, NARRATIVE, TEMPLATES, VARIANT, con
 
 from audit.errors import ConfigError
 from audit.plan import make_plan
-from audit.provenance import default_run_dir
+from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid
 

@@ -14,9 +14,9 @@ from audit.collect import (
     missing_shards,
     shards_to_ask,
 )
-from audit.provenance import check_same_run, describe_run, first_difference, model_identity
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity
+from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Say
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels

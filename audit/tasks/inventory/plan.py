@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast, overload
 
 from audit.config import AuditConfig, InventoryTask, fingerprint
 from audit.errors import ConfigError
-from audit.provenance import PLACES, READS, TOLD, identity_asked, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, identity_asked, settings_of
 from audit.tables.inventory import DEFAULT
 from audit.wording import plural
 from stimuli.identities import Dimension, Identity, load_dimensions

@@ -10,7 +10,7 @@ import pandas as pd
 from audit.publish import write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tables.registry import AFFECT_TABLES, OF_ANSWERS
 from audit.tasks.base import Published

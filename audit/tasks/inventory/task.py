@@ -9,7 +9,7 @@ import pandas as pd
 
 from audit.config import AuditConfig, InventoryTask
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tasks.base import Published, Say, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan

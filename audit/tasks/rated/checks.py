@@ -21,7 +21,7 @@ from audit.errors import ModelError
 from audit.plan import Plan
 from audit.progress import Progress
 from audit.runs.manifest import Manifest
-from audit.store import ASKED_IN, Answers, RunFolder
+from audit.runs.store import ASKED_IN, Answers, RunFolder
 from audit.tables.ratings import Status
 from stimuli.manipulation import Manipulated, manipulated
 

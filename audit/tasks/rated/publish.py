@@ -11,7 +11,7 @@ import pandas as pd
 from audit.conversations import explorer_of
 from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
 from audit.runs.manifest import Check, Manifest, Statistics
-from audit.store import ASKED_IN, RunFolder
+from audit.runs.store import ASKED_IN, RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Published
 from audit.wording import (

@@ -13,7 +13,7 @@ from audit.config import AuditConfig, StatisticsConfig
 from audit.conversations import prompt_records
 from audit.plan import Plan, make_plan
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tasks.base import Published, Say, Task
 from audit.tasks.rated.ask import ask_again, ask_beside, ask_ratings
 from audit.tasks.rated.checks import (

@@ -13,7 +13,7 @@ import pandas as pd
 
 from audit.errors import StoreError
 from audit.plan import Plan
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
 

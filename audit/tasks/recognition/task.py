@@ -21,7 +21,7 @@ from audit.plan import Plan
 from audit.publish import on_run
 from audit.report.words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
-from audit.store import RunFolder
+from audit.runs.store import RunFolder
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.written import WrittenTexts
 from stimuli.conversations import Conversations

@@ -23,8 +23,8 @@ import pandas as pd
 from pandas.errors import ParserError, ParserWarning
 
 from audit.errors import AuditError, ConfigError, StoreError
-from audit.provenance import now, versions
 from audit.runs.manifest import Manifest
+from audit.runs.provenance import now, versions
 from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
