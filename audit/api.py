@@ -106,7 +106,7 @@ class Run:
         Raises
         ------
         StoreError
-            If a part can not be read.
+            If a part cannot be read.
         """
         from audit.runs.store import RunFolder
         from audit.tasks.registry import task_of
@@ -222,7 +222,7 @@ def run(*overrides: str, say: Callable[[str], None] = print) -> Run:
     Raises
     ------
     ConfigError
-        If an override can not be used, or asks for a sweep, which is several runs.
+        If an override cannot be used, or asks for a sweep, which is several runs.
     AuditError, StimulusError
         Whatever else the user can mend; what was collected before is kept.
 
@@ -420,7 +420,7 @@ def empathy_gap(
     Raises
     ------
     ConfigError
-        If the ratings, the groups or a setting can not be used.
+        If the ratings, the groups or a setting cannot be used.
 
     Examples
     --------

@@ -214,7 +214,7 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     Raises
     ------
     ModelError
-        If the model or the engine can not be loaded.
+        If the model or the engine cannot be loaded.
     """
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from audit.engines.base import token_reader

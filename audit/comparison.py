@@ -93,7 +93,7 @@ def compare_folders(
     StoreError
         If a folder is none of a run's, a run is not complete, or ``out`` holds anything but a comparison.
     ConfigError
-        If there are fewer than two runs, one of them twice, they are of several tasks, or a setting can not be used.
+        If there are fewer than two runs, one of them twice, they are of several tasks, or a setting cannot be used.
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)

@@ -648,7 +648,7 @@ class StrategyConfig(_Strict):
         Raises
         ------
         StimulusError
-            If a template can not be filled, or nothing would be asked.
+            If a template cannot be filled, or nothing would be asked.
         ConfigError
             If ``reply_stage`` is not the last stage.
         """
@@ -735,7 +735,7 @@ class AuditConfig(_Strict):
         Raises
         ------
         StimulusError
-            If a template or the study's file can not be used.
+            If a template or the study's file cannot be used.
         ConfigError
             If ``prompt.path`` is needed and missing, or several wordings are asked for where nothing is rated.
         """

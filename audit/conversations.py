@@ -128,7 +128,7 @@ def what_was_asked(
 
 
 def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the narratives of a run as its prompts showed them, by identifier; none where they can not be told."""
+    """Return the narratives of a run as its prompts showed them, by identifier; none where they cannot be told."""
     grid, _ = grid_of(folder, manifest)
     if grid is None:
         return {}
@@ -136,13 +136,13 @@ def narratives_of(folder: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def grid_of(folder: Path, manifest: Manifest) -> tuple[PromptGrid | None, str]:
-    """Return what a run asks, or None and why it can not be told any more."""
+    """Return what a run asks, or None and why it cannot be told any more."""
     asked, why_not = _asked_of(folder, manifest)
     return (None, why_not) if asked is None else (asked.grid, "")
 
 
 def emotions_of(folder: Path, manifest: Manifest) -> dict[str, EmotionWords]:
-    """Return the words of the emotions of a run's narratives, by name; none where they can not be told."""
+    """Return the words of the emotions of a run's narratives, by name; none where they cannot be told."""
     kept = manifest.emotions.words
     if kept:  # a file of narratives may have moved since
         return {emotion: EmotionWords(**words) for emotion, words in kept.items()}
@@ -229,7 +229,7 @@ def _left_out(n_dropped: int) -> str:
 
 
 def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, str]:
-    """Return a run's prompts as its folder keeps them, or build them again; or say why that can not be."""
+    """Return a run's prompts as its folder keeps them, or build them again; or say why that cannot be."""
     if manifest.elicitation.method == "outside":
         return None, "another tool collected the ratings"
     try:

@@ -13,11 +13,11 @@ class AuditError(Exception):
 
 
 class ConfigError(AuditError):
-    """The configuration can not be used."""
+    """The configuration cannot be used."""
 
 
 class ModelError(AuditError):
-    """The model or its engine can not be loaded, or can not do what was asked."""
+    """The model or its engine cannot be loaded, or cannot do what was asked."""
 
 
 class ModelAbsentError(ModelError):
@@ -25,7 +25,7 @@ class ModelAbsentError(ModelError):
 
 
 class StoreError(AuditError):
-    """The run folder can not be read or written, is in use, or holds another run."""
+    """The run folder cannot be read or written, is in use, or holds another run."""
 
 
 class MissingCellError(AuditError):

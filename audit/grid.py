@@ -88,7 +88,7 @@ class Grid:
         Raises
         ------
         MissingCellError
-            If a pair has no mean, so that the main effects can not be told from it.
+            If a pair has no mean, so that the main effects cannot be told from it.
         ValueError
             If there are no pairs.
         """
@@ -100,7 +100,7 @@ class Grid:
             row, column = missing[0]
             raise MissingCellError(
                 f"{len(missing)} of {values.size} identity pairs have no mean, the first "
-                f"({self.mean.index[row]!r}, {self.mean.columns[column]!r}): main effects can not be removed"
+                f"({self.mean.index[row]!r}, {self.mean.columns[column]!r}): main effects cannot be removed"
             )
         centred = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0, keepdims=True) + values.mean()
         return pd.DataFrame(centred, index=self.mean.index, columns=self.mean.columns)

@@ -93,7 +93,7 @@ def export_pairs(
     ------
     ConfigError
         If there are not two different runs of replies to the same narratives and identities, nothing can be drawn, a
-        question can not be used, or choices of an earlier export are there.
+        question cannot be used, or choices of an earlier export are there.
     StoreError
         If a folder is none of a complete run's, or ``out`` holds anything but this export.
     """
@@ -161,7 +161,7 @@ def import_choices(path: Path, files: Sequence[Path]) -> Chosen:
     Raises
     ------
     ConfigError, StimulusError
-        If a file can not be used; see :func:`audit.people.ratings.read_human_ratings`.
+        If a file cannot be used; see :func:`audit.people.ratings.read_human_ratings`.
     StoreError
         If the folder is none of an export's.
     """

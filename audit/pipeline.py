@@ -97,7 +97,7 @@ def report_run(
     StoreError
         If the folder is none of a run's, or is being written to.
     ConfigError
-        If a setting can not be used.
+        If a setting cannot be used.
     """
     manifest = Manifest.read(path)
     statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
@@ -151,9 +151,9 @@ def report_outside(
     Raises
     ------
     StoreError
-        If a file can not be read, or the folder holds another run.
+        If a file cannot be read, or the folder holds another run.
     ConfigError
-        If the tables or a setting can not be used.
+        If the tables or a setting cannot be used.
     """
     settings = load_statistics(statistics)
     _check_formula(settings)
@@ -288,7 +288,7 @@ def consolidate_run(path: Path) -> None:
 
 
 def _check_formula(statistics: StatisticsConfig) -> None:
-    """Refuse a formula that can not be used, before anything long begins."""
+    """Refuse a formula that cannot be used, before anything long begins."""
     if statistics.formula is None:
         if statistics.random is not None:
             raise ConfigError(f"statistics.random={statistics.random!r} is part of a formula; give statistics.formula")

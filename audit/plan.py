@@ -135,7 +135,7 @@ def make_plan(config: AuditConfig) -> Plan:
     Raises
     ------
     StimulusError
-        If any of it can not be used, an example is among the narratives that are asked about, or a narrative lacks
+        If any of it cannot be used, an example is among the narratives that are asked about, or a narrative lacks
         knowledge.
     ConfigError
         If the configuration lacks what one of them needs.
@@ -213,7 +213,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
     Raises
     ------
     StimulusError
-        If any of them can not be used, or they do not fit together.
+        If any of them cannot be used, or they do not fit together.
     ConfigError
         If the configuration lacks what one of them needs.
     """

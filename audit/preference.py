@@ -151,11 +151,11 @@ def judge_runs(
         If there are not two different runs with task=reply, they are of different narratives or identities, have no
         pair in common, or no model is given.
     StimulusError
-        If the rubric or its criterion can not be used.
+        If the rubric or its criterion cannot be used.
     StoreError
         If a folder is none of a complete run's, or ``out`` holds anything but this comparison.
     ModelError
-        If the judge can not be loaded or asked; what was judged is kept.
+        If the judge cannot be loaded or asked; what was judged is kept.
     """
     if not asked.model:
         raise ConfigError(

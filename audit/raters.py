@@ -148,9 +148,9 @@ def export_lists(
     Raises
     ------
     ConfigError
-        If the lists can not be made, or ratings of an earlier export are there.
+        If the lists cannot be made, or ratings of an earlier export are there.
     StoreError
-        If the folder is none of a complete run's, or its narratives can not be read again.
+        If the folder is none of a complete run's, or its narratives cannot be read again.
     """
     from audit.report.form import SITUATIONS, render_form
 
@@ -215,7 +215,7 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
     Raises
     ------
     ConfigError, StimulusError
-        If a file can not be used; see :func:`audit.people.ratings.read_human_ratings`.
+        If a file cannot be used; see :func:`audit.people.ratings.read_human_ratings`.
     StoreError
         If the folder is none of a complete run's, or has no export.
     """
@@ -284,7 +284,7 @@ def _read_study(path: Path) -> dict[str, Any]:
         if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
             raise ValueError("it lacks what an export writes")
     except ValueError as error:
-        raise StoreError(f"{path} can not be read ({error}); export the items again") from error
+        raise StoreError(f"{path} cannot be read ({error}); export the items again") from error
     return study
 
 

@@ -244,7 +244,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _refuse(path: Path, fault: str) -> Any:
-    raise ConfigError(f"{path}: the name can not be read as {_NAME}: {fault}")
+    raise ConfigError(f"{path}: the name cannot be read as {_NAME}: {fault}")
 
 
 # --- Folders ---------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def find_released(folder: Path) -> list[ReleasedRun]:
     StoreError
         If the folder is none, or has no ``.tsv`` file.
     ConfigError
-        If a name can not be read, two files are of one pair, or a pair has no file: all pairs of a dimension's
+        If a name cannot be read, two files are of one pair, or a pair has no file: all pairs of a dimension's
         identities must be there, and those with the unspecified identity all or none.
     """
     if not folder.is_dir():
@@ -374,10 +374,10 @@ def read_released(
     Raises
     ------
     StoreError
-        If a file can not be read.
+        If a file cannot be read.
     ConfigError
         If a file has no column ``intensity`` or has it twice, another number of rows than the others, other narratives
-        or emotions in its rows, or an intensity that is neither −1 nor a number of the scale; or ``emotion_of`` can not
+        or emotions in its rows, or an intensity that is neither −1 nor a number of the scale; or ``emotion_of`` cannot
         be used.
     """
     digest = hashlib.sha256()
@@ -420,7 +420,7 @@ def _bytes(path: Path, digest: Any) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise StoreError(f"{path} can not be read ({error.strerror or error})") from error
+        raise StoreError(f"{path} cannot be read ({error.strerror or error})") from error
     digest.update(f"{path.name}\n{len(content)}\n".encode("utf-8", "replace") + content)
     return content
 
@@ -447,7 +447,7 @@ def _read(path: Path, digest: Any) -> _Content:
     except UnicodeDecodeError as error:
         raise StoreError(f"{path} is not UTF-8 ({error.reason}); write it anew as UTF-8") from error
     except (ParserError, EmptyDataError, ValueError) as error:
-        raise StoreError(f"{path} can not be read as TSV ({' '.join(str(error).split())})") from error
+        raise StoreError(f"{path} cannot be read as TSV ({' '.join(str(error).split())})") from error
     if read.empty:
         raise ConfigError(f"{path}: has columns but no rows")
     key = next((name for name in _IDS if name in read), None)
@@ -530,7 +530,7 @@ def _check_alike(path: Path, content: _Content, first_path: Path, first: _Conten
 def _emotions(path: Path, content: _Content, emotion_of: Mapping[str, str]) -> tuple[str, ...]:
     if content.ids is None:
         raise ConfigError(
-            f"narratives= can not be used: {path.name} has no column text_id, and in which order the study put the "
+            f"narratives= cannot be used: {path.name} has no column text_id, and in which order the study put the "
             "twelve files of narratives is not known; leave narratives= out"
         )
     unknown = next((name for name in content.ids if name not in emotion_of), None)

@@ -110,9 +110,9 @@ def replicate(
     Raises
     ------
     StoreError
-        If a file can not be read, or a folder holds another run.
+        If a file cannot be read, or a folder holds another run.
     ConfigError
-        If a name or a file is not what is expected, or a setting can not be used.
+        If a name or a file is not what is expected, or a setting cannot be used.
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:

@@ -59,7 +59,7 @@ Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
 
 
 def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
-    """Read all that scoring depends on, so that what can not be used is refused before the model is asked.
+    """Read all that scoring depends on, so that what cannot be used is refused before the model is asked.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
     ConfigError
         If the run has no measures.
     StimulusError
-        If a file of references, a lexicon, levels or rubrics can not be used.
+        If a file of references, a lexicon, levels or rubrics cannot be used.
     """
     config = plan.config.measures
     if config is None:
@@ -107,7 +107,7 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
     Raises
     ------
     ModelError
-        If a scorer is there and can not be used; what others scored is kept, and what an earlier one of its name did.
+        If a scorer is there and cannot be used; what others scored is kept, and what an earlier one of its name did.
     """
     config = plan.config.measures
     assert config is not None

@@ -172,7 +172,7 @@ class RunsCompared(ABC, Generic[RunT]):
 
 
 def encodable(text: str) -> str:
-    """Return a text without what UTF-8 can not hold: names of folders may have bytes that are no text."""
+    """Return a text without what UTF-8 cannot hold: names of folders may have bytes that are no text."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

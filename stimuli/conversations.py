@@ -275,7 +275,7 @@ def _narrative(target: _Utterance, shown: Sequence[_Utterance], shown_as: Mappin
 
 
 def _check_causes(target: _Utterance, shown: Sequence[_Utterance], said: Sequence[_Utterance]) -> None:
-    """Raise StimulusError for a cause that can not be found in what is shown, whatever its case."""
+    """Raise StimulusError for a cause that cannot be found in what is shown, whatever its case."""
     for cause in target.causes:
         if any(_holds(each, cause) for each in shown):
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class StimulusError(ValueError):
-    """A user's stimuli can not be used: the message names the value, the place and the remedy."""
+    """A user's stimuli cannot be used: the message names the value, the place and the remedy."""
 
 
 def suggest(name: str, options: Iterable[str]) -> str:

@@ -246,7 +246,7 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
     """
     n_examples = similarity.shape[1]
     if n > n_examples:
-        raise ValueError(f"{n} of {n_examples} examples can not be chosen")
+        raise ValueError(f"{n} of {n_examples} examples cannot be chosen")
     if np.isnan(similarity).any():
         raise ValueError("a similarity is NaN; no example can be ranked by it")
     if n == 0:

@@ -54,7 +54,7 @@ def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, ra
     Raises
     ------
     StimulusError
-        If the file can not be read, a rating is no number, or none of the narratives is in it.
+        If the file cannot be read, a rating is no number, or none of the narratives is in it.
     """
     columns = {"narrative_id": id_column, "rating": rating_column}
     remedy = "set statistics.human_id and statistics.human_rating"

@@ -484,7 +484,7 @@ def _intersections(side: Sequence[_Groups], part_names: Sequence[str]) -> list[I
                 before.append(group.adjective)
             else:
                 raise StimulusError(
-                    f"the group {group_name!r} of {part_names[k]} has no `adjective` or `place`, so it can not be "
+                    f"the group {group_name!r} of {part_names[k]} has no `adjective` or `place`, so it cannot be "
                     "worded together with another dimension; add one to its entry"
                 )
         groups = tuple(group_name for group_name, _ in combination)

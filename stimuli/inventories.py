@@ -173,7 +173,7 @@ def read_inventory(path: Path) -> Inventory:
     Raises
     ------
     StimulusError
-        If the file can not be read; a key is unknown, missing or of the wrong kind; two items have one id or one text;
+        If the file cannot be read; a key is unknown, missing or of the wrong kind; two items have one id or one text;
         a subscale has one item; or ``total`` is true of the IRI, which has no total score.
     """
     body = _validated(_File, read_yaml(path), place=str(path))

@@ -111,7 +111,7 @@ class PromptVariant:
         Which wording of the narratives is shown.
     scale
         The rating scale; None where no rating of an emotion is asked for: templates then need not name the emotion,
-        and can not show a scale.
+        and cannot show a scale.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class PromptVariant:
     scale: Scale | None
 
     def __post_init__(self) -> None:
-        """Raise StimulusError if a template can not be filled, or would not say who feels, what and how much."""
+        """Raise StimulusError if a template cannot be filled, or would not say who feels, what and how much."""
         if self.narrative not in WORDINGS:
             raise StimulusError(
                 f"prompt {self.name}: narrative={self.narrative!r} is no wording; {suggest(self.narrative, WORDINGS)}"
@@ -189,7 +189,7 @@ class PromptVariant:
         Raises
         ------
         StimulusError
-            If a template can not be filled, or does not show the same placeholders as the original.
+            If a template cannot be filled, or does not show the same placeholders as the original.
         """
 
         def of(template: str, place: str) -> set[str]:
@@ -258,7 +258,7 @@ def placeholders(template: str, known: Collection[str], *, place: str) -> set[st
     Raises
     ------
     StimulusError
-        If the template can not be read or has another placeholder.
+        If the template cannot be read or has another placeholder.
 
     Examples
     --------
@@ -347,7 +347,7 @@ def _module_strings(path: Path) -> dict[str, str]:
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if not isinstance(target, ast.Name):
                 continue
-            # What is later changed in a way that can not be read must not be taken for the wording.
+            # What is later changed in a way that cannot be read must not be taken for the wording.
             if value is None:
                 found.pop(target.id, None)
             else:

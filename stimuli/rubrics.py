@@ -220,7 +220,7 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
     Raises
     ------
     StimulusError
-        If the file can not be read, or a rubric of it can not be asked.
+        If the file cannot be read, or a rubric of it cannot be asked.
 
     Examples
     --------

@@ -62,7 +62,7 @@ def load_stereotypes(path: Path | None = None) -> Lexicon:
     Raises
     ------
     StimulusError
-        If the file can not be read, or a theme or stem can not be used.
+        If the file cannot be read, or a theme or stem cannot be used.
 
     Examples
     --------

@@ -150,7 +150,7 @@ class Strategy:
     reply: Stage | None = None
 
     def __post_init__(self) -> None:
-        """Raise StimulusError if a template can not be filled, a stage is for nothing, or nobody is the perceiver."""
+        """Raise StimulusError if a template cannot be filled, a stage is for nothing, or nobody is the perceiver."""
         where = f"strategy {self.name}"
         asks_more = self.stages or self.examples or (self.system, self.question) != ("{system}", "{question}")
         if self.name == NO_STRATEGY and asks_more:
@@ -322,7 +322,7 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
     Raises
     ------
     StimulusError
-        If an emotion word is missing, ``{Narrative}`` can not be formed, ``{perceiver}`` would name nobody, or a rating
+        If an emotion word is missing, ``{Narrative}`` cannot be formed, ``{perceiver}`` would name nobody, or a rating
         is asked for where the run asks for none.
     """
     where = f"strategy {strategy.name} shows"

@@ -33,7 +33,7 @@ def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence
     Raises
     ------
     StimulusError
-        If the file can not be read, a level is none of 0, 1 and 2, a narrative stands twice, none is of the run,
+        If the file cannot be read, a level is none of 0, 1 and 2, a narrative stands twice, none is of the run,
         or there is no column of a mechanism.
     """
     there = column_names(path)

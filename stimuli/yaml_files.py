@@ -38,12 +38,12 @@ def read_text(path: Path) -> str:
     Raises
     ------
     StimulusError
-        If the file can not be read, or is not UTF-8: names the line.
+        If the file cannot be read, or is not UTF-8: names the line.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise StimulusError(f"{path}: can not be read ({error.strerror})") from error
+        raise StimulusError(f"{path}: cannot be read ({error.strerror})") from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises
     ------
     StimulusError
-        If the file can not be read, is not YAML, holds no mapping, or gives a key twice.
+        If the file cannot be read, is not YAML, holds no mapping, or gives a key twice.
     """
     text = read_text(path)
     try:

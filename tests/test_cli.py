@@ -213,8 +213,8 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run --frobnicate", "--frobnicate: there is no such flag"),
         ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
         ("prompts model=nonsense", "model=nonsense: there is no such choice"),
-        ("prompts out=no/such/folder", "out=no/such/folder can not be written (No such file or directory)"),
-        ("prompts out=.", "out=. can not be written (Is a directory)"),
+        ("prompts out=no/such/folder", "out=no/such/folder cannot be written (No such file or directory)"),
+        ("prompts out=.", "out=. cannot be written (Is a directory)"),
         ("run run_dir=a-file", "run_dir=a-file is a file; name a folder"),
         (
             "run model.path=a-file",

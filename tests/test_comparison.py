@@ -220,7 +220,7 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
     assert set(table_of(tmp_path / "out", "specifications")["dimension"]) == {"religion", "age", "nation"}
 
 
-# --- What can not be compared ----------------------------------------------------------------------------------------
+# --- What cannot be compared ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

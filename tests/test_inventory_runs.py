@@ -315,7 +315,7 @@ def test_a_model_that_writes_its_number_is_read_as_a_rating_is(scripted, tmp_pat
     assert set(answers["response"]) == {"I'd say 3.", "I'd say 1."}
 
 
-# --- Prompts, and what can not be asked ------------------------------------------------------------------------------
+# --- Prompts, and what cannot be asked ------------------------------------------------------------------------------
 
 
 def test_prompts_are_written_without_a_model_by_default_first(audit, tmp_path):

@@ -129,7 +129,7 @@ def test_narratives_that_name_whom_they_tell_are_left_out_of_the_judge_s_own_gap
     gap = table(run, "judge_gap")
     assert set(gap.loc[gap["estimator"] == "contrast", "n_narratives"]) == {1}
     assert manifest_of(run)["scorers"]["judge"]["own_gap"]["left_out"] == {"faith": 3}
-    said = "3 narratives can not tell of the judge"
+    said = "3 narratives cannot tell of the judge"
     assert said in (run / "report.html").read_text()
     assert audit("run", *overrides(tiny_model, *stimuli, "measures.judge.own_gap=0")) == 0
     assert said not in (run / "report.html").read_text()

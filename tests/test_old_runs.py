@@ -45,7 +45,7 @@ def again(tmp_path, monkeypatch):
 
 
 def assert_same_tables(made, expected):
-    """Text is the same to the letter; numbers to 1e-9 points, in which machines and libraries differ.
+    """Text is the same to the letter, but for a spelling; numbers to 1e-9 points, in which machines and libraries differ.
 
     Later versions may have more tables, and more columns.
     """
@@ -61,7 +61,8 @@ def assert_same_tables(made, expected):
             if pd.api.types.is_float_dtype(theirs[column]):
                 np.testing.assert_allclose(ours[column], theirs[column], rtol=1e-7, atol=1e-9, err_msg=name)
             else:
-                pd.testing.assert_series_equal(ours[column], theirs[column])
+                spelt = theirs[column].replace("can not", "cannot", regex=True)  # as notes said until then
+                pd.testing.assert_series_equal(ours[column], spelt)
 
 
 @pytest.mark.parametrize("run", EARLIER)

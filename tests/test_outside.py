@@ -251,9 +251,9 @@ def refused(error, read, words, **files):
         ({"ratings": RATED.encode() + b"a Hind\xfc,x,n,1\n"}, ["ratings=r.csv: line 7", "not UTF-8", "0xfc"]),
         ({"groups": b"term,gro\xfcp\n"}, ["groups=g.csv: line 1", "not UTF-8"]),
         ({"ratings": RATED.encode() + b"a Hin\0du,x,n,1\n"}, ["ratings=r.csv: line 7", "NUL"]),
-        ({"suffix": ".parquet"}, ["ratings=r.parquet can not be read as Parquet", "write it anew"]),
-        ({"suffix": ".parquet", "ratings": ""}, ["ratings=r.parquet can not be read as Parquet"]),
-        ({"ratings": '"' + "x" * 200_000 + '"\n'}, ["ratings=r.csv can not be read as CSV", "field larger"]),
+        ({"suffix": ".parquet"}, ["ratings=r.parquet cannot be read as Parquet", "write it anew"]),
+        ({"suffix": ".parquet", "ratings": ""}, ["ratings=r.parquet cannot be read as Parquet"]),
+        ({"ratings": '"' + "x" * 200_000 + '"\n'}, ["ratings=r.csv cannot be read as CSV", "field larger"]),
     ],
 )
 def test_a_file_that_can_not_be_read_is_one_line(files, words, read):
@@ -340,7 +340,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", denied)
-    with pytest.raises(StoreError, match=r"ratings=r\.csv can not be read \(Permission denied\)"):
+    with pytest.raises(StoreError, match=r"ratings=r\.csv cannot be read \(Permission denied\)"):
         read_outside(Path("r.csv"), Path("g.csv"), low=0, high=100)
 
 

@@ -273,7 +273,7 @@ def test_a_full_disk_leaves_the_parts_and_says_so_in_one_line(run, child_environ
         env=child_environment, timeout=60, check=True, capture_output=True, text=True,
     )  # fmt: skip
     [line] = done.stdout.splitlines()
-    assert line.startswith(f"note: what was collected stays in parts: {run / 'ratings.parquet'} can not be written (")
+    assert line.startswith(f"note: what was collected stays in parts: {run / 'ratings.parquet'} cannot be written (")
     assert files_of(run) == SHARDS
     pd.testing.assert_frame_equal(ratings_of(run), before)
 
@@ -293,7 +293,7 @@ def test_no_space_is_said_to_be_that_also_where_the_file_is_written_anew(again, 
         patch.setattr(module._Hashed, "write", full)
         [line] = consolidate(run)
     assert line.endswith(
-        "ratings.parquet can not be written (No space left on device); free some space and give the same command "
+        "ratings.parquet cannot be written (No space left on device); free some space and give the same command "
         "again: what is collected is kept"
     )
     assert files_of(run) == kept

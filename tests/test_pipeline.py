@@ -433,9 +433,9 @@ def having(**changes):
         (without("scale"), "damaged: the manifest's scale is None, and should have low below high; restore the file"),
         (having(identity=7), "damaged: the manifest's identity is 7, and should be names with values; restore the"),
         (without("schema_version"), "manifest.json has schema_version None; this version of empathy-audit reads 1"),
-        (lambda manifest: json.dumps(manifest)[:700], "manifest.json can not be read ("),
+        (lambda manifest: json.dumps(manifest)[:700], "manifest.json cannot be read ("),
         (lambda manifest: "[]", "manifest.json has schema_version None"),
-        (lambda manifest: "", "manifest.json can not be read ("),
+        (lambda manifest: "", "manifest.json cannot be read ("),
     ],
 )
 @pytest.mark.usefixtures("no_model")
@@ -495,7 +495,7 @@ def test_runs_are_consolidated_by_a_command_that_changes_nothing_else(
     with monkeypatch.context() as patch:
         patch.setattr("audit.runs.parts._Hashed.write", full)
         assert audit("consolidate", "second") == 2
-    said = "audit: second/ratings.parquet can not be written (No space left on device); free some space and give"
+    said = "audit: second/ratings.parquet cannot be written (No space left on device); free some space and give"
     assert capsys.readouterr().err.splitlines()[-1].startswith(said)
     assert files_of(second) == before
 
@@ -514,7 +514,7 @@ def test_a_disk_too_full_to_consolidate_is_noted_and_the_run_ends_well(
         assert audit("run", *overrides(tiny_model, "run")) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if "stays in parts" in line]
     assert notes == [
-        "note: what was collected stays in parts: run/ratings.parquet can not be written (No space left on device); "
+        "note: what was collected stays in parts: run/ratings.parquet cannot be written (No space left on device); "
         "free some space and give the same command again: what is collected is kept"
     ]
     assert shards_of(finished) == before
@@ -719,7 +719,7 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run/")
     assert line.endswith(
-        "can not be written (No space left on device); "
+        "cannot be written (No space left on device); "
         "free some space and give the same command again: what is collected is kept"
     )
     assert not [*(tmp_path / "run").rglob("*.unfinished")]

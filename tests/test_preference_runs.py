@@ -165,7 +165,7 @@ def test_the_page_has_the_tables_numbers_escapes_what_was_written_and_needs_no_n
         assert (value == "" and pd.isna(held)) or float(value) == pytest.approx(held)
     assert (
         text.index("Position bias")
-        < text.index("Numbers can not replace reading")
+        < text.index("Numbers cannot replace reading")
         < text.index("Which replies are better.")
     )
     described = pd.read_csv(out / "dictionary.csv")

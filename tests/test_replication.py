@@ -367,7 +367,7 @@ def test_a_name_that_can_not_be_read_says_what_was_expected(audit, tmp_path, cap
     (tmp_path / "files" / f"{stem}.tsv").write_text("intensity\n1\n")
     assert audit("replicate", "files", "run_dir=out") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"audit: files/{stem}.tsv: the name can not be read as DIMENSION_VARIANT_MODEL_")
+    assert line.startswith(f"audit: files/{stem}.tsv: the name cannot be read as DIMENSION_VARIANT_MODEL_")
     assert fault in line
     assert not (tmp_path / "out").exists()
 
@@ -449,7 +449,7 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
         ("files run_dri=out", "run_dri: replicate has no such option; did you mean 'run_dir'?"),
         ("files statistics.margn=1", "statistics.margn: replicate has no such option; did you mean 'statistics.m"),
         ("files narratives=empty", "narratives=empty has no file crowd-enVent_joy.tsv"),
-        ("files narratives=corpus", "narratives= can not be used: "),
+        ("files narratives=corpus", "narratives= cannot be used: "),
         ("files --all", "replicate has no flag --all; see python -m audit replicate --help"),
     ],
 )  # fmt: skip

@@ -379,7 +379,7 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
     assert "of task=emotion: what they measure has no unit in common" in capsys.readouterr().err
 
 
-# --- What can not be compared ----------------------------------------------------------------------------------------
+# --- What cannot be compared ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_write_cut_short_by_the_system_leaves_the_old_file(tmp_path, child_env
         path,
         environment=child_environment,
     )
-    assert "can not be written (File too large)" in done.stdout, done.stderr
+    assert "cannot be written (File too large)" in done.stdout, done.stderr
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]
 
@@ -188,7 +188,7 @@ def test_a_folder_is_given_back_when_entering_it_fails(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / ".report.html.unfinished").mkdir()  # a folder where a file should be
     folder = RunFolder(tmp_path)
-    with pytest.raises(StoreError, match="can not be written"), folder:
+    with pytest.raises(StoreError, match="cannot be written"), folder:
         pass
     (tmp_path / ".report.html.unfinished").rmdir()
     with RunFolder(tmp_path):
@@ -236,7 +236,7 @@ def test_a_file_is_no_run_folder(tmp_path):
 def test_a_folder_below_a_file_can_not_be_made(tmp_path):
     (tmp_path / "file").write_text("x")
     with (
-        pytest.raises(StoreError, match=r"can not be written \(Not a directory\)"),
+        pytest.raises(StoreError, match=r"cannot be written \(Not a directory\)"),
         RunFolder(tmp_path / "file" / "run"),
     ):
         pass
@@ -270,7 +270,7 @@ def test_a_folder_that_may_not_be_written_names_the_remedy(tmp_path, child_envir
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
     for line in lines:
-        assert "can not be written (Permission denied); choose a folder that you may write to with run_dir=PATH" in line
+        assert "cannot be written (Permission denied); choose a folder that you may write to with run_dir=PATH" in line
 
 
 # --- The manifest ----------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_a_manifest_of_another_version_is_refused(content, tmp_path):
 @pytest.mark.parametrize("content", [b"", b'{"schema', b"\xff\xfe\x00"])
 def test_a_manifest_that_is_not_json_is_named(content, tmp_path):
     (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(StoreError, match=r"manifest\.json can not be read"):
+    with pytest.raises(StoreError, match=r"manifest\.json cannot be read"):
         Manifest.read(tmp_path)
 
 
@@ -617,7 +617,7 @@ def test_what_an_analysis_wrote_can_be_cleared_and_ratings_stay(tmp_path):
 
 
 def test_a_run_that_failed_before_its_manifest_can_be_given_again(tmp_path):
-    # A model that can not be loaded, say: the folder is ours by its lock, and the next try must not be refused.
+    # A model that cannot be loaded, say: the folder is ours by its lock, and the next try must not be refused.
     with pytest.raises(RuntimeError, match="no such model"), RunFolder(tmp_path / "run"):
         raise RuntimeError("no such model")
     with RunFolder(tmp_path / "run") as folder:

@@ -56,7 +56,7 @@ def _write(config: AuditConfig, *, written: set[Path]) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StoreError(f"out={config.out} can not be written ({error.strerror or error})") from error
+        raise StoreError(f"out={config.out} cannot be written ({error.strerror or error})") from error
     if config.out is not None:
         say(f"{plural(len(plan.grid), 'prompt')}: {config.out}")
 

@@ -74,7 +74,7 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
     Raises
     ------
     ModelError
-        If the numbers can not be told from their tokens.
+        If the numbers cannot be told from their tokens.
     """
     number_at: dict[Path, int] = {}
     unended: set[Path] = set()
@@ -99,7 +99,7 @@ def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> Numbe
     if len(set(number_at.values())) < scale.high - scale.low + 1:
         raise ModelError(
             f"model {tokenizer.name}: its tokenizer joins numbers to the end of the prompt, so their "
-            "probabilities can not be asked; use elicitation=generate"
+            "probabilities cannot be asked; use elicitation=generate"
         )
     following: dict[Path, set[int]] = {}
     for path in number_at:

@@ -1,4 +1,4 @@
-"""Reads an intensity from a model's free text, or says why it can not.
+"""Reads an intensity from a model's free text, or says why it cannot.
 
 A wrong number accuses or acquits a model; a missing one is only missing. When in doubt, a response is unparseable.
 """
@@ -29,7 +29,7 @@ _ACT: Final = (  # what is refused must be an act of rating: "I can't believe he
     r"|put(?:ting)? an?\b|speak(?:ing)? (?:for|on)\b|mak(?:e|ing) (?:that|this|such|an?|any)\b"
     r"|do(?:ing)? (?:that|this|so)\b|feel(?:ing)? emotions?\b)"
 )
-_UNABLE: Final = r"(?:can't|cannot|can not|couldn't|won't|will not|unable|not able|not be able|not comfortable)"
+_UNABLE: Final = r"(?:can't|cannot|cannot|couldn't|won't|will not|unable|not able|not be able|not comfortable)"
 _AMID: Final = r"(?:(?:[a-z]+ly|even|just|to|be able to|in good conscience|and will not) ){0,3}"
 _UNWILLING: Final = rf"(?:{_UNABLE}(?: to)?|not going to|refuse to|(?:do not|don't) want to|rather not|prefer not to)"
 _AI: Final = r"(?:ai|artificial intelligence|(?:large )?language model|llm|chatbot)\b"
@@ -38,7 +38,7 @@ _REFUSALS = tuple(
     for pattern in (
         rf"(?:\bi(?:'m|'d| am| would| will)?(?: [a-z]+)? ?|^\W*)\b{_UNWILLING} {_AMID}{_ACT}",
         rf"\b(?:sorry|apologi[sz]e|apologies|unfortunately|regret)\b\W*(?:but |that )?i\b[^.!?\n]{{0,20}}\b{_UNABLE}\b",
-        r"\bi(?:'m| am)? (?:can't|cannot|can not|won't|will not|unable|not able)(?: help)?[ .!]*$",
+        r"\bi(?:'m| am)? (?:can't|cannot|cannot|won't|will not|unable|not able)(?: help)?[ .!]*$",
         r"\bi(?:'m| am) not rating\b",
         r"\bi(?:'ll| will| must| have to| need to)?(?: respectfully| politely)? (?:decline|refuse|abstain)"
         r"(?! the| his| her| their)\b",

@@ -38,7 +38,7 @@ _POINT_SCALE = re.compile(r"-point(?: [a-z]+)? scale")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number of a text, at ``text[start:end]``; its value is NaN where it can not be one rating."""
+    """A number of a text, at ``text[start:end]``; its value is NaN where it cannot be one rating."""
 
     start: int
     end: int

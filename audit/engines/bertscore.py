@@ -81,7 +81,7 @@ class BertScorer:
     ModelAbsentError
         If the model is not on this machine.
     ModelError
-        If it can not be loaded, is no encoder, or has no such layer.
+        If it cannot be loaded, is no encoder, or has no such layer.
     """
 
     facts: dict[str, Any]
@@ -121,7 +121,7 @@ class BertScorer:
         self._ends = {self._tokenizer.cls_token_id, self._tokenizer.sep_token_id}
         if self._tokenizer.pad_token_id is None or not self._ends <= set(self._tokenizer("")["input_ids"]):
             raise ModelError(
-                f"{self._asked}: its tokenizer in {files.folder} does not put CLS and SEP around a text or can not "
+                f"{self._asked}: its tokenizer in {files.folder} does not put CLS and SEP around a text or cannot "
                 f"pad, so it is no encoder's; {_REMEDY}"
             )
         n_layers = int(self._network.config.num_hidden_layers)

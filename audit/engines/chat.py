@@ -153,7 +153,7 @@ class ChatTokenizer:
         Raises
         ------
         ModelError
-            As :meth:`render`, or if it can not be told which tokens the tokenizer adds.
+            As :meth:`render`, or if it cannot be told which tokens the tokenizer adds.
         """
         if self._shared is None:
             encoded = self.encode_all([self.render(prompt) for prompt in prompts])
@@ -182,7 +182,7 @@ class ChatTokenizer:
             if self._encode_with_added(text) != [*before, *self.encode(text), *after]:
                 raise ModelError(
                     f"model {self.name}: its tokenizer does more to a text than to put tokens before and after it, so "
-                    "what it adds can not be told apart; use engine.add_special_tokens=false"
+                    "what it adds cannot be told apart; use engine.add_special_tokens=false"
                 )
         return before, after
 

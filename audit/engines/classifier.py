@@ -163,7 +163,7 @@ def open_classifier(
     ModelAbsentError
         If it is not on this machine and may not be downloaded.
     ModelError
-        If it can not be had or loaded, or is no classifier whose labels, two or more, exclude one another.
+        If it cannot be had or loaded, or is no classifier whose labels, two or more, exclude one another.
     ValueError
         If ``batch_size`` is less than 1.
     """
@@ -215,7 +215,7 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
         network = network.to(device).eval()
     except Exception as error:
         raise ModelError(
-            f"{asked} can not be loaded from {folder} ({first_line(error)}); download or copy it again, or choose "
+            f"{asked} cannot be loaded from {folder} ({first_line(error)}); download or copy it again, or choose "
             "another"
         ) from error
     # transformers makes up what a file lacks, at random, and only warns.

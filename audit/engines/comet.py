@@ -91,7 +91,7 @@ def infer(
     Raises
     ------
     ModelError
-        If the model is not there, can not be loaded, is no COMET model that knows the relations, or can not write as
+        If the model is not there, cannot be loaded, is no COMET model that knows the relations, or cannot write as
         much as ``max_tokens``.
     ValueError
         If ``n``, ``max_tokens`` or ``batch_size`` is less than 1.
@@ -184,7 +184,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
         raise
     except Exception as error:
         raise ModelError(
-            f"COMET model {model} can not be loaded from {folder} ({first_line(error)}); {remedy}"
+            f"COMET model {model} cannot be loaded from {folder} ({first_line(error)}); {remedy}"
         ) from error
     # transformers makes up what a file lacks, at random, and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))

@@ -70,7 +70,7 @@ def embed(texts: Sequence[str], *, model: str, revision: str | None = None, devi
     Raises
     ------
     ModelError
-        If the library or the model is not there or can not be loaded, there is no text, or a vector has no direction.
+        If the library or the model is not there or cannot be loaded, there is no text, or a vector has no direction.
     """
     blank = next((place for place, text in enumerate(texts) if not text.strip()), None)
     if not texts or blank is not None:
@@ -165,7 +165,7 @@ def _load(folder: Path, model: str, device: str) -> tuple[Any, str]:
         )
         lacking = _lacking(embedder, folder)
     except Exception as error:
-        raise ModelError(f"embedder {model} can not be loaded from {folder}: {first_line(error)}") from error
+        raise ModelError(f"embedder {model} cannot be loaded from {folder}: {first_line(error)}") from error
     if lacking:
         raise ModelError(
             f"embedder {model}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); download or copy "

@@ -71,7 +71,7 @@ class LikelihoodModel:
     ModelAbsentError
         If the model is not on this machine.
     ModelError
-        If it can not be loaded, or is no causal model.
+        If it cannot be loaded, or is no causal model.
 
     References
     ----------

@@ -106,7 +106,7 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: b
     Raises
     ------
     ModelError
-        If the model or the engine can not be loaded.
+        If the model or the engine cannot be loaded.
     """
     global _kept
     choice = choose_engine(engine, writes=writes)

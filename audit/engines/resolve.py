@@ -51,7 +51,7 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
     Raises
     ------
     ModelError
-        If the model is not there, can not be downloaded, or its folder is not a model's; or a revision is asked of
+        If the model is not there, cannot be downloaded, or its folder is not a model's; or a revision is asked of
         what has none.
     """
     asked = f"model.path={model.path}"
@@ -104,7 +104,7 @@ def find_folder(
     ModelAbsentError
         If it may not be downloaded, and is not in the cache; or the package that carries it is not installed.
     ModelError
-        If the model is not there, can not be downloaded, or fails the check; or a revision is asked of what has none.
+        If the model is not there, cannot be downloaded, or fails the check; or a revision is asked of what has none.
     """
     if packaged and path.startswith("embedded:"):
         refuse_revision(revision, asked)
@@ -147,7 +147,7 @@ def check_model_folder(folder: Path, *, name: str) -> None:
     try:
         json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"model {name}: {config} can not be read ({error})") from error
+        raise ModelError(f"model {name}: {config} cannot be read ({error})") from error
     if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
         raise ModelError(f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)})")
 

@@ -117,7 +117,7 @@ class SharedTokens:
         return self._whole([prompts[place] for place in checked]) == [ids[place] for place in checked]
 
     def _head(self, system: str) -> _Head | None:
-        """Return what comes before the user message; None where the two can not be parted."""
+        """Return what comes before the user message; None where the two cannot be parted."""
         if system in self._heads or self._room < 0:
             return self._heads.get(system)
         head = self._parted(system)

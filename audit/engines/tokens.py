@@ -35,7 +35,7 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
     Raises
     ------
     ModelError
-        If either can not be loaded, the network is an encoder-decoder, weights are missing, or the tokenizer has tokens
+        If either cannot be loaded, the network is an encoder-decoder, weights are missing, or the tokenizer has tokens
         that the network does not.
     """
     import transformers
@@ -53,7 +53,7 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{asked} can not be loaded from {folder} ({first_line(error)}); {remedy}") from error
+        raise ModelError(f"{asked} cannot be loaded from {folder} ({first_line(error)}); {remedy}") from error
     # transformers makes up what a file lacks, at random, and only warns.
     lacking = sorted(name for name in map(str, loading["missing_keys"]) if not name.startswith(UNREAD))
     if lacking:

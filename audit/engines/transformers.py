@@ -76,7 +76,7 @@ class TransformersEngine(TokenEngine):
             self._model: Any = _with_float32_head(torch, loaded).to(self._device).eval()
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
-            raise ModelError(f"transformers can not load model {model.name} from {files.folder}: {reason}") from error
+            raise ModelError(f"transformers cannot load model {model.name} from {files.folder}: {reason}") from error
         # transformers makes up what a file lacks, at random, and only warns.
         lacking = sorted(map(str, loading["missing_keys"]))
         if lacking:

@@ -87,9 +87,7 @@ class VllmEngine(TokenEngine):
                 **options,
             )
         except Exception as error:
-            raise ModelError(
-                f"vLLM can not load model {model.name} from {files.folder}: {first_line(error)}"
-            ) from error
+            raise ModelError(f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}") from error
         self._vllm = vllm
         self.tokenizer = ChatTokenizer(
             self._llm.get_tokenizer(), name=model.name, add_special_tokens=config.add_special_tokens

@@ -1,6 +1,6 @@
 """Reads prompts one whole sequence after another: slow, and right for every causal model of transformers.
 
-For models that can not be read in packs: those that mix in what came before by other means than attention, or look back
+For models that cannot be read in packs: those that mix in what came before by other means than attention, or look back
 no further than a window. And the yardstick by which it is told whether a model can be.
 """
 
@@ -102,7 +102,7 @@ def reads_packed(packed: PackedReader, whole: WholeReader, prompts: Sequence[Tok
     """Tell whether a model that is read in packs says what it says of whole sequences.
 
     It is tried on beginnings of the prompts, with continuations that share a token, which a model that mixes branches
-    or counts places can not get right by accident.
+    or counts places cannot get right by accident.
     """
     one, other = list(prompts[0])[:_TRIED_TOKENS], list(prompts[-1])[-_TRIED_TOKENS:]
     tried = [one, [*one[: len(one) // 2], *other], [*one, *other]]

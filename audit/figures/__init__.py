@@ -3,7 +3,7 @@
 Nothing here opens a file or a window: every ``plot_…`` takes tables of :mod:`audit.tables` and returns a
 `matplotlib.figure.Figure` that pyplot does not know; :func:`audit.figures.style.figure_bytes` turns one into bytes, the
 same bytes for the same table. All text that comes from a table is drawn as plain text, never as mathematics, and what
-is missing is never drawn as 0. A figure that can not be drawn is an error with a sentence, not an empty picture.
+is missing is never drawn as 0. A figure that cannot be drawn is an error with a sentence, not an empty picture.
 
 - :mod:`~audit.figures.heatmaps`: the cells of one dimension: means, what δ is made of, the published form, refusals;
   :mod:`~audit.figures.matrix` is the form that they share.

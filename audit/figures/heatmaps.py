@@ -120,7 +120,7 @@ def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, r
     Raises
     ------
     MissingCellError
-        If an identity pair has no mean, so that effects can not be removed.
+        If an identity pair has no mean, so that effects cannot be removed.
     NotEstimableError
         If there are no pairs but baselines, or one perceiver or experiencer, whose effects are all there is.
     ValueError

@@ -231,7 +231,7 @@ def _check(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -
     if judge.shown_as or not judge.rubric.names_experiencer:
         reason = f"shown_as={judge.shown_as!r} hides" if judge.shown_as else f"rubric {judge.rubric.name} does not show"
         raise ConfigError(
-            f"{reason} the experiencer, so the judge can not have a gap by it; show {{experiencer}} in user"
+            f"{reason} the experiencer, so the judge cannot have a gap by it; show {{experiencer}} in user"
         )
     writers = {identity.term: identity for identity in dimension.perceivers}
     seen: set[tuple[str, str]] = set()

@@ -148,7 +148,7 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
     Raises
     ------
     ModelError
-        If the answers can not be told from their tokens.
+        If the answers cannot be told from their tokens.
     """
     spelt = [
         (path, answer)
@@ -163,7 +163,7 @@ def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: s
     if clashes or set(spellings.values()) != set(answers):
         raise ModelError(
             f"judge {tokenizer.name}: its tokenizer does not tell the answers {' and '.join(answers)} apart, so their "
-            "probabilities can not be asked; judge pairs by generate"
+            "probabilities cannot be asked; judge pairs by generate"
         )
     return spellings
 

@@ -135,7 +135,7 @@ class RubricJudge:
         Raises
         ------
         ModelError
-            If the judge can not be asked so: its tokenizer does not tell the scale's numbers apart.
+            If the judge cannot be asked so: its tokenizer does not tell the scale's numbers apart.
         """
         columns = []
         for name, judged in self.judge(replies).items():

@@ -59,7 +59,7 @@ class Measure:
     caution
         What the number must not be taken for; empty without.
     low, high
-        The ends that the number can not pass; infinite without.
+        The ends that the number cannot pass; infinite without.
     """
 
     name: str

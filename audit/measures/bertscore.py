@@ -20,7 +20,7 @@ from stimuli.tables import read_cells
 _SOURCE: Final = "Zhang et al. 2020, arXiv:1904.09675; without idf, not rescaled"
 _CAUTION: Final = (
     "nearness to the references is not empathy, and the references may be nearer to some identities' way of speaking; "
-    "not rescaled, so values of two models or layers can not be compared"
+    "not rescaled, so values of two models or layers cannot be compared"
 )
 
 MEASURES: Final = (
@@ -48,7 +48,7 @@ class BertScoreScorer:
     ModelAbsentError
         If the model is not on this machine.
     ModelError
-        If it can not be loaded, is no encoder, or has no such layer.
+        If it cannot be loaded, is no encoder, or has no such layer.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tup
     Raises
     ------
     StimulusError
-        If the file can not be read, lacks a column, holds an empty cell, or has no reference to any of the narratives.
+        If the file cannot be read, lacks a column, holds an empty cell, or has no reference to any of the narratives.
     """
     rows = read_cells(path, {"narrative_id": "narrative_id", "reference": "reference"}, of="references")
     known = set(narrative_ids)

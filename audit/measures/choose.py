@@ -52,7 +52,7 @@ class Wanted:
     open
         Loads it; raises ModelError, or ModelAbsentError where an audit can do without.
     absent
-        Why it can not be opened, where the configuration lacks something; else empty.
+        Why it cannot be opened, where the configuration lacks something; else empty.
     """
 
     name: str
@@ -78,7 +78,7 @@ def wanted_scorers(
     Raises
     ------
     StimulusError
-        If a file of references, or of a lexicon, can not be used.
+        If a file of references, or of a lexicon, cannot be used.
     """
     for name in dict.fromkeys(config.names):
         match name:

@@ -132,7 +132,7 @@ def open_epitome(
     ModelAbsentError
         If a model is not on this machine and may not be downloaded.
     ModelError
-        If one is no sequence classifier, can not be loaded, or its labels are not the three levels.
+        If one is no sequence classifier, cannot be loaded, or its labels are not the three levels.
     ConfigError
         If no mechanism, or an unknown one, is named.
 

@@ -133,7 +133,7 @@ def open_eq(
     ModelAbsentError
         If the model is not on this machine and may not be downloaded.
     ModelError
-        If it is no sequence classifier, can not be loaded, or its labels are not those of NLI.
+        If it is no sequence classifier, cannot be loaded, or its labels are not those of NLI.
     ConfigError
         If the hypotheses are not of the three parts, or one is blank.
 

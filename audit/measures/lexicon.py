@@ -198,7 +198,7 @@ def load_lexicon(path: Path | None = None) -> EmotionLexicon:
     Raises
     ------
     StimulusError
-        If the file can not be read, a row has not its three cells, an association is neither 0 nor 1 or is given twice
+        If the file cannot be read, a row has not its three cells, an association is neither 0 nor 1 or is given twice
         and differs, or no word has one.
     """
     if path is None:

@@ -47,7 +47,7 @@ class PerplexityScorer:
 
     Perplexity is exp(NLL / n), NLL the sum of −log p over the reply's n scored tokens; which these are says
     :class:`audit.engines.likelihood.LikelihoodModel`. The mean over replies is the mean of perplexities, not the
-    perplexity of all replies as one text. It depends on the scorer's vocabulary: values of two scorers can not be
+    perplexity of all replies as one text. It depends on the scorer's vocabulary: values of two scorers cannot be
     compared.
 
     Parameters
@@ -60,7 +60,7 @@ class PerplexityScorer:
     ModelAbsentError
         If the model is not on this machine.
     ModelError
-        If it can not be loaded, or is no causal model.
+        If it cannot be loaded, or is no causal model.
     """
 
     def __init__(

@@ -197,7 +197,7 @@ def open_regard(
     ModelAbsentError
         If the model is not on this machine and may not be downloaded.
     ModelError
-        If it is no sequence classifier, can not be loaded, or its labels are not the four classes.
+        If it is no sequence classifier, cannot be loaded, or its labels are not the four classes.
 
     References
     ----------

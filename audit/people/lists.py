@@ -87,7 +87,7 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
     Raises
     ------
     ConfigError
-        If ``n`` or ``n_lists`` can not be had.
+        If ``n`` or ``n_lists`` cannot be had.
 
     Notes
     -----
@@ -166,7 +166,7 @@ def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, s
     Raises
     ------
     ConfigError
-        If ``n`` or ``n_lists`` can not be had.
+        If ``n`` or ``n_lists`` cannot be had.
     """
     narratives = grid.narratives.narratives
     if n < 1:
@@ -287,7 +287,7 @@ def _choice(name: str, text: str, options: tuple[str, ...], *, of: str) -> Choic
     try:
         return Choice(name=name, text=text, options=options)
     except ValidationError as error:
-        raise ConfigError(f"{of} can not be offered to raters: {explain(error)}; reword it in the run") from error
+        raise ConfigError(f"{of} cannot be offered to raters: {explain(error)}; reword it in the run") from error
 
 
 def _intensity(text: str, scale: Scale) -> Question:
@@ -358,7 +358,7 @@ def _remarks(
     ]
     if len(chosen) % n_conditions:
         said.append(
-            f"{plural(len(chosen), 'narrative')} can not be shared evenly by {plural(n_conditions, 'group')}: a rater "
+            f"{plural(len(chosen), 'narrative')} cannot be shared evenly by {plural(n_conditions, 'group')}: a rater "
             "does not read all groups equally often"
         )
     elif len(chosen) < n:

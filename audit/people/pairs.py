@@ -124,7 +124,7 @@ def load_pair_questions(path: Path | None = None) -> Questions:
     Raises
     ------
     StimulusError
-        If the file can not be read.
+        If the file cannot be read.
     ConfigError
         As :func:`audit.people.questions.load_questions`; or if a scale has no middle, which stands for a tie.
     """
@@ -151,13 +151,13 @@ def read_sides(path: Path) -> pd.DataFrame:
     Raises
     ------
     StoreError
-        If the file can not be read, or is not as it was written.
+        If the file cannot be read, or is not as it was written.
     """
     try:
         types = {**dict.fromkeys(PAIR_SIDES, str), **_SIDE_TYPES}
         table = pd.read_csv(io.StringIO(path.read_text("utf-8")), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
     except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} can not be read ({error}); export the pairs again") from error
+        raise StoreError(f"{path} cannot be read ({error}); export the pairs again") from error
     if not table["first"].isin([1, 2]).all() or table["item_id"].duplicated().any():
         raise StoreError(f"{path} was changed: a pair stands twice, or its first is neither 1 nor 2; export again")
     return table

@@ -169,9 +169,9 @@ def load_questions(path: Path | None = None) -> Questions:
     Raises
     ------
     StimulusError
-        If the file can not be read, is not YAML, or gives a name twice.
+        If the file cannot be read, is not YAML, or gives a name twice.
     ConfigError
-        If a question can not be used: names the file, the question and what is wrong.
+        If a question cannot be used: names the file, the question and what is wrong.
     """
     file = QUESTIONS_FILE if path is None else path
     content = read_yaml(file)

@@ -158,9 +158,9 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
     Raises
     ------
     StimulusError
-        If the file can not be read, lacks a column or has an item twice.
+        If the file cannot be read, lacks a column or has an item twice.
     ConfigError
-        If a number, or a true or false, can not be read.
+        If a number, or a true or false, cannot be read.
     """
     rows = read_cells(
         path,
@@ -203,7 +203,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     Raises
     ------
     StimulusError
-        If a file can not be read, is not UTF-8, lacks a column or has no rows.
+        If a file cannot be read, is not UTF-8, lacks a column or has no rows.
     ConfigError
         If there is no file, or one twice; an item is of no or of another export; a score is no whole number of the
         scale, or none of the options; a rater gives an item two different scores, or two answers about themselves; a
@@ -345,7 +345,7 @@ def _whole(cell: str) -> int:
 
 
 def _delimiter(path: Path) -> str:
-    """Return what stands between the cells of a file's header; the comma where that can not be told."""
+    """Return what stands between the cells of a file's header; the comma where that cannot be told."""
     if not path.is_file():
         return ","  # the reader says it
     first = read_text(path).lstrip("\r\n").partition("\n")[0]

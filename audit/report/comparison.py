@@ -306,7 +306,7 @@ def _differences(
 
 
 def _describe_differences(comparisons: pd.DataFrame, unit: str) -> str:
-    """Describe the forest of differences for those who can not see it."""
+    """Describe the forest of differences for those who cannot see it."""
     said = [
         f"{dimension_title(str(row['dimension']))}, {row['first']} less {row['second']}: {points(row['delta_change'])}"
         + (f", {write_interval(row['ci_low'], row['ci_high'])}" if math.isfinite(row["ci_low"]) else "")

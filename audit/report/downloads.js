@@ -22,7 +22,7 @@
     button.disabled = false;
     button.addEventListener("click", () =>
       save(button.dataset.download).catch(() => {
-        said.textContent = `This browser can not unpack ${button.dataset.download}: take it from the run folder's tables/.`;
+        said.textContent = `This browser cannot unpack ${button.dataset.download}: take it from the run folder's tables/.`;
       }),
     );
   }

@@ -13,7 +13,7 @@ _EXPECTED: Final = (
     "it is small, the model would rather have written something else, and the rating describes only a small part of "
     "what it would do. "
 )
-_REFUSALS_UNSEEN: Final = " A refusal can not be seen this way."
+_REFUSALS_UNSEEN: Final = " A refusal cannot be seen this way."
 ELICITATION: Final = {
     "expected": (
         f"{_EXPECTED}A number counts only as far as no other digit follows it: 7 is not the beginning of 72, nor 80 of "

@@ -68,7 +68,7 @@ def render_page(
 ) -> str:
     """Render a page of ``base.html.j2``, with no style sheet and no script in it but these.
 
-    What UTF-8 can not hold is replaced: file names may have bytes that are no text (surrogates).
+    What UTF-8 cannot hold is replaced: file names may have bytes that are no text (surrogates).
     """
     script = asset(*scripts)
     page = (

@@ -274,7 +274,7 @@ class Rated:
                     "this matrix's own cells, after Hou, Daumé III and Rudinger (2025). It is not comparable across "
                     "models, dimensions or designs. The null interval is the middle 95% of δ<sub>z</sub> over shuffled "
                     "matrices; it is no confidence interval, it does not know that narratives are a sample, and main "
-                    "effects of single identities can move δ<sub>z</sub>. So it can not show that a gap would be found "
+                    "effects of single identities can move δ<sub>z</sub>. So it cannot show that a gap would be found "
                     "with other narratives or other identities."
                 ),
                 "small",

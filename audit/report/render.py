@@ -74,7 +74,7 @@ def render_report(
     Raises
     ------
     ManifestError
-        If the manifest or the tables lack what the page can not do without.
+        If the manifest or the tables lack what the page cannot do without.
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")

@@ -334,7 +334,7 @@ def _sections(
 
 
 def _described(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Describe a figure for those who can not see it."""
+    """Describe a figure for those who cannot see it."""
     said = [
         f"{titles[row['measure']]}: {points(row.number('change_sd'))}"
         + (f", {interval(row['sd_ci_low'], row['sd_ci_high'])}" if math.isfinite(row.number("sd_ci_low")) else "")

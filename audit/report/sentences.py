@@ -37,7 +37,7 @@ _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
 _NO_VERDICT: Final = {
     "manipulation": "without any identity, the ratings were not found to follow what is told",
-    "noise_floor": "δ can not be told from what asking again changes",
+    "noise_floor": "δ cannot be told from what asking again changes",
 }
 
 LIMITS: Final = {
@@ -81,7 +81,7 @@ LIMITS: Final = {
         "A failed manipulation check",
         "ratings that do not follow what is told say nothing of empathy",
     ),
-    "noise_floor": ("δ within the noise", "it can not be told from rounding"),
+    "noise_floor": ("δ within the noise", "it cannot be told from rounding"),
     "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
 }
@@ -441,7 +441,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
 
 
 def describe_gaps(gaps: Sequence[tuple[str, Row]], *, confidence: float) -> str:
-    """Describe the forest plot for those who can not see it: each title with its δ and interval."""
+    """Describe the forest plot for those who cannot see it: each title with its δ and interval."""
     described = []
     for title, gap in gaps:
         if not math.isfinite(gap["delta_points"]):

@@ -221,7 +221,7 @@ def verdict(
 
 
 def _gap_words(gap: Row, control: Control, *, taken_back: bool) -> str:
-    """Name a gap that was found: between groups, where repeated words can not have made it."""
+    """Name a gap that was found: between groups, where repeated words cannot have made it."""
     only = "; not shown for other wordings" if control.is_of_these_wordings else ""
     only = f"{NOT_CORRECTED}{only}" if taken_back else only
     if control.kind == "none":

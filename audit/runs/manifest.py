@@ -450,7 +450,7 @@ class Manifest(_Written):
         except (FileNotFoundError, NotADirectoryError) as error:
             raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from error
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path} can not be read ({error})") from error
+            raise StoreError(f"{path} cannot be read ({error})") from error
         kind = content.get("kind") if isinstance(content, dict) else None
         if isinstance(kind, str) and kind in _OF_RUNS:
             raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")

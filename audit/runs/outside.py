@@ -126,7 +126,7 @@ def read_outside(
     Raises
     ------
     StoreError
-        If a file can not be read: absent, empty, not UTF-8, or not of the form that its suffix says.
+        If a file cannot be read: absent, empty, not UTF-8, or not of the form that its suffix says.
     ConfigError
         If the scale's ends are not in order, or not given and not reached, or a number for missing ratings lies between
         them or is none of the ratings, or a file lacks a column or has it twice, or has no rows, an empty label,
@@ -396,9 +396,9 @@ def _reading(name: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{name} can not be read ({error.strerror or error})") from error
+        raise StoreError(f"{name} cannot be read ({error.strerror or error})") from error
     except csv.Error as error:
-        raise StoreError(f"{name} can not be read as CSV ({error})") from error
+        raise StoreError(f"{name} cannot be read as CSV ({error})") from error
     except UnicodeDecodeError as error:
         try:
             read_text(path)  # the parser counts from somewhere inside the file; this names the line
@@ -467,7 +467,7 @@ def _malformed(name: str, path: Path, n_columns: int, error: Exception) -> Audit
             )
     if "EOF inside string" in str(error):
         return ConfigError(f"{name}: the quotation mark that opens on line {line} is never closed; close or remove it")
-    return StoreError(f"{name} can not be read as CSV ({' '.join(str(error).split())})")
+    return StoreError(f"{name} cannot be read as CSV ({' '.join(str(error).split())})")
 
 
 def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
@@ -476,7 +476,7 @@ def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequ
             table = pd.read_parquet(stream, dtype_backend="pyarrow")
     except (OSError, ValueError, TypeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].rpartition("'<Buffer>': ")[2].rstrip(".")
-        raise StoreError(f"{name} can not be read as Parquet ({reason}); write it anew, or as CSV") from error
+        raise StoreError(f"{name} cannot be read as Parquet ({reason}); write it anew, or as CSV") from error
     if any(level is not None for level in table.index.names):
         table = table.reset_index()  # pandas writes an index as columns, and makes them an index again
     found = _find_columns(name, [str(column) for column in table.columns], required, optional)

@@ -50,7 +50,7 @@ def writing(path: Path) -> Iterator[None]:
             remedy = "choose a folder that you may write to with run_dir=PATH"
         else:
             remedy = "mend that and give the same command again"
-        raise StoreError(f"{path} can not be written ({error.strerror or error}); {remedy}") from error
+        raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 
 @contextmanager

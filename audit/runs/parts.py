@@ -159,7 +159,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         return self._steadily(lambda beside, there: joined(self._read(beside, there), self._table))
 
@@ -169,7 +169,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If its file can not be read.
+            If its file cannot be read.
         """
         path = self._folder / f"{name}.parquet"
         if path.exists():
@@ -185,7 +185,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         return self._steadily(lambda beside, there: {name: self._counted(name, beside, there) for name in self.names()})
 
@@ -199,7 +199,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         return self._steadily(self._sha256)
 
@@ -209,7 +209,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If that can not be done.
+            If that cannot be done.
         """
         with writing(self._folder):
             for suffix in (".parquet", ".json"):
@@ -225,7 +225,7 @@ class Parts:
         Raises
         ------
         StoreError
-            If a part can not be read, or the file can not be written: the parts stay.
+            If a part cannot be read, or the file cannot be written: the parts stay.
         """
         beside = self._beside()
         with self._consolidated() as there:
@@ -250,7 +250,7 @@ class Parts:
 
     @contextmanager
     def _consolidated(self) -> Iterator[_Consolidated | None]:
-        """Open the consolidated file; None where there is none. StoreError if it can not be read."""
+        """Open the consolidated file; None where there is none. StoreError if it cannot be read."""
         if not self._file.exists():
             yield None
             return

@@ -68,7 +68,7 @@ class PromptsAsked:
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         path = folder / FILE
         if not path.exists():
@@ -83,7 +83,7 @@ class PromptsAsked:
             return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), _strategy(content["strategy"]))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, StimulusError) as error:
             raise StoreError(
-                f"{path} can not be read ({error}); restore it, or set it aside: the report then has no prompts"
+                f"{path} cannot be read ({error}); restore it, or set it aside: the report then has no prompts"
             ) from error
 
 

@@ -94,7 +94,7 @@ class _Folder:
         self._lock = FileLock(path / ".lock", timeout=0)
 
     def check(self) -> None:
-        """Raise StoreError if the folder can not be ours: it is a file, or holds other files."""
+        """Raise StoreError if the folder cannot be ours: it is a file, or holds other files."""
         with writing(self.path):
             self._check()
 
@@ -149,7 +149,7 @@ class _Folder:
                 shutil.rmtree(self.path / name)
 
     def consolidate(self, say: Callable[[str], None] | None = None) -> None:
-        """Write each table that lies in parts into one file; where that can not be done, the parts stay.
+        """Write each table that lies in parts into one file; where that cannot be done, the parts stay.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class _Folder:
         Raises
         ------
         StoreError
-            If a part can not be read, or a file can not be written.
+            If a part cannot be read, or a file cannot be written.
         """
         try:
             for parts in self._tables():
@@ -241,7 +241,7 @@ class JudgementFolder(ComparisonFolder):
         Raises
         ------
         StoreError
-            If a part can not be read.
+            If a part cannot be read.
         """
         return in_pandas(self._pairs.read())
 
@@ -346,7 +346,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         return in_pandas(self._judged.read())
 
@@ -365,7 +365,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         place, table = _PEOPLE[kind]
         types = {name: _READ_AS.get(column.type, str) for name, column in table.items()}
@@ -376,7 +376,7 @@ class RunFolder(_Folder):
         try:
             return pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)[list(types)]
         except (OSError, ValueError, KeyError) as error:
-            raise StoreError(f"{path} can not be read ({error}); import the raters' files again") from error
+            raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
 
     def scored(self, name: str) -> set[int]:
         """Return the numbers of the shards whose replies a scorer has scored."""
@@ -423,7 +423,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         scores: pd.DataFrame = joined((self._scores(name).read() for name in self._scorers()), SCORES).to_pandas()
         return scores
@@ -434,7 +434,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         total: dict[str, dict[str, float]] = {}
         for counts in self._scores(name).counts().values():
@@ -454,7 +454,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         path = self.path / "given.parquet"
         rows: list[dict[str, Any]] = read_parquet(path, GIVEN).to_pylist() if path.exists() else []
@@ -470,7 +470,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         return self._read_rows(name, _ANSWERED[name])
 
@@ -484,7 +484,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         return self._read_rows("manipulation", MANIPULATED)
 
@@ -513,7 +513,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the file can not be read.
+            If the file cannot be read.
         """
         part = self._stages.read_part(f"part-{number:06d}-{stage:02d}")
         rows: list[dict[str, Any]] | None = None if part is None else part.to_pylist()
@@ -525,7 +525,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         stages: pd.DataFrame = self._stages.read().to_pandas()
         return stages
@@ -572,7 +572,7 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a shard can not be read, a prompt of the grid has two rows or, in a finished run, none, or the run has
+            If a shard cannot be read, a prompt of the grid has two rows or, in a finished run, none, or the run has
             collected something else.
         """
         collected = [other for other in _COLLECTED if self.shards(other)]
@@ -601,6 +601,6 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If a file can not be read.
+            If a file cannot be read.
         """
         return self._collected("ratings").sha256()

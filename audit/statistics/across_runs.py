@@ -29,7 +29,7 @@ from audit.statistics.tallies import Tally, outcome_table
 from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
 from audit.tables.shared import OVERALL
 
-OTHER_TEXTS: Final = "the two were asked about different narratives, which can not be paired"
+OTHER_TEXTS: Final = "the two were asked about different narratives, which cannot be paired"
 NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, elicitation with its settings, seed, "
     "scale and identities"
@@ -61,7 +61,7 @@ class Measured:
         Rows of ``tables.COMPARED_GAP`` without ``run``: the headline's, in either scope.
     estimates
         By dimension, and ``OVERALL`` where there are several, the headline narrative by narrative. A dimension whose δ
-        can not be estimated is not in it.
+        cannot be estimated is not in it.
     identities
         By dimension, the terms that are compared: perceivers, then experiencers.
     emotions
@@ -120,7 +120,7 @@ def measure_run(
     Yields
     ------
     Measured
-        In order of the variants' first appearance. What can not be estimated is a row of NaN with a note. What p is
+        In order of the variants' first appearance. What cannot be estimated is a row of NaN with a note. What p is
         corrected for is only known when all runs are: ``p_adjusted`` is missing here, see :func:`gap_table`.
     """
     variants: dict[str, list[Part]] = {}
@@ -431,7 +431,7 @@ def change_of(
     """
     without = [name for name in (label, reference) if dimension not in runs[name].estimates]
     if without:
-        return {}, f"no change, since {' and '.join(without)} can not be estimated"
+        return {}, f"no change, since {' and '.join(without)} cannot be estimated"
     pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
     [row] = compare(pair, dimension=dimension, confidence=confidence)
     return {name: row[column] for name, column in _CHANGED.items()}, row["note"]

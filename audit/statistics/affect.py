@@ -72,7 +72,7 @@ def affect_tables(
     All changes of a perceiver share its default, which more narratives make no surer: over narratives alone, answers
     at random would seem to move. So the t interval is over narratives and over what the default is answered by, as in
     :func:`inventory_tables`: of a list its orders (*any such narratives in such orders of the words, this model, these
-    words and perceivers*; with one order they can not count, and a note says so), of items shown alone the items (*any
+    words and perceivers*; with one order they cannot count, and a note says so), of items shown alone the items (*any
     such narratives and such words*). The variances of the mean over each add up, with the degrees of freedom of
     Satterthwaite.
 

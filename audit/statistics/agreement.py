@@ -147,7 +147,7 @@ def krippendorff_alpha(
     paired = given[known & pairable]
     if (paired == paired[0]).all():
         raise NotEstimableError(
-            f"all {paired.size} ratings that could differ are {paired[0]:g}: raters who agree can not be told from "
+            f"all {paired.size} ratings that could differ are {paired[0]:g}: raters who agree cannot be told from "
             "raters who always say the same"
         )
     sample = _Sample.of(given[:, pairable], level)

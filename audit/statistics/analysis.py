@@ -50,7 +50,7 @@ class Analysis:
     Attributes
     ----------
     tables
-        By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or can not be
+        By name, with the columns of ``tables.TABLES``; unrounded, NaN where something does not apply or cannot be
         estimated. ``own_model`` and ``comparisons`` may have no rows.
     remarks
         In the order of the tables.
@@ -95,12 +95,12 @@ def analyse(
     Returns
     -------
     Analysis
-        What can not be estimated is a row of NaN and a note or remark that says why; never an exception.
+        What cannot be estimated is a row of NaN and a note or remark that says why; never an exception.
 
     Raises
     ------
     ConfigError
-        If the user's own formula can not be used.
+        If the user's own formula cannot be used.
     ValueError
         If a variant has no scale, a prompt occurs twice, or the ratings contradict themselves.
     """

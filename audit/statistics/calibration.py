@@ -155,7 +155,7 @@ def truth_of(cube: NarrativeCube) -> Truth:
     spreads of pairs and of groups' gaps are fitted to the residuals r by two moments, Σr² and the squared sums of r
     over each group's in-group pairs, less what noise σ²/n adds to each, and not below 0. Lesser degrees of sharing are
     then given no gap.
-    Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings can not tell.
+    Missing ratings are taken to be independent of the narratives' gaps (``selective`` 0): the ratings cannot tell.
     """
     compared = cube.without_baselines()
     fit = fit_mixed(compared)
@@ -458,7 +458,7 @@ def calibrate_ratings(
     Returns
     -------
     pandas.DataFrame
-        Columns of ``tables.CALIBRATION``; a dimension and variant of which δ can not be estimated is one row with the
+        Columns of ``tables.CALIBRATION``; a dimension and variant of which δ cannot be estimated is one row with the
         reason in ``note``. An interrupt ends it early, with the rows of what was done.
     """
     told = repetition or Repetition()
@@ -555,7 +555,7 @@ class _Judge:
     def _by_t(self, estimate: GapEstimate, target: float) -> _Verdict:
         """Judge an estimate by its own t interval."""
         if not np.isfinite(estimate.se):
-            return _Verdict(note=estimate.not_estimable or "its standard error can not be estimated")
+            return _Verdict(note=estimate.not_estimable or "its standard error cannot be estimated")
 
         def rejects(gap: float) -> float:
             *_, p = t_interval(estimate.delta_points - gap, estimate.se, estimate.df, confidence=self.confidence)

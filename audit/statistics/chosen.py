@@ -25,7 +25,7 @@ _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 @dataclass(frozen=True)
 class CrossedMean:
-    """A mean over narratives and raters, both of which are a sample; unrounded, NaN where something can not be told.
+    """A mean over narratives and raters, both of which are a sample; unrounded, NaN where something cannot be told.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def preference_of_people(choices: pd.DataFrame, *, confidence: float) -> pd.Data
     -------
     pandas.DataFrame
         Columns of ``tables.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and
-        ``gap``. What can not be estimated is a row of NaN with a note.
+        ``gap``. What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----

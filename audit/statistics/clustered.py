@@ -46,7 +46,7 @@ def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, direct
     one variance it is a quadratic form of the errors whose matrix has the eigenvalues of G, g_ij = δ_ij q_i'L_iq_i −
     (L_iq_i)'B(L_jq_j): its expectation is tr G and Satterthwaite's degrees of freedom [1]_ are (tr G)²/tr G² [2]_.
     Where a narrative alone determines something, tr G is less than the true a'Ba; the variance is then raised by their
-    ratio, as if what can not be seen were like the rest.
+    ratio, as if what cannot be seen were like the rest.
 
     References
     ----------

@@ -42,7 +42,7 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     Raises
     ------
     NotEstimableError
-        If the largest degree can not be told from perceiver and experiencer effects and the other degrees: one
+        If the largest degree cannot be told from perceiver and experiencer effects and the other degrees: one
         perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
 
     Notes
@@ -82,7 +82,7 @@ def column_weights(columns: FloatArray) -> FloatArray:
     Raises
     ------
     NotEstimableError
-        If the last one can not be told from the others and from perceiver and experiencer effects.
+        If the last one cannot be told from the others and from perceiver and experiencer effects.
     """
     masks = np.asarray(columns, dtype=np.float64)
     n_degrees, in_group = len(masks), masks[-1]
@@ -95,7 +95,7 @@ def column_weights(columns: FloatArray) -> FloatArray:
         )
     if min(in_group.shape) < 2:
         raise NotEstimableError(
-            f"{where} can not tell in-group from the identity itself: ask at least two perceivers and two experiencers"
+            f"{where} cannot tell in-group from the identity itself: ask at least two perceivers and two experiencers"
         )
     centred = (
         masks
@@ -110,8 +110,7 @@ def column_weights(columns: FloatArray) -> FloatArray:
     if not determined[-1]:
         reason = "" if (masks == 0).all(axis=0).any() else ": no pair shares none, to compare with"
         raise NotEstimableError(
-            "in-group can not be told from lesser sharing and from perceiver and experiencer effects in "
-            f"{where}{reason}"
+            f"in-group cannot be told from lesser sharing and from perceiver and experiencer effects in {where}{reason}"
         )
     weights: FloatArray = inverse.T.reshape(masks.shape)
     weights[~determined] = np.nan

@@ -140,7 +140,7 @@ def control_rows(
     Yields
     ------
     dict
-        ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What can not be
+        ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What cannot be
         estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
         groups: ``echo_free`` where there is one, else ``placebo_difference``.
 

@@ -1,7 +1,7 @@
 """What lies beneath δ: gaps of pairs, groups, emotions and clusters, each family corrected for multiplicity.
 
 A family is a set of contrasts that a reader looks through for the ones that stand out. p is the t-test's: the sign-flip
-test can not tell small p apart, which a family needs.
+test cannot tell small p apart, which a family needs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DUST: Final = 1e-12
 _UNSPECIFIED: Final = "unspecified"
 TWO_GROUPS: Final = "the gap of the pair: of two groups, no rating tells which one it is from"
 _UNDETERMINED: Final = (
-    "the pairs of identities can not tell it from perceiver and experiencer effects and from the rest of the family"
+    "the pairs of identities cannot tell it from perceiver and experiencer effects and from the rest of the family"
 )
 
 
@@ -81,7 +81,7 @@ def family_rows(
     Yields
     ------
     dict
-        A row of ``FAMILIES``, unrounded. A contrast that can not be estimated is a row of NaN with a note; it does not
+        A row of ``FAMILIES``, unrounded. A contrast that cannot be estimated is a row of NaN with a note; it does not
         count in its family, nor does one without a p.
 
     Notes
@@ -300,7 +300,7 @@ def _pair_families(
 
 
 def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
-    """Shape (P, E): weights of the gap of two groups beside what their terms share, NaN where that can not be told."""
+    """Shape (P, E): weights of the gap of two groups beside what their terms share, NaN where that cannot be told."""
     rows, columns = (
         np.flatnonzero([group in pair for group in groups])
         for groups in (compared.perceiver_groups, compared.experiencer_groups)

@@ -48,7 +48,7 @@ def inventory_tables(
         One row an answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
         ``item_id`` and ``answer``, as it was given (not keyed), NaN where there is none. Not modified.
     inventory
-        With the key. A total is scored only where it says that there is one, as the IRI's file can not.
+        With the key. A total is scored only where it says that there is one, as the IRI's file cannot.
     alone
         Whether each item was shown alone, and its orders are directions of the scale; else all were shown in one list.
     confidence

@@ -74,7 +74,7 @@ def measure_tables(
     -------
     dict
         ``measure_gaps``, ``measure_controls``, ``measure_families``, ``measure_cells`` and ``reply_outcomes``,
-        unrounded. What can not be estimated is a row of NaN with a note.
+        unrounded. What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----

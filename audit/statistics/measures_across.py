@@ -131,7 +131,7 @@ class RepliesOfRun:
         """Return the run's own gap under its label; NotEstimableError says why there is none."""
         own = self.own[measure][dimension]
         if isinstance(own, NotEstimableError):
-            raise NotEstimableError(f"no change, since δ of {label} can not be estimated: {own}")
+            raise NotEstimableError(f"no change, since δ of {label} cannot be estimated: {own}")
         return replace(own, label=label)
 
 
@@ -174,7 +174,7 @@ def change_rows(
     Yields
     ------
     dict
-        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What can not be
+        A row of ``tables.MEASURE_CHANGES`` but ``strategy``, dimension by dimension, unrounded. What cannot be
         estimated is a row of NaN with a note. The mean over all dimensions has rows where both runs asked about the
         same ones.
 

@@ -41,7 +41,7 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     Yields
     ------
     dict
-        Columns of ``MISSING``, unrounded; NaN with a note where a value can not be estimated.
+        Columns of ``MISSING``, unrounded; NaN with a note where a value cannot be estimated.
 
     Notes
     -----

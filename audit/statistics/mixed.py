@@ -226,7 +226,7 @@ def _columns(cube: NarrativeCube, present: BoolArray, *, crossed: bool) -> tuple
     in_group = cube.in_group.ravel().astype(np.float64)
     if np.linalg.matrix_rank(np.column_stack([nuisance, in_group])[present], tol=1e-8) <= nuisance.shape[1]:
         raise NotEstimableError(
-            f"in-group can not be told from the effects of identities in the {int(present.sum())} of "
+            f"in-group cannot be told from the effects of identities in the {int(present.sum())} of "
             f"{n_perceivers} × {n_experiencers} pairs that have a rating"
         )
     columns = np.column_stack([nuisance, in_group])

@@ -93,13 +93,13 @@ def own_model_table(
     -------
     pandas.DataFrame
         Columns of ``OWN_MODEL``: a row for each fixed term, (co)variance and residual variance. A fixed term that
-        earlier ones determine is left out, as in R's ``lm``, and missing. What can not be fitted is one row of NaN with
+        earlier ones determine is left out, as in R's ``lm``, and missing. What cannot be fitted is one row of NaN with
         the reason in ``message``; never an exception, and never a warning.
 
     Raises
     ------
     ConfigError
-        If the formula, the random terms or the cluster can not be used, in one line.
+        If the formula, the random terms or the cluster cannot be used, in one line.
     ValueError
         If the ratings contradict themselves.
     """
@@ -107,7 +107,7 @@ def own_model_table(
     parts = [_Part.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
     faults = [part.fault for part in parts if part.n_ratings]
     if faults and all(faults):
-        raise ConfigError(f"{model.place} can not be evaluated on the ratings ({faults[0]}); change the formula")
+        raise ConfigError(f"{model.place} cannot be evaluated on the ratings ({faults[0]}); change the formula")
     rows = [row for part in parts for row in _rows(model, part, confidence=confidence)]
     return pd.DataFrame(rows, columns=list(OWN_MODEL))
 
@@ -118,7 +118,7 @@ def check_own_model(formula: str, *, fit: Fit, random: str | None, cluster: str)
     Raises
     ------
     ConfigError
-        If it can not be read, or names what is not there: one line with the formula and the remedy.
+        If it cannot be read, or names what is not there: one line with the formula and the remedy.
     """
     _Model.read(formula, fit=fit, random=random, cluster=cluster)
 
@@ -141,7 +141,7 @@ class _Model:
 
     @classmethod
     def read(cls, formula: str, *, fit: Fit, random: str | None, cluster: str) -> _Model:
-        """Read the formula; ConfigError if it can not be used."""
+        """Read the formula; ConfigError if it cannot be used."""
         place = f"statistics.formula={formula!r}"
         left, fixed = _read_terms(formula, place, example=_EXAMPLE)
         response = left[0].name() if len(left) == 1 else ""
@@ -177,7 +177,7 @@ def _read_terms(text: str, place: str, *, example: str) -> tuple[Sequence[Any], 
     try:
         described = patsy.ModelDesc.from_formula(text)
     except Exception as error:  # patsy passes on whatever Python's tokenizer raises
-        raise ConfigError(f"{place} can not be read ({_reason(error)}); write it as {example!r}") from error
+        raise ConfigError(f"{place} cannot be read ({_reason(error)}); write it as {example!r}") from error
     return described.lhs_termlist, described.rhs_termlist
 
 
@@ -190,11 +190,11 @@ def _names(terms: Iterable[Any], place: str) -> set[str]:
                 warnings.simplefilter("ignore")  # of Python's compiler, about odd but valid code
                 tree = ast.parse(factor.code, mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ConfigError(f"{place} can not be read ({_reason(error)}); write it as {_EXAMPLE!r}") from error
+            raise ConfigError(f"{place} cannot be read ({_reason(error)}); write it as {_EXAMPLE!r}") from error
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and not _is_elementwise(node):
                 raise ConfigError(
-                    f"{place}: {ast.unparse(node)!r} can not be used in a formula; use columns, "
+                    f"{place}: {ast.unparse(node)!r} cannot be used in a formula; use columns, "
                     f"{', '.join(_TRANSFORMS)} and numpy's elementwise functions, e.g. np.log"
                 )
             if isinstance(node, ast.Name):
@@ -237,7 +237,7 @@ _KEEP_ALL: Final = patsy.NAAction(on_NA="raise", NA_types=[])
 class _Part:
     """What one fit needs: columns as plain arrays, each rating's cluster, and the layout of its designs.
 
-    ``fault`` says why there is no layout: the formula can not be evaluated on these ratings.
+    ``fault`` says why there is no layout: the formula cannot be evaluated on these ratings.
     """
 
     dimension: str
@@ -283,8 +283,8 @@ class _Part:
         return cls(dimension, variant, columns, clusters, n_excluded, layouts, fault)
 
     def design(self, layout: Any) -> _Design:
-        """Fill in the layout; NotEstimableError if it can not be, or holds a number that is not finite."""
-        if not layout.factor_infos:  # patsy can not tell how long an intercept alone is to be
+        """Fill in the layout; NotEstimableError if it cannot be, or holds a number that is not finite."""
+        if not layout.factor_infos:  # patsy cannot tell how long an intercept alone is to be
             return _Design(tuple(layout.column_names), np.ones((self.n_ratings, 1)))
         try:
             (matrix,) = patsy.build_design_matrices([layout], self.columns, NA_action=_KEEP_ALL)
@@ -358,7 +358,7 @@ class _Fitted:
 
 
 def _rows(model: _Model, part: _Part, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Rows of ``OWN_MODEL`` for one part; a single one of NaN where it can not be fitted."""
+    """Rows of ``OWN_MODEL`` for one part; a single one of NaN where it cannot be fitted."""
     fitted: _Fitted | None = None
     names: tuple[str, ...] = ()
     determined = np.zeros(0, dtype=np.bool_)
@@ -418,7 +418,7 @@ def _test(estimate: float, se: float, *, df: float, confidence: float) -> dict[s
 def _fixed_design(part: _Part) -> _Design:
     """Lay out the fixed terms; NotEstimableError if there are too few ratings or clusters for any fit."""
     if part.fault:
-        raise NotEstimableError(f"the formula can not be evaluated on these ratings ({part.fault})")
+        raise NotEstimableError(f"the formula cannot be evaluated on these ratings ({part.fault})")
     if part.n_clusters < 2:
         raise NotEstimableError(
             f"{plural(part.n_ratings, 'rating')} in {plural(part.n_clusters, 'cluster')}; two clusters are needed"

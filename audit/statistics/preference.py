@@ -44,7 +44,7 @@ def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Columns of ``tables.PREFERENCE``, unrounded: in each dimension, in order of first appearance, the rows
-        ``all``, ``in_group``, ``out_group``, ``baseline`` where there are such pairs, and ``gap``. What can not be
+        ``all``, ``in_group``, ``out_group``, ``baseline`` where there are such pairs, and ``gap``. What cannot be
         estimated is a row of NaN with a note.
 
     Notes

@@ -118,7 +118,7 @@ def _on_ends(cube: NarrativeCube, tobit: Row | None, *, low: float, high: float)
     if tobit is None:
         beyond = ""
     elif tobit["note"] and np.isnan(tobit["delta_points"]):
-        beyond = f" What δ would be on a scale without these ends can not be estimated: {tobit['note']}."
+        beyond = f" What δ would be on a scale without these ends cannot be estimated: {tobit['note']}."
     else:
         spread = "" if tobit["note"] else f" (interval {interval(tobit['ci_low'], tobit['ci_high'])})"
         beyond = (
@@ -193,7 +193,7 @@ def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
 def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
     headline, contrast, published = found.headline, found.listwise, found.published
     if isinstance(headline, NotEstimableError):
-        yield "not_estimable", f"δ can not be estimated: {headline}."
+        yield "not_estimable", f"δ cannot be estimated: {headline}."
     else:
         estimate = headline
         if found.estimator == "mixed":
@@ -232,4 +232,4 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
             "The optimum of a mixed model could not be confirmed: do not rely on the rows of that estimator.",
         )
     if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
-        yield "published_not_estimable", f"The published δ_z can not be computed: {published}."
+        yield "published_not_estimable", f"The published δ_z cannot be computed: {published}."

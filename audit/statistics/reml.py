@@ -222,7 +222,7 @@ class Reml:
         Raises
         ------
         NotEstimableError
-            If the criterion can not be evaluated wherever the search leads.
+            If the criterion cannot be evaluated wherever the search leads.
 
         Notes
         -----
@@ -243,7 +243,7 @@ class Reml:
             except linalg.LinAlgError:  # a start from which the search leaves what floating point can hold
                 continue
         if best is None:
-            raise NotEstimableError("the likelihood of the mixed model can not be evaluated: noise is next to nothing")
+            raise NotEstimableError("the likelihood of the mixed model cannot be evaluated: noise is next to nothing")
         return best[1], False
 
     def _guess(self) -> list[float]:

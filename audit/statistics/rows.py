@@ -249,7 +249,7 @@ def _mean_gap(own: list[dict[str, Any]], parts: Mapping[str, Labelled], *, confi
     """Average the gaps of these dimensions; NotEstimableError if one of them has none."""
     for row in own:
         if row["dimension"] not in parts:
-            raise NotEstimableError(f"δ of {row['dimension']} can not be estimated, and so no mean over dimensions")
+            raise NotEstimableError(f"δ of {row['dimension']} cannot be estimated, and so no mean over dimensions")
     return overall_row(*_contrasts_of(own, parts), confidence=confidence)
 
 

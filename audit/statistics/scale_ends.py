@@ -74,7 +74,7 @@ def tobit_gap(cube: NarrativeCube, *, low: float, high: float, confidence: float
     Raises
     ------
     NotEstimableError
-        If no rating lies between the ends, δ can not be told from the identities' effects in the ratings that are
+        If no rating lies between the ends, δ cannot be told from the identities' effects in the ratings that are
         left, or the likelihood has no maximum (all in-group ratings at one end, for instance).
     ValueError
         If ``low`` is not below ``high``.
@@ -188,7 +188,7 @@ class _Tobit:
         toward[0], toward[-1] = 1 / theta[-1], -theta[0] / theta[-1] ** 2
         if np.abs(system @ (inverse @ toward) - toward).max() > 1e-6 * np.abs(toward).max():
             raise NotEstimableError(
-                "in-group can not be told from the effects of identities in the ratings that are left"
+                "in-group cannot be told from the effects of identities in the ratings that are left"
             )
         # Where the likelihood has no maximum it is flat in the end, and its information on the gap is nothing.
         if toward @ inverse @ toward > _WIDEST**2:

@@ -34,9 +34,9 @@ class GroupScope:
     estimate
         δ with the standard error and interval of this scope; without them where nothing is claimed.
     leave_one_out
-        δ in points without each group that counts, by the group's name; empty where groups can not be left out.
+        δ in points without each group that counts, by the group's name; empty where groups cannot be left out.
     jackknife_se
-        The groups' part of the standard error, in points; NaN where groups can not be left out.
+        The groups' part of the standard error, in points; NaN where groups cannot be left out.
     no_claim
         Why there is no interval, in words; empty if there is one.
     uncounted
@@ -116,7 +116,7 @@ def group_scope(
             )
             reason = f"{of_all}: {_why_uncounted(uncounted)}"
     if not reason and not np.isfinite(narrow.se):
-        reason = narrow.not_estimable or "the narratives' own uncertainty can not be estimated"
+        reason = narrow.not_estimable or "the narratives' own uncertainty cannot be estimated"
     se = df = float("nan")
     if not reason:
         slopes = _slope_variance(narrow) if fit is None else fit.slope_variance / narrow.n_narratives

@@ -66,7 +66,7 @@ def sensitivity_rows(
     Yields
     ------
     dict
-        Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value can not be estimated. The rows of number
+        Columns of ``SENSITIVITY``, unrounded; NaN with a note where a value cannot be estimated. The rows of number
         mass and mode are there only if the ratings have them (``expected``), the tobit's only if enough ratings
         lie at an end of the scale.
 
@@ -180,7 +180,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     Raises
     ------
     NotEstimableError
-        If no rating is used, none or all of those used are in-group, no narrative has both, or in-group can not be told
+        If no rating is used, none or all of those used are in-group, no narrative has both, or in-group cannot be told
         from perceiver and experiencer effects (and, of an intersection, from lesser degrees of sharing).
     ValueError
         If a weight is negative.
@@ -227,7 +227,7 @@ def weighted_gap(cube: NarrativeCube, weights: FloatArray, *, confidence: float)
     alone = float(system[0, 0] - system[0, 1:] @ shadow)
     if alone <= 1e-9:
         raise NotEstimableError(
-            f"in-group can not be told from the effects of identities in the {int(used.any(axis=0).sum())} of "
+            f"in-group cannot be told from the effects of identities in the {int(used.any(axis=0).sum())} of "
             f"{n_perceivers} × {n_experiencers} pairs whose ratings are used"
         )
     direction = np.append(1.0, -shadow) / alone

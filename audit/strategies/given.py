@@ -37,7 +37,7 @@ def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str
     Raises
     ------
     ModelError
-        If the embedder or the COMET model can not be loaded.
+        If the embedder or the COMET model cannot be loaded.
     """
     rows: list[Row] = []
     facts: dict[str, Any] = {}

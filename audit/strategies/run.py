@@ -84,7 +84,7 @@ def run_stage(
     Raises
     ------
     ModelError
-        If the model's chat template can not show the conversation.
+        If the model's chat template cannot show the conversation.
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
@@ -114,7 +114,7 @@ def write_replies(
     Raises
     ------
     ModelError
-        If the model's chat template can not show the conversation.
+        If the model's chat template cannot show the conversation.
     """
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
@@ -169,9 +169,9 @@ def final_prompts(
     room: int,
     begun: str = "",
 ) -> list[tuple[Prompt, int] | None]:
-    """Return the prompts that ask the audit's question after all stages; None where it can not be asked.
+    """Return the prompts that ask the audit's question after all stages; None where it cannot be asked.
 
-    It can not where a stage failed, or where the conversation does not fit and can not be shortened. Beside each stands
+    It cannot where a stage failed, or where the conversation does not fit and cannot be shortened. Beside each stands
     how many examples and earlier calls were left out. Where nothing comes before the question every prompt is returned:
     the elicitation itself fails what is too long.
 

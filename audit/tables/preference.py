@@ -55,7 +55,7 @@ JUDGED_PAIRS: Final = Table(
             "second_prompt_index": whole("prompt_index of the second run's reply in its run"),
             "first_reply": word("status of the first run's reply; only replies that were written or cut are compared"),
             "second_reply": word("status of the second run's reply"),
-            "same_text": flag("whether both replies have the same words: they are compared, and can not be preferred"),
+            "same_text": flag("whether both replies have the same words: they are compared, and cannot be preferred"),
             **PAIRS.without(*_PLACE),
             "given_status": word("rated, refused, unparseable or failed; empty where the pair was not asked about"),
         }
@@ -158,7 +158,7 @@ PEOPLE_PREFERENCE: Final = Table(
         "p_adjusted": probability("p corrected over dimensions and questions (Holm), for each kind of row by itself"),
         "family_size": FAMILY_SIZE,
         "var_raters": number(
-            "variance between raters' means, less what is chance in them; missing where it can not be told"
+            "variance between raters' means, less what is chance in them; missing where it cannot be told"
         ),
         "var_narratives": number("variance between narratives' means, likewise"),
         "position_bias": share(

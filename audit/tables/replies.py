@@ -99,7 +99,7 @@ MEASURES: Final = Table(
         "mean": in_measure_unit("mean over the replies with a number, baselines included, in the measure's unit"),
         "sd": in_measure_unit("standard deviation (n - 1) of the same"),
         "n_cut": count(
-            "texts of which the scorer read the beginning alone; missing where it can not tell, as are the next four"
+            "texts of which the scorer read the beginning alone; missing where it cannot tell, as are the next four"
         ),
         "n_refused": count("replies that a judge declined to score"),
         "n_unparseable": count("replies whose judge gave no score that can be read"),

@@ -135,8 +135,8 @@ class Task(ABC, Generic[P]):
     words
         What pages of texts say of the task; None where it asks for none.
     compared_by
-        What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs can
-        not stand side by side.
+        What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs
+        cannot stand side by side.
     """
 
     kind: ClassVar[str]
@@ -171,7 +171,7 @@ class Task(ABC, Generic[P]):
         Raises
         ------
         StimulusError, ConfigError
-            If any of it can not be used.
+            If any of it cannot be used.
         """
 
     def check(self, plan: P) -> None:
@@ -180,7 +180,7 @@ class Task(ABC, Generic[P]):
         Raises
         ------
         StimulusError, ConfigError
-            If a file or a setting can not be used.
+            If a file or a setting cannot be used.
         """
 
     @abstractmethod
@@ -228,5 +228,5 @@ class Task(ABC, Generic[P]):
         Raises
         ------
         AuditError
-            If what was collected can not be read or analysed.
+            If what was collected cannot be read or analysed.
         """

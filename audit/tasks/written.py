@@ -73,7 +73,7 @@ class WrittenTexts(Task[Plan]):
         return make_plan(config)
 
     def check(self, plan: Plan) -> None:
-        """Refuse measures that can not be taken."""
+        """Refuse measures that cannot be taken."""
         plan_scoring(plan, self.scorers)
 
     def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -238,8 +238,8 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
         if n:
             yield on_run(
                 "own_gap_left_out",
-                f"Of {dimension}, {plural(n, 'narrative')} can not tell of the judge's own gap: they name whom each of "
-                "their replies is to, so that a reply can not be shown as one to somebody else.",
+                f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
+                "their replies is to, so that a reply cannot be shown as one to somebody else.",
             )
 
 

@@ -151,7 +151,7 @@ def test_what_is_too_long_loses_the_end_of_the_text_and_is_counted(kind, tmp_pat
 
 
 def test_a_special_token_in_a_text_is_read_as_its_characters(tmp_path):
-    # BART finds a text's end by </s>, and can not read texts together that hold different numbers of it.
+    # BART finds a text's end by </s>, and cannot read texts together that hold different numbers of it.
     write_classifier(tmp_path, kind="bart")
     texts = ["my </s> dog", "my <pad> dog", "my < / s > dog"]
     shares = open_classifier(str(tmp_path)).probabilities(texts)
@@ -209,7 +209,7 @@ def test_pickled_weights_are_read_without_running_them(copy, bert):
             return open, (str(copy / "ran"), "w")
 
     torch.save(weights | {"evil": Evil()}, copy / "pytorch_model.bin")
-    assert "can not be loaded" in refused(copy)
+    assert "cannot be loaded" in refused(copy)
     assert not (copy / "ran").exists()
 
 
@@ -250,7 +250,7 @@ def test_a_classifier_that_can_not_be_used_is_refused(wrong, said, tmp_path):
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_damaged_file_is_one_line(name, copy):
     (copy / name).write_bytes(b"{damaged")
-    assert refused(copy).startswith(f"classifier {copy} can not be loaded from {copy} (")
+    assert refused(copy).startswith(f"classifier {copy} cannot be loaded from {copy} (")
 
 
 def test_weights_that_are_not_finite_are_not_scored(tmp_path):

@@ -102,7 +102,7 @@ def test_vectors_are_the_normalised_means_of_the_last_hidden_states(model, tiny_
 
 @pytest.mark.parametrize("model", [MINILM])
 def test_what_says_the_same_in_other_words_is_the_most_similar(model):
-    pool = ["The tax rate rose.", "My dog went missing and I can not find him.", "She won the race."]
+    pool = ["The tax rate rose.", "My dog went missing and I cannot find him.", "She won the race."]
     similarity = cosine(embed(["I lost my dog."], model=model).vectors, embed(pool, model=model).vectors)
     assert similarity.argmax() == 1
 
@@ -212,13 +212,13 @@ def test_vectors_that_are_not_finite_are_refused(copy):
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_a_damaged_file_is_one_line(name, copy):
     (copy / name).write_bytes(b"{damaged")
-    assert f"embedder {copy} can not be loaded from {copy}: " in refused(copy)
+    assert f"embedder {copy} cannot be loaded from {copy}: " in refused(copy)
 
 
 def test_code_in_a_model_s_folder_is_not_run(copy):
     (copy / "own.py").write_text(f"open({str(copy / 'ran')!r}, 'w')\nclass Own: pass\n")
     (copy / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": "own.Own"}]))
-    assert "can not be loaded" in refused(copy)
+    assert "cannot be loaded" in refused(copy)
     assert not (copy / "ran").exists()
 
 

@@ -44,7 +44,7 @@ def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):
 def test_a_configuration_that_is_not_json_names_the_file(content, tmp_path, tiny_config):
     (tmp_path / "config.json").write_bytes(content)
     model, _ = tiny_config(tmp_path)
-    assert f"model tiny: {tmp_path / 'config.json'} can not be read (" in refused(model)
+    assert f"model tiny: {tmp_path / 'config.json'} cannot be read (" in refused(model)
 
 
 @pytest.mark.parametrize(

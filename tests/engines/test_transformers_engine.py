@@ -222,7 +222,7 @@ def test_a_truncated_weights_file_is_one_line(tiny_model, tmp_path, open_engine)
     folder = copy_of(tiny_model, tmp_path)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    with pytest.raises(ModelError, match=r"transformers can not load model tiny from .*copy") as raised:
+    with pytest.raises(ModelError, match=r"transformers cannot load model tiny from .*copy") as raised:
         open_engine(folder)
     assert len(one_line(raised)) < 500
 

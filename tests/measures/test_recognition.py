@@ -28,7 +28,7 @@ SQUAD = json.loads((Path(__file__).parents[1] / "reference" / "scores.json").rea
         ("anger", "anger", [0, 0]),
         ("No emotion.", "no emotion", [0, 0]),
         ("joy or anger", None, [0, 1]),
-        ("I can not tell.", None, [0, 1]),
+        ("I cannot tell.", None, [0, 1]),
         ("envy", None, [0, 1]),
         ("<think>anger?</think>joy", "joy", [1, 0]),
         ("delighted", None, [0, 1]),

@@ -143,7 +143,7 @@ def test_sides_of_other_pairs_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.replace("first", "side", 1), "can not be read"),
+        (lambda t: t.replace("first", "side", 1), "cannot be read"),
         (lambda t: t.replace(",1,", ",7,").replace(",2,", ",7,"), "neither 1 nor 2"),
     ],
 )

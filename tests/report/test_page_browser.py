@@ -1,4 +1,4 @@
-"""Whole reports in a browser: what a reader sees, saves and prints, and what hostile texts can not do."""
+"""Whole reports in a browser: what a reader sees, saves and prints, and what hostile texts cannot do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that can not answer: the report renders all the same, and says what is missing."""
+"""Runs that cannot answer: the report renders all the same, and says what is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ratings_of(n, *, perceivers=TERMS, experiencers=TERMS, refused=lambda row: F
             ["No δ", "no in-group pair has a rating", "Refused: 100% of in-group and 0% of out-group prompts."],
         ),
         (ratings_of(1), ["No interval", "one narrative says nothing about how narratives differ"]),
-        (ratings_of(6, perceivers=TERMS[:1]), ["No δ", "in-group can not be told from the effects of identities"]),
+        (ratings_of(6, perceivers=TERMS[:1]), ["No δ", "in-group cannot be told from the effects of identities"]),
         (ratings_of(6, perceivers=TERMS[:1], experiencers=TERMS[1:2]), ["No δ", "nothing is in-group"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == "a Jain"),

@@ -129,7 +129,7 @@ def test_an_elicitation_that_rates_nothing_has_no_gap_and_nothing_is_claimed(mea
     runs = {"expected": measure(religion=y), "generate": measure(religion=np.full_like(y, NAN))}
     rows, whole = beside(runs)
     assert [row["pairs"] for row in rows] == ["all_terms", ""]
-    assert "generate can not be estimated" in rows[1]["note"]
+    assert "generate cannot be estimated" in rows[1]["note"]
     assert (whole["sign"], whole["verdict"], whole["n_estimated"], whole["n_changes"]) == ("", "", 1, 0)
 
 

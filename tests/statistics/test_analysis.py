@@ -178,7 +178,7 @@ def test_the_listwise_check_is_the_headline_of_the_complete_narratives_alone():
     ids=["complete", "a rating missing", "nothing rated", "one group"],
 )
 def test_headline_is_one_estimator_whatever_is_missing(y, groups):
-    """The flag does not go by what could be estimated: a headline that can not be is flagged, and says why."""
+    """The flag does not go by what could be estimated: a headline that cannot be is flagged, and says why."""
     gap = analysis_of(build_ratings(y, list(groups))).tables["gap"]
     flagged = gap[gap["headline"]]
     assert flagged["estimator"].tolist() == ["contrast"] * 2
@@ -500,7 +500,7 @@ def test_input_is_not_modified():
     assert_frame_equal(ratings, before)
 
 
-# --- What can not be estimated ---------------------------------------------------------------------------------------
+# --- What cannot be estimated ---------------------------------------------------------------------------------------
 
 
 def rated_where(y, rated):
@@ -509,7 +509,7 @@ def rated_where(y, rated):
 
 SOME = ratings_between(20, 80, (6, 4, 4))
 BAD = {
-    "one perceiver": (SOME[:, :1, :3], "A", "ABC", "can not tell in-group from the identity itself"),
+    "one perceiver": (SOME[:, :1, :3], "A", "ABC", "cannot tell in-group from the identity itself"),
     "one group": (SOME[:, :2, :2], "AA", None, "nothing is out-group"),
     "one pair": (SOME[:, :1, :1], "A", None, "nothing is out-group"),
     "no in-group pair": (SOME[:, :2, :2], "AB", "CD", "nothing is in-group"),
@@ -593,8 +593,8 @@ def test_duplicate_prompts_and_unknown_statuses_are_errors():
     ("y", "groups", "codes", "text"),
     [
         (np.full((3, 2, 2), NAN), "AB", ["nothing_rated"], "None of 12 prompts has a rating (12 refused, 0 unpars"),
-        (SOME[:, :2, :2], "AA", ["not_estimable", "published_not_estimable"], "can not be estimated: every perceiver"),
-        (SOME[:, :1, :1], ["unspecified"], ["not_estimable"], "can not be estimated: the ratings hold baselines only"),
+        (SOME[:, :2, :2], "AA", ["not_estimable", "published_not_estimable"], "cannot be estimated: every perceiver"),
+        (SOME[:, :1, :1], ["unspecified"], ["not_estimable"], "cannot be estimated: the ratings hold baselines only"),
         (np.full((5, 2, 2), 50.0), "AB", ["no_interval", "published_not_estimable"], "no interval: all 5 narratives"),
         (SOME[:1], "ABCD", ["no_interval"], "no interval: one narrative"),
     ],
@@ -656,7 +656,7 @@ def test_where_a_scale_without_ends_can_not_be_estimated_the_remark_says_so():
     y = np.where(ratings_between(0, 100, (10, 2, 2)) > 50, 100.0, 0.0)
     texts = [remark.text for remark in analysis_of(build_ratings(y, ["A", "B"])).remarks if remark.code == "scale_end"]
     assert texts
-    assert all("can not be estimated: no rating lies between the ends of the scale." in text for text in texts)
+    assert all("cannot be estimated: no rating lies between the ends of the scale." in text for text in texts)
 
 
 @pytest.mark.parametrize(("n_refused", "remarked"), [(2, False), (3, False), (10, True)])

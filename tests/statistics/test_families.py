@@ -185,7 +185,7 @@ def test_clusters_that_do_not_divide_the_groups(clusters, unknown, known):
     rows = rows_of(cube_of(random_y(9, 3), groups="ABC"), clusters=clusters)
     noted = {member for (member,), note in of("cluster", rows, "note").items() if note}
     assert (noted, {member for (member,) in of("cluster", rows)} - noted) == (unknown, known)
-    assert all("can not tell it from" in rows["cluster", member]["note"] for member in unknown)
+    assert all("cannot tell it from" in rows["cluster", member]["note"] for member in unknown)
     assert all(rows["cluster", member]["family_size"] == len(known) for member in unknown | known)
 
 
@@ -251,14 +251,14 @@ def test_degrees_of_an_intersection_equal_explicit_least_squares():
 
 def test_a_degree_that_no_pair_has_is_noted():
     rows = rows_of(cube_of(random_y(10, 3), 2 * np.eye(3, dtype=int)))
-    assert "can not tell it from" in rows["degree", "1"]["note"]
+    assert "cannot tell it from" in rows["degree", "1"]["note"]
     assert rows["degree", "2"]["delta_points"] == pytest.approx(np.mean(list(of("pair", rows).values())))
     assert rows["degree", "2"]["family_size"] == 1
 
 
 def test_degrees_that_nothing_is_compared_with_are_noted():
     rows = rows_of(cube_of(random_y(10, 3), 1 + np.eye(3, dtype=int)))  # no pair shares none
-    assert ["can not tell it from" in note for note in of("degree", rows, "note").values()] == [True, True]
+    assert ["cannot tell it from" in note for note in of("degree", rows, "note").values()] == [True, True]
 
 
 # --- Uplift and dampening --------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_runs_of_other_texts_or_without_an_estimate_have_a_note_and_no_number(ra
     assert OTHER_TEXTS in apart["note"]
     mute = run_of(ratings_of(np.full_like(y, np.nan), GROUPS))
     none = changes_of(runs[0], mute).iloc[0]
-    assert "no change, since δ of b can not be estimated" in none["note"]
+    assert "no change, since δ of b cannot be estimated" in none["note"]
     for row in (apart, none):
         assert row[["delta", "delta_change", "p", "mean_change", "change_sd"]].isna().all()
 

@@ -216,7 +216,7 @@ HOLES = {
     "no out-group pair has a rating": lambda y: np.where(np.eye(4) == 1, y, NAN),
     "1 of 1 narrative has an in-group and an out-group rating": lambda y: y[:1],
     "no pair of identities has a rating": lambda y: np.full_like(y, NAN),
-    "in-group can not be told from the effects of identities": lambda y: np.where(
+    "in-group cannot be told from the effects of identities": lambda y: np.where(
         np.eye(4)[0] + np.eye(4)[1] == 1, y, NAN
     )[:, :1, :2],
     "explain every rating": lambda y: np.full_like(y, 40.0) + np.arange(len(y))[:, None, None] * (1 + np.eye(4)) / 3,

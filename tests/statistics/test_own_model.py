@@ -309,9 +309,9 @@ def test_a_fitter_s_exception_is_a_row_and_its_print_is_none(ratings_of, monkeyp
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"formula": "intensity ~ (in_group"}, "statistics.formula='intensity ~ (in_group' can not be read ("),
+        ({"formula": "intensity ~ (in_group"}, "statistics.formula='intensity ~ (in_group' cannot be read ("),
         ({"formula": "intensity ~ in_group +"}, "; write it as 'intensity ~ in_group + C(perceiver) + C(experiencer)'"),
-        ({"formula": "intensity ~ in_group emotion"}, "can not be read ("),
+        ({"formula": "intensity ~ in_group emotion"}, "cannot be read ("),
         ({"formula": "intensity ~ C(emotoin)"}, "there is no column or function 'emotoin'; did you mean 'emotion'?"),
         ({"formula": "intensity ~ log(n_shared)"}, "there is no column or function 'log'; there are: intensity, "),
         ({"formula": "intensty ~ in_group"}, "the left side must be a column of numbers, as in 'intensity ~ in_group"),
@@ -334,7 +334,7 @@ def test_a_fitter_s_exception_is_a_row_and_its_print_is_none(ratings_of, monkeyp
         ),
         ({"random": "intensity ~ in_group"}, "nothing left of '~'; write it as '~ in_group'"),
         ({"random": "~ 0"}, "statistics.random='~ 0': there must be a term"),
-        ({"random": "~ ("}, "statistics.random='~ (' can not be read ("),
+        ({"random": "~ ("}, "statistics.random='~ (' cannot be read ("),
         ({"random": "~ in_group", "fit": "ols"}, "leave it out, or choose statistics.fit=mixed"),
     ],
 )
@@ -362,7 +362,7 @@ def test_a_formula_that_fails_on_one_dimension_leaves_the_others(ratings_of):
     table = fit_table(both, "intensity ~ C(perceiver_group, Treatment('Reds'))", fit="ols")
     failed = table.loc[table["dimension"] == "animals"]
     assert len(failed) == 1
-    assert "can not be evaluated on these ratings" in failed["message"].item()
+    assert "cannot be evaluated on these ratings" in failed["message"].item()
     assert table.loc[table["dimension"] == "religion", "converged"].all()
 
 
@@ -389,7 +389,7 @@ def test_nothing_is_fitted_before_the_formula_is_known_to_be_good(ratings_of, mo
 )
 def test_a_formula_names_columns_and_arithmetic_alone(term):
     # Whoever passes on a formula must not pass on a program.
-    with pytest.raises(ConfigError, match=r"can not be used in a formula|there is no column or function"):
+    with pytest.raises(ConfigError, match=r"cannot be used in a formula|there is no column or function"):
         check_own_model(f"intensity ~ {term}", fit="ols", random=None, cluster="narrative_id")
 
 

@@ -290,7 +290,7 @@ def test_a_pool_that_is_too_small_is_named():
         "strategy.examples.n=3, but pool.csv has 2 examples; ask for at most 2, or name a larger pool in "
         "strategy.examples.pool"
     )
-    with pytest.raises(ValueError, match="3 of 2 examples can not be chosen"):
+    with pytest.raises(ValueError, match="3 of 2 examples cannot be chosen"):
         choose_similar(np.zeros((1, 2)), n=3)
 
 

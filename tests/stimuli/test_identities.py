@@ -793,12 +793,12 @@ def test_a_cluster_on_one_side_only_is_an_error_of_the_other(write):
 
 
 def test_an_own_file_that_is_missing_is_named(tmp_path):
-    with pytest.raises(StimulusError, match=r"absent\.yaml: can not be read \(No such file"):
+    with pytest.raises(StimulusError, match=r"absent\.yaml: cannot be read \(No such file"):
         load_dimensions("geneva", own=tmp_path / "absent.yaml")
 
 
 def test_an_own_file_that_is_a_folder_is_named(tmp_path):
-    with pytest.raises(StimulusError, match=r"can not be read \(Is a directory"):
+    with pytest.raises(StimulusError, match=r"cannot be read \(Is a directory"):
         load_dimensions("geneva", own=tmp_path)
 
 

@@ -245,7 +245,7 @@ def test_the_hash_of_a_variant_changes_with_everything_that_it_shows():
     assert variant().sha256 == hashes[0]
 
 
-# --- Templates that can not be used ----------------------------------------------------------------------------------
+# --- Templates that cannot be used ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

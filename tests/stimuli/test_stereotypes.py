@@ -83,5 +83,5 @@ def test_a_lexicon_that_can_not_be_used_is_refused_in_one_line(tmp_path, text, s
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(StimulusError, match=r"none\.yaml: can not be read"):
+    with pytest.raises(StimulusError, match=r"none\.yaml: cannot be read"):
         load_stereotypes(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""Strategies as data: what the packaged and own ones ask, and what can not be asked."""
+"""Strategies as data: what the packaged and own ones ask, and what cannot be asked."""
 
 from __future__ import annotations
 

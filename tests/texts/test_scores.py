@@ -122,7 +122,7 @@ def stages_about(*texts):
         ("They felt sad.", 1, 1),
         ("They felt sad and angry.", 1, 1),  # of several, one is right
         ("Anger: the train was late.", 1, 0),
-        ("They were not sad.", 0, None),  # names none, and so can not be right or wrong
+        ("They were not sad.", 0, None),  # names none, and so cannot be right or wrong
         ("They lost a friend.", 0, None),
         ("<think>Are they angry?</think>They felt sad.", 1, 1),  # thinking is no answer
         ("<think>Sad? I think so.</think>They lost a friend.", 0, None),
@@ -132,7 +132,7 @@ def stages_about(*texts):
             "\u041e\u043d\u0438 \u0433\u0440\u0443\u0441\u0442\u0438\u043b\u0438.",
             None,
             None,
-        ),  # in another script, which the words can not read
+        ),  # in another script, which the words cannot read
     ],
 )
 def test_a_stage_s_text_names_an_emotion_and_the_narrative_s_own_or_has_no_such_number(text, named, right):

@@ -126,7 +126,7 @@ def _written(
         if text is not None:
             answers = read_answers(answer_of(text), len(items), low, high, texts=[item.text for item in items])
             unread = Status.UNPARSEABLE
-            # One refusal stands for all items; beside answers, a line that says no is one that can not be read.
+            # One refusal stands for all items; beside answers, a line that says no is one that cannot be read.
             if not any(answer is not None for answer in answers):
                 declined = parse_response(text, low=low, high=high, quoted=[prompt.user]).status is Status.REFUSED
                 unread = Status.REFUSED if declined else Status.UNPARSEABLE

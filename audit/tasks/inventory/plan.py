@@ -221,7 +221,7 @@ def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
     Raises
     ------
     StimulusError
-        If the inventory, the identities or the situations can not be used, or there are not so many orders.
+        If the inventory, the identities or the situations cannot be used, or there are not so many orders.
     ConfigError
         If settings do not go together.
     """

@@ -45,7 +45,7 @@ def ask_beside(session: Session, elicitation: Elicitation, cells: Sequence[Promp
 def _elicited(
     elicitation: Elicitation, plan: Plan, model: OpenModel, asked: Asked, done: Done
 ) -> tuple[list[Elicited], list[int | None]]:
-    """Return what became of prompts, and how much of each was dropped; one that can not be asked has failed."""
+    """Return what became of prompts, and how much of each was dropped; one that cannot be asked has failed."""
     from audit.elicitation.base import Elicited
     from audit.strategies.run import final_prompts
 

@@ -81,7 +81,7 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
     folder
         Holds all its ratings.
     manifest
-        Says in ``checks`` why one can not be made.
+        Says in ``checks`` why one cannot be made.
     """
     from audit.elicitation.sample import choose_again, choose_sample
 
@@ -143,7 +143,7 @@ def make_checks(plan: Plan, folder: RunFolder, manifest: Manifest, ask: Ask, *, 
         except (NotImplementedError, ModelError, RuntimeError) as error:
             if not (check.dtype or isinstance(error, NotImplementedError)):
                 raise
-            why = str(error).strip().split("\n")[0] if check.dtype else "the engine can not write text"
+            why = str(error).strip().split("\n")[0] if check.dtype else "the engine cannot write text"
             noted["refused"] = why
             say(f"{check.title}: left out, since {why}; {check.option}={'[]' if check.dtype else 0} asks for none")
         manifest = manifest.adding("checks", **{check.name: noted})

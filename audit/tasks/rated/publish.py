@@ -238,5 +238,5 @@ def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
                 row["variant"],
                 "noise_floor",
                 f"δ is below twice what it would vary by if the same prompts were asked again ({unsigned(noise)} "
-                "points): it can not be told from rounding.",
+                "points): it cannot be told from rounding.",
             )

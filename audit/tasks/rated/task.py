@@ -40,7 +40,7 @@ class Ratings(Task[Plan]):
         return make_plan(config)
 
     def check(self, plan: Plan) -> None:
-        """Refuse a beginning of answers that can not be, and people's intensities of other narratives."""
+        """Refuse a beginning of answers that cannot be, and people's intensities of other narratives."""
         from audit.elicitation.generate import check_begun
 
         scale, statistics = plan.grid.variant.scale, plan.config.statistics

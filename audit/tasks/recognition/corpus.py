@@ -67,7 +67,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
     Raises
     ------
     StoreError
-        If the file can not be read.
+        If the file cannot be read.
     """
     path = folder.path / FILE
     if not path.exists():
