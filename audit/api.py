@@ -49,7 +49,10 @@ class Tables(Mapping[str, pd.DataFrame]):
         if name not in self._read:
             path = self._folder / f"{name}.csv"
             if not path.is_file():
-                raise KeyError(f"{self._folder} has no table {name!r}; there are: {', '.join(self) or 'none'}")
+                there = ", ".join(self) or "none"
+                raise KeyError(
+                    f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
+                )
             self._read[name] = pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""})
         return self._read[name]
 

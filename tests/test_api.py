@@ -69,6 +69,12 @@ def test_a_run_that_is_opened_shows_its_headline_and_its_figures():
     assert list(audit.open_run(EXAMPLES / "example-replies").figures) == ["measures-religion-origin"]
 
 
+def test_a_run_without_tables_says_how_to_get_them():
+    for of in ("headline", "figures"):
+        with pytest.raises(KeyError, match=r"no table 'gap'; there are: none\. `python -m audit report` makes"):
+            getattr(audit.open_run(ORIGIN), of)
+
+
 def test_a_run_that_is_opened_tells_what_was_asked():
     run = audit.open_run(EXAMPLES / "example")
     first = run.answers.iloc[0]

@@ -45,7 +45,7 @@ def again(tmp_path, monkeypatch):
 
 
 def assert_same_tables(made, expected):
-    """Text is the same to the letter, but for a spelling; numbers to 1e-9 points, in which machines and libraries differ.
+    """Text is the same to the letter, but for a spelling; numbers to 1e-9, in which machines and libraries differ.
 
     Later versions may have more tables, and more columns.
     """
