@@ -19,7 +19,15 @@ from audit.progress import Progress
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity, plan_difference
+from audit.runs.provenance import (
+    check_same_run,
+    describe_run,
+    first_difference,
+    model_identity,
+    plan_difference,
+    states_seen,
+    with_sight,
+)
 from audit.runs.store import RunFolder
 from audit.tasks.base import Planned, Say
 from stimuli.prompts import PromptCell
@@ -191,8 +199,40 @@ def collect(
     if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
         folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
     by_narrative = values_of(given)
+    manifest = with_sight(manifest, model)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, by_narrative, model, answer, folder, manifest))
     return Session(plan, folder, manifest, model, by_narrative)
+
+
+def begin_part(model: OpenModel, folder: RunFolder, part: str) -> None:
+    """Have a model asked for another part of a run: it forgets the one before, and what it answers is kept at once.
+
+    Parameters
+    ----------
+    part
+        Its name: of a run that goes on, the part that was begun has it again.
+    """
+    from audit.engines.base import Keeps
+
+    model.engine.forget()
+    if isinstance(model.engine, Keeps):
+        model.engine.keep_in(folder.part_begun(part))
+
+
+def end_parts(manifest: Manifest, model: OpenModel, folder: RunFolder, *, say: Say) -> Manifest:
+    """Drop what was kept of parts, all of which are whole, and return the manifest with what was seen of the model."""
+    from audit.engines.base import Keeps
+
+    if isinstance(model.engine, Keeps):
+        model.engine.keep_in(None)
+        folder.drop_part_begun()
+    manifest = with_sight(manifest, model)
+    if len(states := states_seen(manifest)) > 1:
+        say(
+            f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
+            "may not be all of one model"
+        )
+    return manifest
 
 
 def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say) -> tuple[OpenModel, float]:
@@ -295,7 +335,7 @@ def _ask_shards(
         begun = folder.has_stages(number)
         asked = [strategy_values(grid, cell, given) for cell in cells]
         earlier = _lead(plan, cells, asked, model, folder, number, progress)
-        model.engine.forget()
+        begin_part(model, folder, f"shard {number}")
         answers = answer(plan, model, Asked(cells, asked, earlier), progress.done)
         folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)
@@ -325,7 +365,7 @@ def _lead(
                 "prompts, so it is not of this run; name another run_dir"
             )
         if kept is None:
-            model.engine.forget()
+            begin_part(model, folder, f"shard {number}, stage {stage.name}")
             written = run_stage(
                 strategy,
                 number,

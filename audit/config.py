@@ -70,19 +70,10 @@ class _Elsewhere(_Strict):
         return {name: value for name, value in written.items() if value is not None or name not in self._of_servers}
 
 
-class ModelConfig(_Elsewhere):
-    """A model's card: what it is and how it is loaded."""
+class _AtServer(_Elsewhere):
+    """A model that may be a server's: its address, and the name of the variable that holds its key."""
 
     _of_servers = ("base_url", "api_key_env")
-    name: str = Field(min_length=1)
-    path: str = Field(min_length=1)
-    revision: str | None
-    tokenizer: str | None
-    dtype: Literal["auto", "bfloat16", "float16", "float32"]
-    quantization: str | None
-    max_model_len: int = Field(ge=16)
-    trust_remote_code: bool
-    elicitation: Literal["generate", "expected"]
     base_url: str | None = None
     api_key_env: str | None = None
 
@@ -98,12 +89,12 @@ class ModelConfig(_Elsewhere):
         except ValueError:
             told = False
         if not told or re.search(r"\s", url):
-            raise ConfigError("model.base_url: is no address of a server, such as http://localhost:8000/v1")
+            raise ConfigError("base_url: is no address of a server, such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigError(
-                "model.base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
+                "base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
                 "written to manifests; leave it out, and name the variable of the environment that holds the key: "
-                "model.api_key_env=NAME"
+                "api_key_env=NAME"
             )
         return url.rstrip("/")
 
@@ -112,10 +103,24 @@ class ModelConfig(_Elsewhere):
     def _names_a_variable(cls, name: str | None) -> str | None:
         if name is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
             raise ConfigError(
-                "model.api_key_env: is no name of a variable of the environment (capital letters, digits and _); "
-                "export the key as one, and give its name: model.api_key_env=OPENAI_API_KEY"
+                "api_key_env: is no name of a variable of the environment (capital letters, digits and _); "
+                "export the key as one, and give its name: api_key_env=OPENAI_API_KEY"
             )
         return name
+
+
+class ModelConfig(_AtServer):
+    """A model's card: what it is and how it is loaded."""
+
+    name: str = Field(min_length=1)
+    path: str = Field(min_length=1)
+    revision: str | None
+    tokenizer: str | None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"]
+    quantization: str | None
+    max_model_len: int = Field(ge=16)
+    trust_remote_code: bool
+    elicitation: Literal["generate", "expected"]
 
 
 class ServerConfig(_Strict):
@@ -338,7 +343,7 @@ class EpitomeConfig(_Strict):
     labels: Path | None = None
 
 
-class JudgeConfig(_Strict):
+class JudgeConfig(_AtServer):
     """A model that scores replies by a rubric; ``model`` None is no judge."""
 
     model: str | None

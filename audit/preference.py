@@ -59,6 +59,8 @@ class Asked:
         Draws the narratives, and seeds the engine.
     engine
         Runs the judge; ``own`` is the first run's.
+    base_url, api_key_env
+        The address of the judge's server, and the name of the variable that holds its key; None is no server.
     """
 
     model: str | None
@@ -69,6 +71,8 @@ class Asked:
     n_narratives: int | None = None
     seed: int = 0
     engine: Literal["own", "auto", "vllm", "transformers"] = "own"
+    base_url: str | None = None
+    api_key_env: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def judge_runs(
             "model= must be given: the folder or hub id of a judge, a model that follows instructions "
             "(model=embedded:smollm2 shows that it works, and judges nothing)"
         )
+    _card(asked)  # a secret in the address is refused before the command is written anywhere
     rubric = load_rubric(asked.rubric, asked.rubric_file)
     criterion = asked.criterion or next(iter(rubric.criteria))
     rubric.pair_prompt(criterion, experiencer="", narrative="", first="", second="", answers="")  # or says why not
@@ -179,6 +184,7 @@ def judge_runs(
             "seed": asked.seed,
             "max_tokens": MAX_TOKENS,
             "max_model_len": MAX_MODEL_LEN,
+            **({} if asked.base_url is None else {"base_url": asked.base_url}),
         },
     }
     path = out or reports_dir / f"judged-{fingerprint(identity)[:8]}"
@@ -393,10 +399,8 @@ def _parts(paired: pd.DataFrame) -> Any:
     return narrative // together
 
 
-def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
-    from audit.engines.open import open_model
-
-    card = ModelConfig(
+def _card(asked: Asked) -> ModelConfig:
+    return ModelConfig(
         name=str(asked.model),
         path=str(asked.model),
         revision=None,
@@ -406,11 +410,19 @@ def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
         max_model_len=MAX_MODEL_LEN,
         trust_remote_code=False,
         elicitation=asked.method,
+        base_url=asked.base_url,
+        api_key_env=asked.api_key_env,
     )
+
+
+def _open(asked: Asked, first: RunOfReplies) -> OpenModel:
+    from audit.engines.open import judging_engine, open_model
+
     # A judge is asked as its own chat template has it, however the models that it judges were.
-    own = {**first.manifest.config.engine, "add_special_tokens": False}
-    engine = EngineConfig(**(own if asked.engine == "own" else own | {"name": asked.engine}))
-    return open_model(card, engine, seed=asked.seed, writes=asked.method == "generate")
+    own = EngineConfig(**first.manifest.config.engine)
+    named = own if asked.engine == "own" else own.model_copy(update={"name": asked.engine})
+    engine = judging_engine(named, served=asked.base_url is not None)
+    return open_model(_card(asked), engine, seed=asked.seed, writes=asked.method == "generate")
 
 
 def _answers(

@@ -237,7 +237,9 @@ def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
 
 def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
     rubric = load_rubric(config.rubric, config.rubric_file)
-    asked = config.model_dump(mode="json", exclude={"rubric_file", "own_gap"}) | {"rubric_sha256": rubric.sha256}
+    asked = config.model_dump(mode="json", exclude={"rubric_file", "own_gap", "api_key_env"}) | {
+        "rubric_sha256": rubric.sha256
+    }
     absent = "" if config.model else (
         "it needs a model that follows instructions: measures.judge.model=FOLDER_OR_HUB_ID, and likely "
         "measures.judge.method=generate"
@@ -246,12 +248,12 @@ def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
 
 
 def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
-    from audit.engines.open import open_model
+    from audit.engines.open import judging_engine, open_model
     from audit.engines.resolve import find_folder
     from audit.judge.rubric import RubricJudge
 
     assert config.model is not None
-    if not config.model.startswith("embedded:"):
+    if config.base_url is None and not config.model.startswith("embedded:"):
         measures = plan.config.measures
         find_folder(
             config.model,
@@ -270,9 +272,11 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
         max_model_len=config.max_model_len,
         trust_remote_code=False,
         elicitation=config.method,
+        base_url=config.base_url,
+        api_key_env=config.api_key_env,
     )
     # A judge is asked as its own chat template has it, however the model that it judges was.
-    engine = plan.config.engine.model_copy(update={"add_special_tokens": False})
+    engine = judging_engine(plan.config.engine, served=config.base_url is not None)
     opened = open_model(card, engine, seed=plan.config.seed, writes=config.method == "generate")
     return RubricJudge(
         load_rubric(config.rubric, config.rubric_file),

@@ -152,6 +152,7 @@ ONLY_IN = {
         ("torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "sentence_transformers"),
         "audit.engines.",
     ),
+    "httpx2": "audit.engines.server",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -166,7 +167,7 @@ ONLY_IN = {
 """The one place of each library that takes long to import or ties us to its maker."""
 
 ONLY_INSIDE_FUNCTIONS = {
-    "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "hydra", "omegaconf", "inflect",
+    "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
     "sentence_transformers", "sklearn", "vaderSentiment",
 }  # fmt: skip
 

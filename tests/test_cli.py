@@ -161,7 +161,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("calibrate a-run seed=1 seed=2", "seed is given twice, as '1' and '2'; keep one"),
         ("calibrate a-run statistics.margin=2", "statistics.margin: calibrate has no such option"),
         ("run statistics.margin=inf", "statistics.margin: Input should be"),
-        ("run model=nonsense", "model=nonsense: there is no such choice; there are: llama3, llama3-70b, mistral, own"),
+        (
+            "run model=nonsense",
+            "model=nonsense: there is no such choice; there are: llama3, llama3-70b, mistral, ollama, openai, own",
+        ),
         ("run +model=nonsense", "model=nonsense: there is no such choice"),
         ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
         ("run -m prompt=origin,orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),

@@ -38,12 +38,18 @@ _ENGINE: Final[Option[Literal["own", "auto", "vllm", "transformers"]]] = Option(
     "own",
     "vllm, transformers or auto; own, the default, is the first run's",
 )
+_BASE_URL: Final[Option[str | None]] = Option(
+    "base_url", a_text, None, "the address of an OpenAI-compatible server whose model the judge is", "URL"
+)
+_API_KEY_ENV: Final[Option[str | None]] = Option(
+    "api_key_env", a_text, None, "the name of the variable of the environment that holds the server's key", "NAME"
+)
 _RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "where the comparison is kept", "OUT")
 _USAGE: Final = Usage(
     "judge",
     "RUN_A RUN_B",
     needed=(_MODEL,),
-    options=(_METHOD, _RUBRIC, _RUBRIC_FILE, _CRITERION, _N, _SEED, _ENGINE, _RUN_DIR),
+    options=(_METHOD, _RUBRIC, _RUBRIC_FILE, _CRITERION, _N, _SEED, _ENGINE, _BASE_URL, _API_KEY_ENV, _RUN_DIR),
 )
 
 _HELP: Final = """
@@ -76,6 +82,8 @@ def _judge(words: Sequence[str]) -> int:
             n_narratives=given[_N],
             seed=given[_SEED],
             engine=given[_ENGINE],
+            base_url=given[_BASE_URL],
+            api_key_env=given[_API_KEY_ENV],
         ),
         out=given[_RUN_DIR],
         reports_dir=Path("reports"),

@@ -16,20 +16,24 @@ What weighs little is not asked. A number whose end is not asked is taken to end
 same prompt does that were asked; it could end always, or never. A branch that is not followed is left out; it could
 hold nothing, or all of its mass on any one of its numbers. The largest distance that the mean could have from the one
 reported, over all of these cases together, is the rating's ``pruned_points``.
+
+Of an engine that tells the likeliest tokens alone, the distribution is known within bounds: see
+:mod:`audit.elicitation.bounded`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.elicitation.base import Elicited
+from audit.elicitation.bounded import read_bounded
 from audit.elicitation.numbers import NumberTree, number_tree
-from audit.engines.base import Done, Engine, Reading, encode_prompts, token_reader, unwatched
+from audit.engines.base import Done, Engine, Reading, TopReader, encode_prompts, token_reader, unwatched
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
@@ -65,6 +69,8 @@ class ExpectedElicitation:
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[Elicited]:
         """See :class:`audit.elicitation.base.Elicitation`."""
+        if isinstance(engine, TopReader):
+            return self._bounded(engine, prompts, done)
         reader = token_reader(engine, remedy="use elicitation=generate")
         if self._tree is None:
             before = reader.tokenizer.render(prompts[0])
@@ -91,6 +97,29 @@ class ExpectedElicitation:
             for place, outcome in zip(own, rated, strict=True):
                 outcomes[place] = outcome
             done(len(own))
+        return outcomes
+
+    def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[Elicited]:
+        """Read what the likeliest tokens tell: how far the mean could be off is the rating's ``pruned_points``."""
+        outcomes = []
+        for top in engine.top(prompts, n_tokens=self.room, done=done):
+            if top is None:
+                outcomes.append(Elicited(Status.FAILED))
+                continue
+            if not top.tables:
+                outcomes.append(Elicited(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens))
+                continue
+            known = read_bounded(top, self.scale)
+            [rated] = summarise(
+                known.distribution[None, :],
+                low=self.scale.low,
+                pruned_points=np.zeros(1),
+                n_prompt_tokens=[top.n_prompt_tokens],
+            )
+            if rated.status is Status.RATED:
+                off = max(known.highest - rated.intensity, rated.intensity - known.lowest, 0.0)
+                rated = replace(rated, pruned_points=off)
+            outcomes.append(rated)
         return outcomes
 
 
@@ -233,7 +262,7 @@ def _known_medians(shares: _Floats) -> _Floats:
 
 
 def summarise(
-    distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int]
+    distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
 ) -> list[Elicited]:
     """Return mean, mode, spread and number mass of each prompt's unnormalised probabilities.
 

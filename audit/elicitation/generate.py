@@ -54,6 +54,9 @@ class GenerateElicitation:
             if written.text is None:
                 outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=n_read))
                 continue
+            if written.refused:
+                outcomes.append(Elicited(Status.REFUSED, response=written.text, n_prompt_tokens=n_read))
+                continue
             reading = self._read(written.text, prompt)
             outcomes.append(Elicited(reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read))
         return outcomes

@@ -8,7 +8,7 @@ chat templates and token ids are of the engines that have them, see :mod:`audit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -53,12 +53,15 @@ class Generated:
         Whether the text stopped at ``max_tokens``, and not at an end of its own.
     n_prompt_tokens
         Tokens that the model read; None where it was not asked, or they were not told.
+    refused
+        Whether a server says that the request was declined, whatever the text.
     """
 
     text: str | None
     n_tokens: int
     cut: bool
     n_prompt_tokens: int | None = None
+    refused: bool = False
 
 
 class Engine(Protocol):
@@ -179,6 +182,70 @@ class TokenReader(Tokenises, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TopTokens:
+    """The likeliest tokens at each place of an answer.
+
+    Attributes
+    ----------
+    written
+        The answer's tokens, as texts: the likeliest at each place. Empty where the request was declined.
+    tables
+        For each of them the probabilities of the likeliest tokens at its place, by their texts.
+    n_prompt_tokens
+        As of :class:`Generated`.
+    """
+
+    written: tuple[str, ...]
+    tables: tuple[Mapping[str, float], ...]
+    n_prompt_tokens: int | None
+
+
+@runtime_checkable
+class TopReader(Protocol):
+    """What tells the probabilities of the likeliest tokens alone."""
+
+    def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
+        """Return the likeliest tokens at the first places of each answer; None where a prompt was not answered.
+
+        Parameters
+        ----------
+        prompts
+            n conversations.
+        n_tokens
+            Places, at most.
+        done
+            Told how many prompts more have been answered.
+
+        Raises
+        ------
+        ModelError
+            If no probabilities are told.
+        """
+        ...
+
+
+class Kept(Protocol):
+    """Keeps answers of what is being asked, until the part of a run that they belong to is whole."""
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return what was kept by that name; None where nothing was."""
+        ...
+
+    def put(self, name: str, answer: Mapping[str, Any]) -> None:
+        """Keep an answer."""
+        ...
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """An engine each of whose answers is worth keeping at once."""
+
+    def keep_in(self, kept: Kept | None) -> None:
+        """Keep answers there as they come, and take those that are there; None keeps none."""
+        ...
+
+
 class Reading(Protocol):
     """Prompts that an engine has before it.
 
@@ -221,6 +288,10 @@ class ModelSource(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what a manifest records of it beside its revision, as plain values that are the same tomorrow."""
+        ...
+
+    def states(self) -> Sequence[str] | None:
+        """Return the fingerprints that a server told of its state so far; None where there is no server."""
         ...
 
     def identity(self) -> dict[str, Any]:

@@ -92,6 +92,9 @@ class LocalModel:
         """See :class:`audit.engines.base.ModelSource`."""
         return {"files": self.hashes}
 
+    def states(self) -> None:
+        """See :class:`audit.engines.base.ModelSource`: files are what they are."""
+
     def identity(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
         return {"model_files": fingerprint(self.hashes)}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from audit.config import EngineConfig, ModelConfig
-from audit.engines.base import OpenModel
+from audit.engines.base import Keeps, OpenModel
 from audit.engines.resolve import set_environment
 from audit.errors import ModelError
 from stimuli.errors import suggest
@@ -33,7 +33,13 @@ def _vllm() -> Opens:
     return open_model
 
 
-ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers, "vllm": _vllm}
+def _openai() -> Opens:
+    from audit.engines.openai import open_model
+
+    return open_model
+
+
+ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers, "vllm": _vllm, "openai": _openai}
 """Every engine by its name, ``engine.name``: where it is imported from, which is done only when it is asked for."""
 
 
@@ -81,6 +87,20 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> Choice:
     return Choice("vllm", "there is a GPU")
 
 
+def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
+    """Return what runs a judge beside a model that was run so: where one of them alone is a server's, another engine.
+
+    Parameters
+    ----------
+    engine
+        Ran the model that is judged.
+    served
+        Whether the judge is a server's model.
+    """
+    here = "auto" if engine.name == "openai" else engine.name
+    return engine.model_copy(update={"add_special_tokens": False, "name": "openai" if served else here})
+
+
 def has_gpu() -> bool:
     """Whether this machine has a GPU that torch computes on."""
     import torch
@@ -110,9 +130,16 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: b
     """
     global _kept
     choice = choose_engine(engine, writes=writes)
+    if model.base_url is not None and choice.name != "openai":
+        raise ModelError(
+            f"model.base_url is a server's address, and engine={choice.name} runs models on this machine; use "
+            "engine=openai"
+        )
     key = (model, engine, seed, choice.name)
     if _kept is not None:
         if _kept[0] == key:
+            if isinstance(_kept[1].engine, Keeps):
+                _kept[1].engine.keep_in(None)
             return _kept[1]
         _kept[1].engine.close()
         _kept = None

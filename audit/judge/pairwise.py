@@ -205,7 +205,10 @@ def _probabilities(
 
 
 def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) -> list[Answer]:
-    return [_read(written.text) for written in engine.write(prompts, max_tokens=max_tokens)]
+    return [
+        Answer(Status.REFUSED, response=written.text or "") if written.refused else _read(written.text)
+        for written in engine.write(prompts, max_tokens=max_tokens)
+    ]
 
 
 def _read(text: str | None) -> Answer:

@@ -39,6 +39,8 @@ ADDED: Final = "added to what the chat template made"
 """Of special tokens, where ``engine.add_special_tokens``; a run without it names nothing, as earlier versions."""
 _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
+_SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
+"""Prompts of a shard, by the engine's device; 4096 of any other."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")
@@ -131,6 +133,22 @@ def model_identity(model: OpenModel) -> dict[str, Any]:
     return {**model.source.identity(), "engine_facts": asdict(model.engine.facts)}
 
 
+def with_sight(manifest: Manifest, model: OpenModel) -> Manifest:
+    """Return the manifest with what a model says of its state today, where it has one: a server's fingerprints."""
+    states = model.source.states()
+    seen = list(manifest.model.content.get("seen", ()))
+    new = [state for state in states or () if state not in states_seen(manifest)]
+    if states is None or (seen and not new):
+        return manifest
+    return manifest.having(model={**manifest.model.content, "seen": [*seen, {"date": now(), "fingerprints": new}]})
+
+
+def states_seen(manifest: Manifest) -> list[str]:
+    """Return the fingerprints that a server told in the course of a run, each once."""
+    seen = manifest.model.content.get("seen", ())
+    return list(dict.fromkeys(state for each in seen for state in each.get("fingerprints", ())))
+
+
 def check_same_run(difference: Difference | None, path: Path) -> None:
     """Raise StoreError if a folder's run differs from the one asked for in a setting, which is named."""
     if difference is not None:
@@ -194,7 +212,7 @@ def describe_run(
         "started": now(),
         "n_sessions": 0,
         "n_prompts": len(grid),
-        "shard_size": config.shard_size or (128 if facts.device == "cpu" else 4096),
+        "shard_size": config.shard_size or _SHARD_SIZES.get(facts.device, 4096),
         "seed": config.seed,
         "model": {
             "name": config.model.name,

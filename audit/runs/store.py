@@ -53,6 +53,8 @@ _OF_A_JUDGEMENT: Final = frozenset(
 _OF_CHOICES: Final = frozenset(
     {"raters", "key.csv", "sides.csv", "questions.yaml", "manifest.json", "dictionary.csv", "tables", ".lock"}
 )
+_BEGUN: Final = "part-begun.jsonl"
+"""The file of a run folder that keeps what a server has answered of the part that is being asked."""
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
 Answers: TypeAlias = Literal[
@@ -604,3 +606,63 @@ class RunFolder(_Folder):
             If a file cannot be read.
         """
         return self._collected("ratings").sha256()
+
+    def part_begun(self, part: str) -> PartBegun:
+        """Return what keeps the answers of the part that is being asked; those of another part are dropped."""
+        return PartBegun(self.path / _BEGUN, part)
+
+    def drop_part_begun(self) -> None:
+        """Remove the answers that were kept of a part: all parts are whole."""
+        with writing(self.path / _BEGUN):
+            (self.path / _BEGUN).unlink(missing_ok=True)
+
+
+class PartBegun:
+    """The answers of a part of a run that is being asked, one by one as they come: a process may end at any of them.
+
+    Parameters
+    ----------
+    path
+        A file with a line of JSON for each answer; the first one names the part.
+    part
+        The part's name.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, part: str) -> None:
+        self._path = path
+        self._part = part
+        self._answers: dict[str, dict[str, Any]] = {}
+        with writing(path):
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = [line for line in map(_parsed, lines) if line is not None]
+        self._begun = bool(found) and found[0].get("part") == part
+        if self._begun:
+            self._answers = {str(line["name"]): line["answer"] for line in found[1:] if "name" in line}
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return the answer that was kept by a name; None where none was."""
+        return self._answers.get(name)
+
+    def put(self, name: str, answer: Mapping[str, Any]) -> None:
+        """Keep an answer: it is in the file before this returns."""
+        with writing(self._path):
+            if not self._begun:
+                write_atomically(self._path, f"{json.dumps({'part': self._part})}\n".encode())
+                self._begun = True
+            with self._path.open("a", encoding="utf-8") as stream:
+                # Whatever a process that was killed left of its last line ends here.
+                stream.write(f"\n{json.dumps({'name': name, 'answer': answer})}\n")
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """Return a line's JSON; None of one that is empty, or was not written to its end."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

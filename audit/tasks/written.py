@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from audit.collect import Asked, answer_columns, collect, earlier_manifest, missing_shards
+from audit.collect import Asked, answer_columns, collect, earlier_manifest, end_parts, missing_shards
 from audit.config import AuditConfig, MeasuresConfig
 from audit.conversations import narratives_of, prompt_records
 from audit.measures.choose import JUDGE, Wanted
@@ -88,9 +88,10 @@ class WrittenTexts(Task[Plan]):
             say(f"all {len(plan.grid):,} prompts are there already; analysing")
             manifest = earlier
         else:
-            manifest = collect(
+            session = collect(
                 plan, folder, earlier, self._write, how="written replies", writes=True, command=command, say=say
-            ).manifest
+            )
+            manifest = end_parts(session.manifest, session.model, folder, say=say)
         self.keep(plan, folder)
         manifest = score_replies(plan, scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from audit.collect import (
     ask_timed,
+    begin_part,
     earlier_manifest,
+    end_parts,
     load_model,
     missing_shards,
     shards_to_ask,
 )
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity
+from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity, with_sight
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Say
@@ -24,7 +26,7 @@ from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
-    from audit.engines.base import Done, Engine
+    from audit.engines.base import Done, Engine, OpenModel
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
@@ -63,15 +65,18 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     else:
         check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
         manifest = earlier
-    return ask_timed(manifest, folder, load_s, _ask_shards(plan, model.engine, folder, manifest))
+    manifest = with_sight(manifest, model)
+    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, model, folder, manifest))
+    return end_parts(manifest, model, folder, say=say)
 
 
-def _ask_shards(plan: InventoryPlan, engine: Engine, folder: RunFolder, manifest: Manifest) -> Iterator[int]:
+def _ask_shards(plan: InventoryPlan, model: OpenModel, folder: RunFolder, manifest: Manifest) -> Iterator[int]:
     """Do the shards that are missing, and yield how many prompts those were."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
     for number, places, progress in shards_to_ask(plan, folder, manifest):
-        engine.forget()
-        folder.write_shard(number, list(ask(engine, plan.grid[places.start : places.stop], progress.done)), plan.kind)
+        begin_part(model, folder, f"shard {number}")
+        answers = ask(model.engine, plan.grid[places.start : places.stop], progress.done)
+        folder.write_shard(number, list(answers), plan.kind)
         yield len(places)
 
 
@@ -128,7 +133,8 @@ def _written(
             unread = Status.UNPARSEABLE
             # One refusal stands for all items; beside answers, a line that says no is one that cannot be read.
             if not any(answer is not None for answer in answers):
-                declined = parse_response(text, low=low, high=high, quoted=[prompt.user]).status is Status.REFUSED
+                read = parse_response(text, low=low, high=high, quoted=[prompt.user])
+                declined = written.refused or read.status is Status.REFUSED
                 unread = Status.REFUSED if declined else Status.UNPARSEABLE
         for place, answer in enumerate(answers):
             yield _row(

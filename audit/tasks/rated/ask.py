@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from audit.collect import Asked, Session, answer_columns
+from audit.collect import Asked, Session, answer_columns, begin_part
 from audit.plan import Plan
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, PromptCell, Question
@@ -31,14 +31,14 @@ def ask_again(
 ) -> list[Elicited]:
     """Ask prompts of a run once more; see :data:`audit.tasks.rated.checks.Ask`."""
     engine, asked = session.model.engine, session.again(places)
-    engine.forget()
+    begin_part(session.model, session.folder, f"check {type(elicitation).__name__} {dtype} {list(places)}")
     with engine.in_format(dtype) if dtype else nullcontext():
         return _elicited(elicitation, session.plan, session.model, asked, done)[0]
 
 
 def ask_beside(session: Session, elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:
     """Ask a run's model prompts that need not be of its grid."""
-    session.model.engine.forget()
+    begin_part(session.model, session.folder, "check without identities")
     return _elicited(elicitation, session.plan, session.model, session.beside(cells), done)[0]
 
 

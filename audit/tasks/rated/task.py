@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from audit.collect import collect, earlier_manifest, missing_shards
+from audit.collect import collect, earlier_manifest, end_parts, missing_shards
 from audit.config import AuditConfig, StatisticsConfig
 from audit.conversations import prompt_records
 from audit.plan import Plan, make_plan
@@ -76,7 +76,8 @@ class Ratings(Task[Plan]):
             say=say,
         )
         manifest = check_manipulation(plan, folder, session.manifest, partial(ask_beside, session))
-        return make_checks(plan, folder, manifest, partial(ask_again, session), say=say)
+        manifest = make_checks(plan, folder, manifest, partial(ask_again, session), say=say)
+        return end_parts(manifest, session.model, folder, say=say)
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps; see :func:`audit.tasks.rated.publish.draw_ratings`."""

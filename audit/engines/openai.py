@@ -1,0 +1,556 @@
+"""The engine of a server: any that is asked as OpenAI's is, ``POST /chat/completions``; and vLLM's by tokens.
+
+Any such server writes; chat templates and tokens are its own. Its logprobs, where it tells any, are of the likeliest
+tokens alone, from which a distribution is known within bounds (:mod:`audit.elicitation.bounded`).
+
+vLLM's server tells more: what its tokenizer and its chat template make of a text, and the probability of any token. So
+it is asked as our own vLLM engine is, token for token: all that is done with a local model is done with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from audit.config import EngineConfig, ModelConfig, ServerConfig, fingerprint
+from audit.engines.base import (
+    Done,
+    EngineFacts,
+    Generated,
+    Kept,
+    OpenModel,
+    Reading,
+    TokenIds,
+    TopTokens,
+    sampling_seeds,
+    unwatched,
+)
+from audit.engines.chat import ChatTokenizer
+from audit.engines.local import TokenEngine
+from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.whole import WholeReading
+from audit.errors import ModelError
+from stimuli.errors import suggest
+from stimuli.prompts import Prompt
+
+_Read = TypeVar("_Read")
+
+TOP: Final = (20, 5)
+"""How many of the likeliest tokens are asked for: the most that OpenAI's interface has, then what others allow."""
+READ_TOGETHER: Final = 128
+"""Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
+SEQUENCES: Final = 32
+"""Sequences that one request asks about."""
+_TOO_LONG: Final = ("context", "too long", "maximum length", "max_model_len", "too many tokens", "reduce the length")
+"""Words by which servers say that a prompt is too long."""
+_DECLINED: Final = ("content_filter", "content_policy", "content management policy", "responsibleai")
+"""Words by which they say that they decline a prompt."""
+_PROBE: Final = Prompt("", "Write one number: 7")
+
+
+@dataclass
+class ServedModel:
+    """A model at a server; a :class:`audit.engines.base.ModelSource`.
+
+    Attributes
+    ----------
+    base_url
+        The server's, without credentials.
+    stated
+        What the server calls the model: often more than it was asked for, such as the date of a version.
+    root
+        What the server says that the model was made of; empty where it says nothing.
+    fingerprints
+        What it said of its own state, each once, in the order in which it was said.
+    """
+
+    base_url: str
+    stated: str
+    root: str
+    fingerprints: list[str]
+
+    @property
+    def revision(self) -> str | None:
+        """See :class:`audit.engines.base.ModelSource`: nobody tells a server's weights."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        made_of = {"root": self.root} if self.root else {}
+        return {"files": {}, "server": {"base_url": self.base_url, "id": self.stated, **made_of}}
+
+    def states(self) -> list[str]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        return list(self.fingerprints)
+
+    def identity(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        server = self.facts()["server"]
+        return {"server": server, "model_files": fingerprint(server)}
+
+
+def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
+    """Find a server's model, see :class:`audit.engines.open.Opens`."""
+    if model.base_url is None:
+        raise ModelError(
+            "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
+            "model.path=NAME; model=openai, model=ollama and model=vllm-serve are cards to begin with"
+        )
+    _refuse_what_is_of_files(model, config)
+    server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
+    try:
+        return _opened(server, model, seed=seed, why=why)
+    except BaseException:
+        server.close()
+        raise
+
+
+def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenModel:
+    """Ask a server who it is, and return its model by the engine that it can be asked by."""
+    listed = _listed(server, model.path)
+    by_tokens = listed.get("owned_by") == "vllm"
+    chat = ChatEngine(server, model, seed=seed)
+    chat.probe()
+    root = str(listed.get("root") or "")
+    source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
+    if not by_tokens:
+        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template")
+    version = (server.get("//version") or {}).get("version")
+    engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
+    return OpenModel(engine, source, f"{why}; the server is vLLM, which is asked by tokens")
+
+
+def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
+    """Raise ModelError where something is asked of the model's files: they are the server's."""
+    asked = {
+        "model.revision": model.revision,
+        "model.tokenizer": model.tokenizer,
+        "model.quantization": model.quantization,
+        "model.dtype": None if model.dtype == "auto" else model.dtype,
+        "model.trust_remote_code": model.trust_remote_code or None,
+        "engine.add_special_tokens": config.add_special_tokens or None,
+    }
+    for name, value in asked.items():
+        if value is not None:
+            raise ModelError(f"{name}={value}: engine=openai leaves that to the server; leave it out")
+
+
+def _listed(server: Server, name: str) -> Json:
+    """Return what a server says of a model in its list; nothing where it has no list.
+
+    Raises
+    ------
+    ModelError
+        If it lists other models alone.
+    """
+    listed = (server.get("/models") or {}).get("data")
+    models = {str(each["id"]): each for each in listed or [] if isinstance(each, dict) and "id" in each}
+    if models and name not in models:
+        raise ModelError(f"model.path={name}: {server.base_url} serves no such model; {suggest(name, models)}")
+    return models.get(name, {})
+
+
+class ChatEngine:
+    """Asks a server conversation by conversation; see :class:`audit.engines.base.Engine`.
+
+    Parameters
+    ----------
+    server
+        Is asked.
+    model
+        Its card.
+    seed
+        Goes with each request at temperature 0; servers do with it what they do.
+    """
+
+    def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
+        self._server = server
+        self._asked_for = model.path
+        self._seed = seed
+        self._room_is_called = "max_tokens"
+        self._n_top = TOP[0]
+        self.stated = ""
+        self.fingerprints: list[str] = []
+        self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
+
+    def forget(self) -> None:
+        """Forget nothing: what a server keeps is its own."""
+
+    def keep_in(self, kept: Kept | None) -> None:
+        """Keep answers there as they come, and take those that are there; see :class:`audit.engines.base.Keeps`."""
+        self._server.kept = kept
+
+    def in_format(self, dtype: str) -> AbstractContextManager[None]:
+        """See :class:`audit.engines.base.Engine`."""
+        raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
+
+    def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
+        """See :class:`audit.engines.base.Engine`: nobody but the server knows; it refuses what is too long."""
+        return [True] * len(prompts)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._server.close()
+
+    def probe(self) -> None:
+        """Ask one short question, so that a wrong address, name or key ends the run before it begins.
+
+        Raises
+        ------
+        ModelError
+            If the server does not answer it.
+        """
+        # OpenAI's newer models take no less room.
+        [_] = self._ask([self._control()], self._generated, None, unwatched)
+        self._server.control = ("/chat/completions", self._control())
+
+    def _control(self) -> Json:
+        return self._payload(_PROBE, 16, seed=self._seed)
+
+    def write(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
+    ) -> list[Generated]:
+        """See :class:`audit.engines.base.Engine`."""
+        own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        settings: Json = {"temperature": temperature, **({} if own_seeds is None else {"top_p": top_p})}
+        payloads = [
+            self._payload(prompt, max_tokens, seed=seed, **settings)
+            for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
+        ]
+        return self._ask(payloads, self._generated, lambda _: Generated(None, 0, False), done)
+
+    def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
+        """See :class:`audit.engines.base.TopReader`.
+
+        Raises
+        ------
+        ModelError
+            If the server tells no logprobs.
+        """
+        payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
+        asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
+        return self._ask(asked, self._top, lambda _: None, done)
+
+    def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
+        if prompt.begun:
+            raise ModelError(
+                f"{self._server.base_url}: whether it goes on with an answer that is begun for the model cannot be "
+                "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
+            )
+        system = [("system", prompt.system)] if prompt.system else []
+        messages = [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
+        asked: Json = {"model": self._asked_for, "messages": messages, self._room_is_called: max_tokens, "seed": seed}
+        return asked | settings
+
+    def _ask(
+        self, payloads: list[Json], read: Callable[[Json], _Read], missing: Callable[[str], _Read] | None, done: Done
+    ) -> list[_Read]:
+        """Ask all, once more where the server takes a setting by another name; see :meth:`Server.ask_all`."""
+        try:
+            return self._server.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
+        except _OtherName as error:
+            if error.name == "top_logprobs":
+                self._n_top = TOP[1]
+                again = [each | {"top_logprobs": self._n_top} for each in payloads]
+            else:
+                old, self._room_is_called = self._room_is_called, error.name
+                again = [{error.name if key == old else key: v for key, v in each.items()} for each in payloads]
+            return self._ask(again, read, missing, done)
+
+    def _choice(self, answer: Json) -> Json:
+        """Return the one choice of an answer, and note who it is from.
+
+        Raises
+        ------
+        Odd
+            If there is none.
+        ModelError
+            If the server refuses all prompts, or the answer is another model's.
+        """
+        self._check_refusal(answer)
+        choices = answer.get("choices")
+        if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+        self.note(answer)
+        return choices[0]
+
+    def note(self, answer: Json) -> None:
+        """Note which model an answer is from, and of what state.
+
+        Raises
+        ------
+        ModelError
+            If it is another model than before.
+        """
+        stated = answer.get("model")
+        if isinstance(stated, str) and stated:
+            if self.stated and stated != self.stated:
+                raise ModelError(
+                    f"{self._server.base_url}: answers as {stated!r} now, and as {self.stated!r} before; a run is of "
+                    "one model: name that version as model.path if the server has it, and begin another run_dir"
+                )
+            self.stated = stated
+        state = answer.get("system_fingerprint")
+        if isinstance(state, str) and state and state not in self.fingerprints:
+            self.fingerprints.append(state)
+
+    def _check_refusal(self, answer: Json) -> None:
+        status, said = answer.get("http_status"), str(answer.get("said", ""))
+        if status is None:
+            return
+        where = self._server.base_url
+        if status in (404, 405, 501):
+            raise ModelError(
+                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); most addresses end in "
+                "/v1, and model.path is the model's name there"
+            )
+        low = said.lower()
+        if "max_completion_tokens" in low and self._room_is_called == "max_tokens":
+            raise _OtherName("max_completion_tokens")
+        if "top_logprobs" in low and self._n_top == TOP[0]:
+            raise _OtherName("top_logprobs")
+        if "logprobs" in low:
+            raise ModelError(f"{where}: tells no logprobs (HTTP {status}{said}); use elicitation=generate")
+        raise ModelError(f"{where}: refuses what is asked (HTTP {status}{said}); what was answered is kept")
+
+    def _generated(self, answer: Json) -> Generated:
+        if (refused := _of_prompt(answer)) is not None:
+            return refused
+        choice = self._choice(answer)
+        message = choice.get("message")
+        message = message if isinstance(message, dict) else {}
+        text, declined = message.get("content"), message.get("refusal")
+        usage = answer.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        n_written, n_read = usage.get("completion_tokens"), usage.get("prompt_tokens")
+        refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
+        if not isinstance(text, str):
+            # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
+            text = declined if isinstance(declined, str) else ""
+        return Generated(
+            text,
+            n_written if isinstance(n_written, int) else 0,
+            choice.get("finish_reason") == "length",
+            n_read if isinstance(n_read, int) else None,
+            refuses,
+        )
+
+    def _top(self, answer: Json) -> TopTokens | None:
+        if (refused := _of_prompt(answer)) is not None:
+            return TopTokens((), (), refused.n_prompt_tokens) if refused.refused else None
+        choice = self._choice(answer)
+        told = choice.get("logprobs")
+        content = told.get("content") if isinstance(told, dict) else None
+        if not (isinstance(content, list) and content):
+            if choice.get("finish_reason") == "content_filter":
+                return TopTokens((), (), None)
+            raise ModelError(
+                f"{self._server.base_url}: tells no logprobs of {self._asked_for}, so that a distribution cannot be "
+                "read; use elicitation=generate"
+            )
+        try:
+            tables = tuple(_table(each) for each in content)
+            written = tuple(str(each["token"]) for each in content)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
+        usage = answer.get("usage")
+        n_read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+        return TopTokens(written, tables, n_read if isinstance(n_read, int) else None)
+
+
+class _OtherName(Exception):
+    """The server has a setting by another name, or with another limit."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _of_prompt(answer: Json) -> Generated | None:
+    """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
+    if "error" not in answer or "http_status" not in answer:
+        return None
+    low = f"{answer['error']} {answer.get('said', '')}".lower()
+    if any(word in low for word in _DECLINED):
+        return Generated("", 0, False, None, True)
+    return Generated(None, 0, False) if any(word in low for word in _TOO_LONG) else None
+
+
+def _table(position: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the probabilities of the likeliest tokens at one place, by their texts."""
+    table: dict[str, float] = {}
+    for each in position["top_logprobs"]:
+        probability = math.exp(min(float(each["logprob"]), 0.0))
+        if math.isnan(probability):
+            raise ValueError("not a number")
+        table[str(each["token"])] = table.get(str(each["token"]), 0.0) + probability
+    return table
+
+
+# --- vLLM's server, by tokens ----------------------------------------------------------------------------------------
+
+
+class _Remote:
+    """A tokenizer at vLLM's server, as far as :class:`audit.engines.chat.ChatTokenizer` asks one."""
+
+    chat_template = "the server's"
+    is_fast = False
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server = server
+        self._name = name
+
+    def _post(self, path: str, **payload: Any) -> Json:
+        answer = self._server.ask(path, {"model": self._name, **payload})
+        if "http_status" in answer:
+            raise ModelError(f"{self._server.base_url}: {path[1:]} refuses{answer.get('said', '')}")
+        return answer
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+        found = self._post("//tokenize", prompt=text, add_special_tokens=add_special_tokens)
+        return {"input_ids": [int(token) for token in found["tokens"]]}
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
+        template = {name: kwargs[name] for name in ("enable_thinking", "thinking")}
+        found = self._post("//tokenize", messages=messages, add_generation_prompt=True, chat_template_kwargs=template)
+        return self.decode(found["tokens"])
+
+    def decode(self, token_ids: Sequence[int], **_: Any) -> str:
+        return str(self._post("//detokenize", tokens=list(token_ids))["prompt"])
+
+
+class _RemoteTokenizer(ChatTokenizer):
+    """The chat template and tokenizer of a server; several prompts at a time."""
+
+    def __init__(self, remote: _Remote, *, name: str, concurrency: int) -> None:
+        super().__init__(remote, name=name)
+        self._concurrency = concurrency
+
+    def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """See :class:`audit.engines.chat.ChatTokenizer`."""
+        if not prompts:
+            return []
+        self.render(prompts[0])  # what it asks about the template is asked once
+        with ThreadPoolExecutor(max_workers=min(self._concurrency, len(prompts))) as pool:
+            return list(pool.map(lambda prompt: self.encode(self.render(prompt)), prompts))
+
+
+class VllmServerEngine(TokenEngine):
+    """vLLM's server, asked by tokens as the engine of this machine is; see :class:`audit.engines.vllm.VllmEngine`."""
+
+    def __init__(self, chat: ChatEngine, model: ModelConfig, *, version: str, longest: int | None) -> None:
+        self._chat = chat
+        self._server = chat._server
+        self._name = model.path
+        self._seed = chat._seed
+        remote = _Remote(self._server, model.path)
+        self.tokenizer = _RemoteTokenizer(remote, name=model.name, concurrency=self._server.settings.concurrency)
+        self.max_model_len = min(model.max_model_len, longest) if isinstance(longest, int) else model.max_model_len
+        self.facts = EngineFacts(name="openai", version=f"vllm {version}".strip(), device="server", dtype="unknown")
+
+    def forget(self) -> None:
+        """Forget nothing: what a server keeps is its own, and changes no answer by more than a batch does."""
+
+    def keep_in(self, kept: Kept | None) -> None:
+        """See :class:`ChatEngine`."""
+        self._chat.keep_in(kept)
+
+    def in_format(self, dtype: str) -> AbstractContextManager[None]:
+        """See :class:`audit.engines.base.Engine`."""
+        return self._chat.in_format(dtype)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._chat.close()
+
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
+    ) -> list[Generated]:
+        """See :class:`audit.engines.local.TokenEngine`."""
+        own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        settings = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "add_special_tokens": False}
+        payloads = [
+            {"model": self._name, "prompt": list(prompt), "seed": seed, **settings}
+            for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
+        ]
+        return self._server.ask_all("/completions", payloads, self._generated, done=done)
+
+    def _generated(self, answer: Json) -> Generated:
+        choice = self._choices(answer, 1)[0]
+        usage = answer.get("usage")
+        n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
+        return Generated(str(choice.get("text", "")), int(n_written or 0), choice.get("finish_reason") == "length")
+
+    def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
+        """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
+        order = sorted(range(len(prompts)), key=lambda place: list(prompts[place]))
+        for start in range(0, len(order), READ_TOGETHER):
+            yield WholeReading(self, prompts, tuple(order[start : start + READ_TOGETHER]))
+
+    def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
+        """Return shape (n, k): the probabilities of given tokens after each of n whole sequences."""
+        payloads = [
+            {
+                "model": self._name,
+                "prompt": [list(ids) for ids in asked[start : start + SEQUENCES]],
+                "max_tokens": 1,
+                "temperature": 0.0,
+                "add_special_tokens": False,
+                "logprobs": 1,
+                "logprob_token_ids": list(token_ids),
+                "return_tokens_as_token_ids": True,
+            }
+            for start in range(0, len(asked), SEQUENCES)
+        ]
+
+        def read(answer: Json) -> list[list[float]]:
+            choices = self._choices(answer, None)
+            try:
+                return [
+                    [math.exp(float(choice["logprobs"]["top_logprobs"][0][f"token_id:{t}"])) for t in token_ids]
+                    for choice in choices
+                ]
+            except (KeyError, TypeError, IndexError, ValueError) as error:
+                raise Odd(f"no probabilities of the tokens asked about ({type(error).__name__})") from error
+
+        rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
+        if len(rows) != len(asked):
+            raise ModelError(
+                f"{self._server.base_url}: gives {len(rows)} answers to {len(asked)} sequences; check the server"
+            )
+        return np.array(rows, dtype=np.float64).reshape(len(asked), len(token_ids))
+
+    def _choices(self, answer: Json, n: int | None) -> list[Json]:
+        """Return the choices of an answer in their order."""
+        if "http_status" in answer:
+            raise ModelError(
+                f"{self._server.base_url}: refuses what is asked (HTTP {answer['http_status']}{answer.get('said', '')})"
+            )
+        choices = answer.get("choices")
+        if not (isinstance(choices, list) and choices and all(isinstance(each, dict) for each in choices)):
+            raise Odd("no choices" if choices in (None, []) else "choices that are none")
+        if n is not None and len(choices) != n:
+            raise Odd(f"{len(choices)} choices in place of {n}")
+        self._chat.note(answer)
+        return sorted(choices, key=lambda each: int(each.get("index", 0)))

@@ -1,0 +1,515 @@
+"""Asks a server over HTTP: many requests at a time, with patience, within a budget, and without telling the key.
+
+A fault that may pass (too many requests, the server's own errors, a connection that breaks, what is no JSON) is tried
+again, after as long as the server asks for, or longer from time to time. One that lasts stops the run, as do a wrong
+key, a wrong address and a budget that is spent: what was answered until then is kept, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+from audit.config import ServerConfig
+from audit.engines.base import Done, Kept, unwatched
+from audit.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx2
+
+Json: TypeAlias = dict[str, Any]
+_Read = TypeVar("_Read")
+
+LONGEST_BODY: Final = 64 * 2**20
+"""Bytes of an answer; one that is longer is no answer of ours."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two tries where the server asks for none."""
+ODD_TRIES: Final = 3
+"""How often a prompt is asked to which the server gives an answer without an answer in it."""
+_SHOWN: Final = 300
+"""Letters of what a server says that are shown."""
+_PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""HTTP's codes of what may pass."""
+_SLOWED: Final = frozenset({429, 503, 529})
+"""Those by which a server asks for fewer requests at a time."""
+_OF_PROMPTS: Final = frozenset({400, 413, 422})
+"""Those that may be a prompt's fault."""
+
+
+class Odd(Exception):
+    """What a server answered holds no answer; says what it is instead."""
+
+
+class Key:
+    """A secret that goes to the server and nowhere else."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "Key(hidden)"
+
+    def headers(self) -> dict[str, str]:
+        """Return what shows it to the server; nothing where there is none."""
+        return {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
+
+    def hidden(self, text: str) -> str:
+        """Return a text without it: servers repeat what they refuse."""
+        return text.replace(self._secret, "[key]") if self._secret else text
+
+    @classmethod
+    def of(cls, variable: str | None) -> Key:
+        """Read the key in a variable of the environment; None is no key.
+
+        Raises
+        ------
+        ModelError
+            If there is no such variable, or what it holds can be no key.
+        """
+        if variable is None:
+            return cls("")
+        secret = os.environ.get(variable, "").strip()
+        if not secret:
+            raise ModelError(
+                f"api_key_env={variable}: the environment has no such variable, or it is empty; "
+                f"export {variable}=... first, or leave api_key_env=null for a server without keys"
+            )
+        if not (secret.isascii() and secret.isprintable()) or " " in secret or len(secret) < 4:
+            raise ModelError(f"api_key_env={variable}: what the variable holds cannot be a key; set it anew")
+        return cls(secret)
+
+
+class _Fault(Exception):
+    """What went wrong with one try, and may pass; ``wait`` in seconds where the server said how long."""
+
+    def __init__(self, reason: str, wait: float | None = None, slow: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.wait, self.slow = reason, wait, slow
+
+
+class _Stopped(Exception):
+    """Another request ended the run."""
+
+
+@dataclass(frozen=True)
+class _Result(Generic[_Read]):
+    """What became of a request: its answer and what was read of it, or why there is none."""
+
+    place: int
+    given: tuple[Json | None, _Read] | Exception
+
+
+@dataclass
+class _Spent:
+    """What a session has asked for so far."""
+
+    n_requests: int = 0
+    n_tokens: int = 0
+
+
+class Pace:
+    """How many requests are under way: half as many once the server asks for fewer, then slowly more again.
+
+    Parameters
+    ----------
+    most
+        Requests at a time, at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.limit = float(most)
+        self._flying = 0
+        self._free_at = 0.0
+        self._slowed_at = 0.0
+        self._turn = threading.Condition()
+
+    @contextmanager
+    def turn(self, stop: threading.Event) -> Iterator[None]:
+        """Wait for a turn, and give it back; raises ``_Stopped`` once ``stop`` is set."""
+        with self._turn:
+            while not stop.is_set():
+                left = self._free_at - time.monotonic()
+                if left <= 0 and self._flying < max(1, int(self.limit)):
+                    break
+                self._turn.wait(min(max(left, 0.01), 0.2))
+            if stop.is_set():
+                raise _Stopped
+            self._flying += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._flying -= 1
+                self._turn.notify_all()
+
+    def slow(self, wait: float) -> None:
+        """Halve the limit, once for all requests that were under way, and let nobody begin for a while."""
+        with self._turn:
+            now = time.monotonic()
+            if now >= self._slowed_at:
+                self.limit = max(1.0, self.limit / 2)
+                self._slowed_at = now + max(wait, 0.05)
+            self._free_at = max(self._free_at, now + wait)
+
+    def went_well(self) -> None:
+        """Raise the limit by one for as many answers as it is."""
+        with self._turn:
+            self.limit = min(float(self._most), self.limit + 1 / self.limit)
+
+
+@dataclass
+class Server:
+    """A server, asked by JSON over HTTP.
+
+    Attributes
+    ----------
+    base_url
+        Where its interface begins, such as ``http://localhost:8000/v1``; without credentials.
+    key
+        Shown with each request.
+    settings
+        How it is asked, and how much.
+    kept
+        Keeps answers of what is being asked; None keeps none.
+    control
+        Path and payload of a request that the server has answered: one that it does not answer any more tells that the
+        fault is the server's, and not a prompt's.
+    """
+
+    base_url: str
+    key: Key
+    settings: ServerConfig
+    kept: Kept | None = None
+    control: tuple[str, Json] | None = None
+    _spent: _Spent = field(init=False, repr=False, default_factory=_Spent)
+    _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+    _client: httpx2.Client | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.settings.concurrency)
+
+    def close(self) -> None:
+        """Close the connections; what is asked later opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def url(self, path: str) -> str:
+        """Return an address: ``/chat/completions`` of the interface, ``//tokenize`` of the server beside it."""
+        base = self.base_url.rstrip("/")
+        return base.removesuffix("/v1") + path[1:] if path.startswith("//") else base + path
+
+    def get(self, path: str) -> Json | None:
+        """Return what stands at an address; None where the server has nothing there.
+
+        Raises
+        ------
+        ModelError
+            If it gives no answer, or refuses the key.
+        """
+        answer = self._patiently("GET", path, None, threading.Event())
+        return None if "http_status" in answer else answer
+
+    def ask(self, path: str, payload: Mapping[str, Any]) -> Json:
+        """Return the answer to one request; with ``http_status`` where the server refuses what is asked.
+
+        Raises
+        ------
+        ModelError
+            If it gives no answer.
+        """
+        return self._patiently("POST", path, payload, threading.Event())
+
+    def ask_all(
+        self,
+        path: str,
+        payloads: Sequence[Mapping[str, Any]],
+        read: Callable[[Json], _Read],
+        *,
+        missing: Callable[[str], _Read] | None = None,
+        done: Done = unwatched,
+    ) -> list[_Read]:
+        """Ask many requests, several at a time, and return what is read of the answers, in the requests' order.
+
+        Parameters
+        ----------
+        path, payloads
+            Where, and what.
+        read
+            Of an answer; raises :class:`Odd` where it holds none, ModelError where nothing can be asked at all.
+        missing
+            Stands for an answer that is odd each time, by what is odd about it; None stops the run instead.
+        done
+            Told of each answer.
+
+        Raises
+        ------
+        ModelError
+            If the server gives no answer in spite of all patience, or the budget is spent. What was answered is kept.
+        """
+        found: dict[int, _Read] = {}
+        keys = _names(path, payloads)
+        for place, name in enumerate(keys):
+            answer = None if self.kept is None else self.kept.get(name)
+            if answer is not None:
+                found[place] = read(answer)
+        if found:
+            done(len(found))
+        left = [place for place in range(len(payloads)) if place not in found]
+        if not left:
+            return [found[place] for place in range(len(payloads))]
+        stop = threading.Event()
+        todo, results = deque(left), SimpleQueue[_Result[_Read] | None]()
+
+        def work() -> None:
+            while True:
+                try:
+                    place = todo.popleft()
+                except IndexError:
+                    break
+                try:
+                    results.put(_Result(place, self._read(path, payloads[place], read, missing, stop)))
+                except _Stopped:
+                    break
+                except Exception as error:
+                    results.put(_Result(place, error))
+            results.put(None)
+
+        # Daemons: a user who interrupts, or a run that ends, does not wait for a slow server.
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(self.settings.concurrency, len(left)))]
+        for worker in workers:
+            worker.start()
+        failure: Exception | None = None
+        n_at_work = len(workers)
+        try:
+            while n_at_work:
+                result = results.get()
+                if result is None:
+                    n_at_work -= 1
+                elif isinstance(result.given, Exception):
+                    failure = failure or result.given
+                    todo.clear()
+                    # Of a budget that is spent, what is under way is paid for: it is waited for, and kept.
+                    if not isinstance(failure, BudgetError):
+                        stop.set()
+                else:
+                    answer, found[result.place] = result.given
+                    if self.kept is not None and answer is not None:
+                        self.kept.put(keys[result.place], answer)
+                    done(1)
+        except BaseException:
+            stop.set()
+            todo.clear()
+            self.close()
+            raise
+        if failure is not None:
+            raise failure
+        return [found[place] for place in range(len(payloads))]
+
+    def _read(
+        self,
+        path: str,
+        payload: Mapping[str, Any],
+        read: Callable[[Json], _Read],
+        missing: Callable[[str], _Read] | None,
+        stop: threading.Event,
+    ) -> tuple[Json | None, _Read]:
+        """Return an answer and what is read of it; no answer where there is none in it however often it is asked."""
+        odd = ""
+        for _ in range(ODD_TRIES):
+            answer = self._patiently("POST", path, payload, stop)
+            try:
+                value = read(answer)
+            except Odd as error:
+                odd = str(error)
+                continue
+            return answer, value
+        if missing is None or not self._works(stop):
+            raise ModelError(
+                f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); check that it is an "
+                "OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+            )
+        return None, missing(odd)
+
+    def _works(self, stop: threading.Event) -> bool:
+        """Whether the server still answers what it has answered before."""
+        if self.control is None:
+            return False
+        path, payload = self.control
+        return any(self._patiently("POST", path, payload, stop).get("choices") for _ in range(ODD_TRIES))
+
+    def _patiently(self, method: str, path: str, payload: Mapping[str, Any] | None, stop: threading.Event) -> Json:
+        """Return an answer, however often it has to be asked for."""
+        fault: _Fault | None = None
+        for attempt in range(self.settings.retries + 1):
+            try:
+                with self._pace.turn(stop):
+                    self._spend()
+                    answer = self._once(method, path, payload)
+                self._pace.went_well()
+                return answer
+            except _Fault as now:
+                fault = now
+            longest = self.settings.max_wait_s
+            if fault.wait is not None and fault.wait > longest:
+                raise ModelError(
+                    f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, which is more than "
+                    f"engine.server.max_wait_s={longest:g}; run the same command later: what was answered is kept"
+                )
+            pause = self.settings.backoff_s * 2**attempt
+            pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
+            if fault.slow:
+                self._pace.slow(pause)
+            if attempt < self.settings.retries and stop.wait(pause):
+                raise _Stopped
+        assert fault is not None
+        n_tries = self.settings.retries + 1
+        raise ModelError(
+            f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: {fault.reason}); "
+            "check the server, and run the same command to go on: what was answered is kept"
+        )
+
+    def _spend(self) -> None:
+        """Count a request, unless the budget is spent."""
+        settings = self.settings
+        with self._lock:
+            spent = self._spent
+            for name, used, most in (
+                ("max_requests", spent.n_requests, settings.max_requests),
+                ("max_tokens", spent.n_tokens, settings.max_tokens),
+            ):
+                if most is not None and used >= most:
+                    raise BudgetError(
+                        f"engine.server.{name}={most} is spent: {spent.n_requests:,} requests and {spent.n_tokens:,} "
+                        "tokens in this session; what was answered is kept, and the same command goes on"
+                    )
+            spent.n_requests += 1
+
+    def _once(self, method: str, path: str, payload: Mapping[str, Any] | None) -> Json:
+        """Try once; raises ``_Fault`` where it may help to try again."""
+        import httpx2
+
+        began = time.monotonic()
+        try:
+            with self._connected().stream(method, self.url(path), json=payload) as response:
+                parts, size = [], 0
+                for part in response.iter_bytes():
+                    parts.append(part)
+                    size += len(part)
+                    # The client's limit is of each part alone: a server that drips would keep it waiting for ever.
+                    if time.monotonic() - began > self.settings.timeout_s:
+                        raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}")
+                    if size > LONGEST_BODY:
+                        raise _Fault(f"an answer of more than {LONGEST_BODY >> 20} MiB")
+                status, headers = response.status_code, dict(response.headers)
+            text = self.key.hidden(b"".join(parts).decode("utf-8", "replace"))
+        except httpx2.TimeoutException as error:
+            raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}") from error
+        except (httpx2.HTTPError, httpx2.StreamError, RuntimeError, OSError) as error:
+            # What a library says of a broken connection may hold what was sent.
+            reason = " ".join(self.key.hidden(str(error)).split())[:_SHOWN]
+            raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
+        return self._answer(status, headers, text)
+
+    def _answer(self, status: int, headers: Mapping[str, str], text: str) -> Json:
+        """Return the JSON of an answer, or say what stands in its place."""
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = None
+        if status in _PASSING or status >= 500:
+            raise _Fault(f"HTTP {status}{_said(body)}", wait_asked(headers), status in _SLOWED)
+        if status in (401, 403):
+            raise ModelError(
+                f"{self.base_url}: refuses the key (HTTP {status}{_said(body)}); set the variable that "
+                "api_key_env names to a key of this server"
+            )
+        if 300 <= status < 400:
+            raise ModelError(
+                f"{self.base_url}: sends elsewhere (HTTP {status}), where no key is taken to; give the address itself "
+                "as base_url"
+            )
+        if status in (404, 405, 501):
+            return {"http_status": status, "said": _said(body)}
+        if status in _OF_PROMPTS:
+            return {"http_status": status, "said": _said(body), "error": body if isinstance(body, dict) else {}}
+        if status >= 400:
+            raise ModelError(f"{self.base_url}: refuses what is asked (HTTP {status}{_said(body)})")
+        if not isinstance(body, dict):
+            begins = " ".join(text.split())[:40]
+            page = begins.lower().startswith(("<!doctype", "<html"))
+            what = "a web page" if page else f"what begins {begins!r}" if begins else "nothing"
+            raise _Fault(f"{what} in place of JSON")
+        usage = body.get("usage")
+        used = usage.get("total_tokens") if isinstance(usage, dict) else None
+        if isinstance(used, int):
+            with self._lock:
+                self._spent.n_tokens += used
+        return body
+
+    def _connected(self) -> httpx2.Client:
+        import httpx2
+
+        with self._lock:
+            if self._client is None:
+                n = self.settings.concurrency
+                self._client = httpx2.Client(
+                    headers=self.key.headers(),
+                    timeout=httpx2.Timeout(self.settings.timeout_s, pool=None),
+                    limits=httpx2.Limits(max_connections=n, max_keepalive_connections=n),
+                )
+            return self._client
+
+
+class BudgetError(ModelError):
+    """The budget of a session is spent; what was answered is kept."""
+
+
+def wait_asked(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server asks to wait, by ``Retry-After``; None where it does not, or not clearly."""
+    said = headers.get("retry-after", "").strip()
+    try:
+        wait = float(said)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(said)
+        except (TypeError, ValueError, IndexError):
+            return None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        wait = (at - datetime.now(UTC)).total_seconds()
+    return max(wait, 0.0) if wait == wait and wait < 1e9 else None
+
+
+def _names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a name for each request, the same for the same one in its place among its likes."""
+    seen: Counter[str] = Counter()
+    names = []
+    for payload in payloads:
+        asked = json.dumps([path, payload], sort_keys=True)
+        digest = hashlib.sha256(asked.encode()).hexdigest()
+        names.append(f"{digest}-{seen[digest]}")
+        seen[digest] += 1
+    return names
+
+
+def _said(body: object) -> str:
+    """Return what a server says of an error, as the end of a sentence."""
+    error = body.get("error", body.get("detail", body.get("message"))) if isinstance(body, dict) else None
+    said = error.get("message") if isinstance(error, dict) else error
+    return f": {' '.join(str(said).split())[:_SHOWN]}" if said else ""

