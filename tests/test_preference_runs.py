@@ -347,4 +347,4 @@ def test_help_says_what_the_command_takes(capsys):
     said = capsys.readouterr().out
     assert "goes on\nwhere it stopped" in said
     assert main(["--help"]) == 0
-    assert "judge      have a model compare" in capsys.readouterr().out
+    assert "judge        have a model compare" in capsys.readouterr().out

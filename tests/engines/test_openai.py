@@ -312,21 +312,21 @@ def collected(run, url, *overrides, said=None):
     from omegaconf import OmegaConf
 
     from audit.cli.composition import conf_folder
-    from audit.collect import collect, earlier_manifest
     from audit.config import load_config
-    from audit.plan import make_plan
     from audit.runs.store import RunFolder
+    from audit.tasks.registry import TASKS
 
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
         composed = compose("audit", [*asked_for(url, run), *overrides])
     values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     values.pop("experiment", None)
     config = load_config(values)
-    plan = make_plan(config)
+    task = TASKS[config.task.kind]
+    plan = task.plan(config)
     lines = [] if said is None else said
     with RunFolder(Path(run)) as folder:
         try:
-            manifest = collect(plan, folder, earlier_manifest(plan, folder), command="audit run", say=lines.append)
+            manifest = task.collect(plan, folder, command="audit run", say=lines.append)
         finally:  # as at the end of a process
             if opening._kept is not None:
                 opening._kept[1].engine.close()
@@ -610,7 +610,7 @@ def test_replies_stages_and_their_judge_are_asked_of_servers(audit, tmp_path):
         n_asked = writer.n, judge.n
         assert audit("run", *words) == 0
     assert (writer.n, judge.n) == n_asked  # a complete run asks nobody
-    replies = pd.concat(map(pd.read_parquet, sorted((tmp_path / "run" / "replies").glob("*.parquet"))))
+    replies = pd.read_parquet(tmp_path / "run" / "replies.parquet")
     assert replies["status"].astype(str).eq("written").all()
     assert len(replies) == 50
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
@@ -623,7 +623,7 @@ def test_questionnaires_are_filled_in_by_a_server(audit, tmp_path):
     with server.serving() as url:
         words = [*asked_for(url, "run"), "stimuli.emotions=[sad]", "shard_size=500", "statistics.n_permutations=100"]
         assert audit("run", *words, "task=inventory", "task.method=generate", "task.n_orders=1") == 0
-    answers = pd.concat(map(pd.read_parquet, sorted((tmp_path / "run" / "answers").glob("*.parquet"))))
+    answers = pd.read_parquet(tmp_path / "run" / "answers.parquet")
     assert answers["status"].astype(str).eq("rated").all()
     assert server.n == 1 + answers["prompt_index"].nunique()
     assert files_with(KEY, tmp_path) == []
