@@ -31,14 +31,15 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
+SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
+LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
 example: $(VENV)/.installed
+	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED)
 	$(BIN)/python -m audit report reports/example
 	$(BIN)/python -m audit report reports/example-wordings
 	$(BIN)/python -m audit report reports/example-replies
-	$(BIN)/python -m audit report reports/example-sweep/origin reports/example-sweep/persona-1 reports/example-sweep/scale-10 \
-		run_dir=reports/example-sweep/comparison
-	$(BIN)/python -m audit report $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective) \
-		run_dir=reports/example-strategies/comparison
+	$(BIN)/python -m audit report $(SWEPT) run_dir=reports/example-sweep/comparison
+	$(BIN)/python -m audit report $(LED) run_dir=reports/example-strategies/comparison
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
 
