@@ -15,8 +15,9 @@ from audit.config import AuditConfig
 from audit.conversations import prompt_records
 from audit.errors import StoreError
 from audit.plan import Plan, labels
-from audit.progress import Progress
+from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
+from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import (
@@ -29,7 +30,6 @@ from audit.runs.provenance import (
     with_sight,
 )
 from audit.runs.store import RunFolder
-from audit.tasks.base import Planned, Say
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values
 

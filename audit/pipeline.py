@@ -11,13 +11,15 @@ import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.errors import ConfigError, StoreError
+from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
+from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
-from audit.tasks.base import Planned, Published, Say
+from audit.tasks.base import Published
 from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
 from stimuli.stereotypes import load_stereotypes

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, Self, TextIO, TypeAlias
 
+Say: TypeAlias = Callable[[str], None]
+"""Takes a line about progress."""
 LINE_EVERY: Final = 10.0
 """Seconds between two plain lines."""
 _DRAW_EVERY: Final = 0.1

@@ -22,7 +22,7 @@ from audit.people.lists import (
     rating_lists,
     rating_questions,
 )
-from audit.people.questions import Choice, Questions, load_questions
+from audit.people.questions import Choice, Form, Questions, load_questions
 from audit.people.ratings import (
     KEY_FILE,
     QUESTIONS_COPY,
@@ -35,7 +35,6 @@ from audit.people.ratings import (
 )
 from audit.runs.manifest import Manifest, People
 from audit.runs.store import RunFolder
-from audit.tasks.base import Form
 from audit.wording import plural
 from stimuli.yaml_files import read_text
 

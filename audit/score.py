@@ -18,7 +18,7 @@ from audit.measures.base import Counting, Reply, Scorer, described
 from audit.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
 from audit.measures.epitome import MECHANISMS
 from audit.plan import Plan
-from audit.progress import Progress
+from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 _JUDGED: Final = "judged"
 _TOLD: Final = "the strategy or the prompt tells the model the emotion, so that naming it is no understanding"
-Say = Callable[[str], None]
-"""Takes a line about progress."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__)
 FOUNDATIONS = {"errors", "runs.manifest", "tables", "wording"}
 OF_TASKS = {
     *FOUNDATIONS, "collect", "config", "conversations", "engines", "figures", "publish", "report", "statistics",
-    "stimuli", "runs.store", "tasks.base",
+    "progress", "stimuli", "runs.store", "tasks.base",
 }  # fmt: skip
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.manifest": {"errors"},
     "runs.parquet": {"errors", "tables"},
     "runs.parts": {"errors", "runs.parquet", "tables"},
+    "runs.planned": {"config", "runs.store", "stimuli"},
     "runs.prompts": {"errors", "stimuli"},
     "progress": set(),
     "grid": FOUNDATIONS,
@@ -57,12 +58,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
         "runs.store",
     },
-    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "runs.store", "tasks.base"},
+    "raters": {*FOUNDATIONS, "conversations", "people", "report", "stimuli", "runs.store"},
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "runs.store": {"errors", "runs.manifest", "runs.parquet", "runs.parts", "tables"},
-    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.prompts", "stimuli", "tasks.base"},
+    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
     "plan": {"config", "errors", "runs.provenance", "stimuli", "runs.store", "wording"},
     "conversations": {
         *FOUNDATIONS, "config", "plan", "runs.provenance", "report", "runs.prompts", "stimuli", "strategies",
@@ -72,21 +73,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
-        "runs.prompts", "stimuli", "runs.store", "strategies", "tasks.base",
+        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.store", "texts",
     },
     "tasks": set(),
-    "tasks.base": {*FOUNDATIONS, "config", "report", "statistics", "stimuli", "runs.store"},
+    "tasks.base": {*FOUNDATIONS, "config", "people", "progress", "report", "runs.planned", "statistics", "runs.store"},
     "tasks.written": {
         *OF_TASKS, "judge", "measured", "measures", "plan", "raters", "score", "strategies", "texts",
     },
     "tasks.rated": {*OF_TASKS, "elicitation", "plan", "progress", "strategies"},
-    "tasks.intensity": {"config", "tasks.base", "tasks.rated"},
+    "tasks.intensity": {"config", "people", "tasks.rated"},
     "tasks.reply": {
-        "collect", "config", "measures", "plan", "report", "score", "strategies", "tasks.base", "tasks.written",
-        "texts",
+        "collect", "config", "measures", "people", "plan", "report", "score", "strategies", "tasks.written", "texts",
     },
     "tasks.recognition": {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
@@ -100,8 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Who knows the order, and who asks for it.
     "pipeline": {
         *FOUNDATIONS, "config", "runs.outside", "runs.provenance", "raters", "statistics", "stimuli", "runs.store",
-        "tasks.base",
-        "tasks.registry",
+        "progress", "runs.planned", "tasks.base", "tasks.registry",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},

@@ -21,6 +21,8 @@ from pydantic import (
 from audit.errors import ConfigError
 from stimuli.yaml_files import explain, read_yaml
 
+Form: TypeAlias = Literal["replies", "intensity", "norming"]
+"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
 QUESTIONS_FILE: Final = Path(__file__).parent / "questions.yaml"
 TAKEN: Final = frozenset({"rater", "item_id", "person", "narrative", "reply", "emotion", "question", "score"})
 """Columns of the raters' files, which no question can be called."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.config import AuditConfig, fingerprint, measured
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
+from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
-from audit.tasks.base import Planned
 from stimuli.identities import Identity
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt, PromptGrid

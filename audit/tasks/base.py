@@ -7,83 +7,24 @@ take what they need from a task, and none of them asks which one it is. :data:`a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, TaskConfig
 from audit.errors import ConfigError
+from audit.people.questions import Form
+from audit.progress import Say
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
+from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
-from stimuli.identities import Dimension
-from stimuli.narratives import Narratives
-from stimuli.prompts import PromptVariant
-from stimuli.strategies import Strategy
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
-
-Say: TypeAlias = Callable[[str], None]
-"""Takes a line about progress."""
-Form: TypeAlias = Literal["replies", "intensity", "norming"]
-"""What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
-
-
-class Grid(Protocol):
-    """The prompts of a run, by their places."""
-
-    @property
-    def dimensions(self) -> tuple[Dimension, ...]:
-        """Whose perceivers are asked."""
-
-    @property
-    def narratives(self) -> Narratives | None:
-        """What they are told; None where nothing is."""
-
-    @property
-    def variant(self) -> PromptVariant:
-        """In which wording."""
-
-    def __len__(self) -> int:
-        """Return the number of prompts."""
-
-
-class Planned(Protocol):
-    """What a run is going to ask, whatever its task is."""
-
-    @property
-    def config(self) -> AuditConfig:
-        """What it was made of."""
-
-    @property
-    def grid(self) -> Grid:
-        """The prompts."""
-
-    @property
-    def strategy(self) -> Strategy:
-        """The calls of each prompt."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is asked for, and the folder that it is kept in."""
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Words for the run folder's name: the task, and what is asked about."""
-
-    @property
-    def announced(self) -> str:
-        """What is asked of whom, in a line."""
-
-    def identity(self) -> dict[str, Any]:
-        """Return what makes two runs the same run, as far as it is known before the model is loaded."""
-
-    def described(self) -> dict[str, Any]:
-        """Return how an answer is got, as the manifest keeps it."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from audit.config import IntensityTask
-from audit.tasks.base import Form
+from audit.people.questions import Form
 from audit.tasks.rated.task import Ratings
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from audit.collect import Asked, answer_columns
 from audit.config import MeasuresConfig, ReplyTask
 from audit.measures.choose import Wanted
+from audit.people.questions import Form
 from audit.plan import Plan
 from audit.report.words import TaskWords, delta_of_measures
 from audit.score import scorers_of_replies
-from audit.tasks.base import Form
 from audit.tasks.written import WrittenTexts
 
 if TYPE_CHECKING:

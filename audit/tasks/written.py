@@ -13,13 +13,14 @@ from audit.config import AuditConfig, MeasuresConfig
 from audit.conversations import narratives_of, prompt_records
 from audit.measures.choose import JUDGE, Wanted
 from audit.plan import Plan, make_plan
+from audit.progress import Say
 from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.score import plan_scoring, score_replies
 from audit.tables.replies import ReplyStatus
-from audit.tasks.base import Published, Say, Task
+from audit.tasks.base import Published, Task
 from audit.wording import bare_p, count, coverage, dimension_title, interval, plural, points
 from stimuli.narratives import emotion_valence
 

@@ -16,11 +16,11 @@ from audit.collect import (
     missing_shards,
     shards_to_ask,
 )
+from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity, with_sight
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
-from audit.tasks.base import Say
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
 from stimuli.inventories import read_answers
 

@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from audit.config import AuditConfig, InventoryTask
+from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.base import Published, Say, Task
+from audit.tasks.base import Published, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
 from audit.tasks.inventory.publish import draw_answers, publish_inventory

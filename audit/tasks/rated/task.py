@@ -12,9 +12,10 @@ from audit.collect import collect, earlier_manifest, end_parts, missing_shards
 from audit.config import AuditConfig, StatisticsConfig
 from audit.conversations import prompt_records
 from audit.plan import Plan, make_plan
+from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.base import Published, Say, Task
+from audit.tasks.base import Published, Task
 from audit.tasks.rated.ask import ask_again, ask_beside, ask_ratings
 from audit.tasks.rated.checks import (
     check_manipulation,
