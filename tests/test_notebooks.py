@@ -184,9 +184,11 @@ def test_the_page_on_python_shows_the_public_names_alone():
 
 
 def test_what_goes_beyond_the_public_names_is_seen():
-    code = "import audit, audit.runs.store\nfrom stimuli.prompts import Scale\naudit.store\naudit.open_run('x')._asked"
+    code = (
+        "import audit, audit.runs.store\nfrom stimuli.prompts import Scale\naudit.pipeline\naudit.open_run('x')._asked"
+    )
     assert set(beyond_the_public_names(ast.parse(code))) == {
-        "import audit.runs.store", "from stimuli.prompts import ...", "audit.runs.store", "_asked",
+        "import audit.runs.store", "from stimuli.prompts import ...", "audit.pipeline", "_asked",
     }  # fmt: skip
 
 
@@ -258,7 +260,7 @@ def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name)
     folder = SWEEP / name
     manifest = Manifest.read(folder)
     assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest.counts["rated"] == 300
-    assert {path.name for path in folder.iterdir()} - {".lock"} == {"manifest.json", "ratings"}
+    assert {path.name for path in folder.iterdir()} - {".lock"} == {"manifest.json", "ratings.parquet"}
     assert not re.search(r"[\"' =]/\w", json.dumps(manifest.content))
 
 

@@ -14,6 +14,7 @@ import textwrap
 import threading
 import time
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -470,7 +471,11 @@ def test_a_run_killed_half_way_goes_on_without_a_row_lost_or_twice(tmp_path, und
     assert server.n <= 50 + 3 + 2 * 2  # each prompt once, but for those under way
 
 
-def test_an_interruption_by_the_user_does_not_wait_for_a_slow_server(opened):
+def test_an_interruption_by_the_user_does_not_wait_for_a_slow_server(opened, request):
+    # Worker processes of the tests ignore what a user's terminal sends.
+    request.addfinalizer(
+        partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+    )
     server = Hostile(answer=lambda text: time.sleep(5) or "1" if "number" in text else "1")
     with server.serving() as url:
         engine = opened(url, timeout_s=60)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.report.people import people_section
+from audit.report.section import Captioned
 from audit.statistics.people_gap import fisher_interval, people_gap, people_gap_tables
 from audit.tables.people import NORMING
 
@@ -208,9 +209,10 @@ def test_the_page_names_the_echo_free_gap_where_there_is_one(echo_free):
     ratings = worded_ratings(gap=3.0, echo=8.0) if echo_free else model_ratings([f"n{k}" for k in range(12)])
     tables = people_gap_tables(given, members, ratings, confidence=0.95)
     section = people_section(tables | {"norming": pd.DataFrame(columns=list(NORMING))}, level="95%")
-    head, [row] = section.gaps.head, section.gaps.rows
+    gaps = next(block.content for block in section.content if isinstance(block, Captioned))
+    head, [row] = gaps.head, gaps.rows
     assert len(row) == len(head)
-    assert section.gaps.words == {len(head) - 1}
+    assert gaps.words == {len(head) - 1}
     assert ("δ of the model, echo-free" in head) == echo_free
     if echo_free:
         place = head.index("δ of the model, echo-free")
