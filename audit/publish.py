@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 def estimated_by(statistics: Statistics) -> Settings:
-    """Return what the estimators take of the configuration's statistics."""
+    """Return what the estimators take of the configuration's statistics; a default where nothing was recorded."""
     from audit.statistics.rows import Settings
 
-    return Settings(**{field.name: getattr(statistics, field.name) for field in fields(Settings)})
+    recorded = {name: value for name, value in statistics.content.items() if value is not None}
+    known = recorded | statistics.model_dump()
+    return Settings(**{field.name: known[field.name] for field in fields(Settings) if field.name in known})
 
 
 def score_stages(
