@@ -60,14 +60,19 @@ _Serialized: TypeAlias = dict[str, Any]
 
 
 class _Elsewhere(_Strict):
-    """What has settings that are of servers alone: where there are none, they are not named."""
+    """What has settings that are of servers or of several workers alone: at their defaults they are not named."""
 
     _of_servers: ClassVar[tuple[str, ...]] = ()
 
     @model_serializer(mode="wrap")
     def _without_servers(self, write: SerializerFunctionWrapHandler) -> _Serialized:
         written: _Serialized = write(self)
-        return {name: value for name, value in written.items() if value is not None or name not in self._of_servers}
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in self._of_servers or value != fields[name].default
+        }
 
 
 class _AtServer(_Elsewhere):
@@ -138,10 +143,14 @@ class ServerConfig(_Strict):
     max_tokens: int | None = Field(default=None, ge=1)
 
 
+HANG_S: Final = 3600.0
+"""Seconds, see ``engine.hang_s``."""
+
+
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    _of_servers = ("server",)
+    _of_servers = ("server", "replicas", "hang_s")
     name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
@@ -152,6 +161,8 @@ class EngineConfig(_Elsewhere):
     batch_size: int = Field(ge=1)
     pack_tokens: int | None = Field(default=None, ge=1)
     add_special_tokens: bool = False
+    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = 1
+    hang_s: float | None = Field(default=HANG_S, gt=0, allow_inf_nan=False)
     server: ServerConfig | None = None
 
 

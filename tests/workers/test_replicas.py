@@ -1,0 +1,311 @@
+"""Runs that several processes of this machine share out: the same answers as of one, whatever becomes of a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, collected
+
+from audit.errors import AuditError, WorkerError
+from audit.runs.store import RunFolder
+from audit.workers.local import LocalWorker
+from audit.workers.pool import Pool, Progressed
+
+N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of four: seven
+TABLES = ("ratings", "stages", "replies", "answers", "asked_again", "elicitation_sample", "manipulated")
+CHECKED = (
+    "elicitation.check_sample=6", "elicitation.noise_sample=70", "elicitation.noise_formats=[bfloat16]",
+    "elicitation.manipulation=2", "stimuli.situations_per_emotion=3",
+)  # fmt: skip
+LED = ("strategy=coe-cbt", "strategy.stages.emotion.max_tokens=3", "strategy.stages.factors.max_tokens=4")
+TWO = "engine.replicas=2"
+
+
+def overrides(model, *more):
+    return [
+        f"model.path={model}", "model.max_model_len=1024", "engine=transformers", "engine.device=cpu",
+        "engine.batch_size=2", "elicitation=expected", "elicitation.max_tokens=4", "stimuli.situations_per_emotion=1",
+        "stimuli.emotions=[sad]", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
+        "elicitation.manipulation=0", "statistics.n_permutations=100", "shard_size=4", *more,
+    ]  # fmt: skip
+
+
+def collect(run, words, lines=None):
+    """Collect a run as the command does, without what comes after; return its manifest."""
+    from audit.cli.composition import compose
+    from audit.tasks.registry import TASKS
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", list(sys.argv))
+        patch.setattr("audit.engines.open._kept", None)
+        compose([*words, f"run_dir={run}"], lambda each: found.append(each.validated()))
+        config = found[0]
+        task = TASKS[config.task.kind]
+        plan = task.plan(config)
+        with RunFolder(run) as folder:
+            manifest = task.collect(plan, folder, command="a test", say=(lines if lines is not None else []).append)
+            folder.write_manifest(manifest)
+            folder.consolidate()
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, tiny_model):
+    """Return a function that gives the folder of a run that one process made; not to be written to."""
+    made = {}
+
+    def run(*more):
+        if more not in made:
+            made[more] = tmp_path_factory.mktemp("alone") / "run"
+            collect(made[more], overrides(tiny_model, *more))
+        return made[more]
+
+    return run
+
+
+def same(run, other):
+    found, expected = collected(run, *TABLES), collected(other, *TABLES)
+    assert set(found) == set(expected) != set()
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+@pytest.fixture
+def on_progress(monkeypatch):
+    """Return a function that says what to do, in time, to the processes of workers that have answered some prompt."""
+    acts = []
+    post = Pool._post
+
+    def watched(self, state, event):
+        if isinstance(event, Progressed):
+            for act in acts:
+                act(state)
+        post(self, state, event)
+
+    monkeypatch.setattr(Pool, "_post", watched)
+    return acts.append
+
+
+def signalled(number, to, most=1, only=lambda state: True):
+    """Send the first workers that have answered something a signal; ``to`` takes their process ids."""
+    lock = threading.Lock()
+
+    def act(state):
+        with lock:
+            pid = state.worker._process.pid
+            if len(to) < most and pid not in to and only(state):
+                to.append(pid)
+                os.kill(pid, number)
+
+    return act
+
+
+def gone(pids, within=10):
+    """Say whether processes have ended, within some seconds."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if not any(map(lives, pids)):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# --- The same as one -------------------------------------------------------------------------------------------------
+
+
+def test_two_replicas_make_the_run_that_one_process_makes_byte_for_byte(alone, tiny_model, tmp_path):
+    lines = []
+    manifest = collect(tmp_path / "run", overrides(tiny_model, *CHECKED, TWO), lines)
+    same(tmp_path / "run", alone(*CHECKED))
+    one = json.loads((alone(*CHECKED) / "manifest.json").read_text())
+    assert manifest.content["identity"] == one["identity"]
+    assert manifest.content["checks"] == one["checks"]
+    assert set(one["checks"]) == {"manipulation", "elicitation_sample", "asked_again", "asked_in_bfloat16"}
+    assert manifest.content["timings"].pop("replicas") == 2
+    assert set(manifest.content["timings"]) == set(one["timings"])
+    assert manifest.content["config"]["engine"].pop("replicas") == 2
+    assert manifest.content["config"]["engine"] == one["config"]["engine"]
+    assert [line for line in lines if line.startswith("2 x transformers ")]
+    assert sorted(path.name for path in (tmp_path / "run").glob("engine*.log")) == ["engine-1.log", "engine-2.log"]
+    assert (alone(*CHECKED) / "engine.log").exists()
+
+
+def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
+    on_progress(signalled(signal.SIGKILL, killed := [], most=2))
+    words = overrides(tiny_model, *LED)
+    with pytest.raises(WorkerError, match="no worker is left of 2"):
+        collect(tmp_path / "run", [*words, TWO])
+    assert len(killed) == 2
+    collect(tmp_path / "run", words)
+    same(tmp_path / "run", alone(*LED))
+
+
+# --- What becomes of a process ---------------------------------------------------------------------------------------
+
+
+def test_a_replica_that_is_killed_is_named_and_its_shard_taken_over(alone, tiny_model, tmp_path, on_progress):
+    on_progress(signalled(signal.SIGKILL, killed := []))
+    lines = []
+    manifest = collect(tmp_path / "run", overrides(tiny_model, *LED, TWO), lines)
+    same(tmp_path / "run", alone(*LED))
+    [note] = [line for line in lines if line.startswith("note:")]
+    assert re.search(rf"replica [12] \(CPU, 1 thread, process {killed[0]}\) has ended at shard \d+, stage \w+: ", note)
+    assert "signal SIGKILL" in note
+    assert note.endswith("; 1 of 2 go on")
+    assert manifest.content["timings"]["n_prompts"] == N_PROMPTS
+    assert gone(killed)
+
+
+def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny_model, tmp_path, on_progress):
+    on_progress(signalled(signal.SIGSTOP, stopped := []))
+    lines = []
+    collect(tmp_path / "run", overrides(tiny_model, *LED, TWO, "engine.hang_s=6"), lines)
+    same(tmp_path / "run", alone(*LED))
+    [note] = [line for line in lines if line.startswith("note:")]
+    assert f"process {stopped[0]}) has ended at shard " in note
+    assert "nothing was heard of it for" in note
+    assert gone(stopped)
+
+
+def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
+    alone, tiny_model, audit, tmp_path, capsys, on_progress, monkeypatch
+):
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    on_progress(signalled(signal.SIGKILL, killed := [], most=2))
+    command = ("run", *overrides(tiny_model, TWO, "run_dir=run"))
+    assert audit(*command) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("audit: ")
+    assert "the same command goes on" in line
+    assert gone(killed)
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "running"
+    assert audit(*command) == 0
+    same(tmp_path / "run", alone())
+
+
+def test_a_shard_that_ends_two_replicas_is_named(tiny_model, tmp_path, on_progress):
+    on_progress(signalled(signal.SIGSEGV, [], most=9, only=lambda state: state.task.job.part == "shard 3"))
+    with pytest.raises(WorkerError, match=r"shard 3 ended 2 workers one after another \(replica .* signal SIGSEGV"):
+        collect(tmp_path / "run", overrides(tiny_model, TWO))
+    with RunFolder(tmp_path / "run") as folder:
+        assert 3 not in folder.shards()
+
+
+def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, tmp_path, capsys):
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(tiny_model, tmp_path / "broken")
+    weights = load_file(tmp_path / "broken" / "model.safetensors")
+    weights.pop("model.norm.weight")
+    save_file(weights, tmp_path / "broken" / "model.safetensors", metadata={"format": "pt"})
+    assert audit("run", *overrides(tmp_path / "broken", TWO, "run_dir=run")) == 2
+    said = capsys.readouterr()
+    assert (said.err + said.out).count("weights are missing") == 1
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model, tmp_path, monkeypatch):
+    """An error of CUDA, or of ours, after which the process cannot be trusted to answer right."""
+    monkeypatch.setattr("audit.collect._answer", fails)
+    with pytest.raises(WorkerError, match=r"no worker is left of 2 .*engine-[12]\.log ends: .*CUDA error: an illegal"):
+        collect(tmp_path / "run", overrides(tiny_model, TWO))
+
+
+def fails(shared, model, done, *, places, earlier):
+    raise RuntimeError("CUDA error: an illegal memory access")
+
+
+# --- What becomes of the command -------------------------------------------------------------------------------------
+
+
+def children(pid):
+    found = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in found.read_text().split()] if found.exists() else []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_replica_outlives_the_command(number, tiny_model, child_environment, tmp_path):
+    command = [sys.executable, "-m", "audit", "run", *overrides(tiny_model, TWO, "run_dir=run", "shard_size=2")]
+    with (tmp_path / "said.txt").open("w") as said:
+        process = subprocess.Popen(command, cwd=tmp_path, env=child_environment, stdout=said, stderr=said)
+    try:
+        workers, deadline = [], time.monotonic() + 60
+        while not list(tmp_path.glob("run/ratings/part-*")) and time.monotonic() < deadline:
+            assert process.poll() is None, (tmp_path / "said.txt").read_text()
+            time.sleep(0.005)
+        workers = children(process.pid)
+        assert len(workers) == 2
+        process.send_signal(number)
+        assert process.wait(20) == (130 if number == signal.SIGINT else -number)
+        assert gone(workers)
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- Other tasks -----------------------------------------------------------------------------------------------------
+
+
+def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_path):
+    for name, words in {
+        "inventory": ("task=inventory", "task.affect=true", "task.presentation=list", "task.n_orders=2", *SMALL_IDENTITIES),
+        "reply": ("task=reply", "task.max_tokens=5", "measures.names=[lexical]"),
+    }.items():  # fmt: skip
+        collect(tmp_path / name, overrides(tiny_model, *words, TWO))
+        same(tmp_path / name, alone(*words))
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_server_is_asked_by_one_process(audit, capsys):
+    asked = ("engine=openai", "model=openai", "model.path=x", "model.base_url=http://127.0.0.1:9/v1", TWO)
+    assert audit("run", *[word for word in overrides("x", "run_dir=run") if "engine" not in word], *asked) == 2
+    assert "engine.server.concurrency" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_auto_is_one_process_on_a_cpu(alone, tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalWorker, "start", None)
+    manifest = collect(tmp_path / "run", overrides(tiny_model, "engine.replicas=auto"))
+    same(tmp_path / "run", alone())
+    assert "replicas" not in manifest.content["timings"]
+
+
+@pytest.mark.parametrize("value", ["0", "many", "1.5"])
+def test_a_number_of_replicas_that_cannot_be_ends_in_one_line(value, audit, capsys):
+    assert audit("run", *overrides("x", "run_dir=run", f"engine.replicas={value}")) == 2
+    assert "engine.replicas" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_errors_keep_their_kind_and_words_on_their_way():
+    from audit.errors import ModelError
+    from audit.workers.serve import told
+
+    class Odd(AuditError):
+        def __init__(self, name, place):
+            super().__init__(f"{name} at {place}")
+
+    for error in (ModelError("no"), NotImplementedError("cannot"), Odd("a", "b")):
+        there = told(error)
+        assert isinstance(there, NotImplementedError) == isinstance(error, NotImplementedError)
+        assert isinstance(there, AuditError) == isinstance(error, AuditError)
+        assert str(there) == str(error)
