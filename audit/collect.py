@@ -33,6 +33,7 @@ from audit.runs.provenance import (
     with_sight,
 )
 from audit.runs.store import RunFolder
+from audit.wording import plural
 from audit.workers.base import Course, Job, Workers
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values
@@ -228,7 +229,9 @@ def collect(
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given=brought, command=command, say=say)
         if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
             folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
-        manifest = ask_shards(plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s)
+        manifest = ask_shards(
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
+        )
     except BaseException:
         workers.close()
         raise
@@ -301,6 +304,7 @@ def ask_shards(
     ask: Callable[[int, range, Part], Course[bool]],
     *,
     load_s: float,
+    say: Say,
 ) -> Manifest:
     """Count the session, do the shards that are missing, and return the manifest with how long it took.
 
@@ -319,6 +323,8 @@ def ask_shards(
         all of it was asked.
     load_s
         What loading the model took, in seconds.
+    say
+        Takes lines about progress.
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
@@ -327,6 +333,11 @@ def ask_shards(
         number: range(number * size, min((number + 1) * size, n_prompts))
         for number in missing_shards(plan, manifest, folder)
     }
+    if workers.n > len(missing) > 0:
+        say(
+            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so that some have "
+            f"nothing to do; in a new run_dir, shard_size={-(-n_prompts // workers.n)} has work for all of them"
+        )
     timings: Mapping[str, float] = manifest.timings.content
     n_asked, of_whole, of_all, clock = 0, 0.0, 0.0, time.perf_counter()
     there = n_prompts - sum(map(len, missing.values()))

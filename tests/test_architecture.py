@@ -154,6 +154,7 @@ ONLY_IN = {
         "audit.engines.",
     ),
     "httpx2": "audit.engines.server",
+    "ray": "audit.workers.cluster",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -169,7 +170,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray",
 }  # fmt: skip
 
 

@@ -41,8 +41,8 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
 """Prompts of a shard, by the engine's device; 4096 of any other."""
-_WHO_ASKS: Final = ("server", "replicas", "hang_s")
-"""Keys of the engine that say how a server is asked, or by how many processes; no answer depends on them."""
+_WHO_ASKS: Final = ("server", "replicas", "hang_s", "ray")
+"""Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")

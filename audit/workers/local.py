@@ -21,7 +21,6 @@ from typing import BinaryIO, Final
 
 from audit.workers.base import Do
 from audit.workers.pool import Ended, Post, Worker
-from audit.workers.serve import Opening
 
 _START: Final = "import sys; sys.path[:] = {path!r}; from audit.workers.process import main; main({descriptor})"
 LAST_LINES: Final = 3
@@ -42,7 +41,7 @@ class LocalWorker(Worker):
     environment
         What its environment has beside, or in place of, this process's; set before it imports anything.
     opening
-        What it opens.
+        What it opens: an :class:`audit.workers.serve.Opening`, pickled.
     log, stream
         The file that takes what it and its libraries print, and that file opened to append to.
     """
@@ -52,7 +51,7 @@ class LocalWorker(Worker):
         number: int,
         on: str,
         environment: Mapping[str, str],
-        opening: Opening,
+        opening: bytes,
         *,
         log: Path,
         stream: BinaryIO,
@@ -78,15 +77,16 @@ class LocalWorker(Worker):
             )
         self.name = f"{self.name[:-1]}, process {self._process.pid})"
         threading.Thread(target=self._listen, args=(self._pipe, post), daemon=True).start()
-        self._put(self._opening)
+        self.hand(self._opening)
 
     def send(self, number: int, do: Do) -> None:
         """See :class:`Worker`."""
-        self._put((number, do))
+        self.hand(pickle.dumps((number, do)))
 
-    def _put(self, message: object) -> None:
-        # Not from here: a worker that is stopped reads nothing, and a message that is long would wait for it.
-        threading.Thread(target=self._write, args=(pickle.dumps(message),), daemon=True).start()
+    def hand(self, message: bytes) -> None:
+        """Hand it a pickled message; returns at once."""
+        # Not from this thread: a worker that is stopped reads nothing, and a long message would wait for it.
+        threading.Thread(target=self._write, args=(message,), daemon=True).start()
 
     def _write(self, message: bytes) -> None:
         assert self._pipe is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -48,7 +49,7 @@ def open_workers(
         If the workers cannot be had.
     """
     clock = time.perf_counter()
-    open_them = _replicas if config.engine.replicas != 1 else _here
+    open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
     workers = open_them(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
     load_s = time.perf_counter() - clock
     facts = workers.known.facts
@@ -100,7 +101,7 @@ def _replicas(
         f"loading {config.model.path} by {choice.name} in {len(own)} processes ({own[0].on}, and so on), which "
         f"report to {where} of {folder.path} ..."
     )
-    opening = Opening(config.model, config.engine, config.seed, writes, shared)
+    opening = pickle.dumps(Opening(config.model, config.engine, config.seed, writes, shared))
     with ExitStack() as opened:
         workers = [
             LocalWorker(
@@ -114,3 +115,15 @@ def _replicas(
             for number, (share, log) in enumerate(zip(own, logs, strict=True), start=1)
         ]
         return Pool(workers, hang_s=config.engine.hang_s, say=say)
+
+
+def _on_ray(
+    config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
+) -> Workers:
+    from audit.workers.cluster import connect, open_pool
+    from audit.workers.serve import Opening
+
+    opening = Opening(config.model, config.engine, config.seed, writes, shared)
+    with folder.output_in(ENGINE_LOG):
+        ray = connect(config.engine)
+    return open_pool(ray, opening, config.engine, n_shards=n_shards, say=say, shown=config.model.path)

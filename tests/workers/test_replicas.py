@@ -3,128 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, collected
+from sharing import CHECKED, LED, N_PROMPTS, TWO, collect, gone, overrides, same, signalled
 
-from audit.errors import AuditError, WorkerError
+from audit.errors import AuditError, ModelError, WorkerError
 from audit.runs.store import RunFolder
 from audit.workers.local import LocalWorker
-from audit.workers.pool import Pool, Progressed
-
-N_PROMPTS = 25  # 5 perceivers x 5 experiencers x 1 narrative, in shards of four: seven
-TABLES = ("ratings", "stages", "replies", "answers", "asked_again", "elicitation_sample", "manipulated")
-CHECKED = (
-    "elicitation.check_sample=6", "elicitation.noise_sample=70", "elicitation.noise_formats=[bfloat16]",
-    "elicitation.manipulation=2", "stimuli.situations_per_emotion=3",
-)  # fmt: skip
-LED = ("strategy=coe-cbt", "strategy.stages.emotion.max_tokens=3", "strategy.stages.factors.max_tokens=4")
-TWO = "engine.replicas=2"
-
-
-def overrides(model, *more):
-    return [
-        f"model.path={model}", "model.max_model_len=1024", "engine=transformers", "engine.device=cpu",
-        "engine.batch_size=2", "elicitation=expected", "elicitation.max_tokens=4", "stimuli.situations_per_emotion=1",
-        "stimuli.emotions=[sad]", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
-        "elicitation.manipulation=0", "statistics.n_permutations=100", "shard_size=4", *more,
-    ]  # fmt: skip
-
-
-def collect(run, words, lines=None):
-    """Collect a run as the command does, without what comes after; return its manifest."""
-    from audit.cli.composition import compose
-    from audit.tasks.registry import TASKS
-
-    found = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", list(sys.argv))
-        patch.setattr("audit.engines.open._kept", None)
-        compose([*words, f"run_dir={run}"], lambda each: found.append(each.validated()))
-        config = found[0]
-        task = TASKS[config.task.kind]
-        plan = task.plan(config)
-        with RunFolder(run) as folder:
-            manifest = task.collect(plan, folder, command="a test", say=(lines if lines is not None else []).append)
-            folder.write_manifest(manifest)
-            folder.consolidate()
-    return manifest
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory, tiny_model):
-    """Return a function that gives the folder of a run that one process made; not to be written to."""
-    made = {}
-
-    def run(*more):
-        if more not in made:
-            made[more] = tmp_path_factory.mktemp("alone") / "run"
-            collect(made[more], overrides(tiny_model, *more))
-        return made[more]
-
-    return run
-
-
-def same(run, other):
-    found, expected = collected(run, *TABLES), collected(other, *TABLES)
-    assert set(found) == set(expected) != set()
-    assert [name for name in found if found[name] != expected[name]] == []
-
-
-@pytest.fixture
-def on_progress(monkeypatch):
-    """Return a function that says what to do, in time, to the processes of workers that have answered some prompt."""
-    acts = []
-    post = Pool._post
-
-    def watched(self, state, event):
-        if isinstance(event, Progressed):
-            for act in acts:
-                act(state)
-        post(self, state, event)
-
-    monkeypatch.setattr(Pool, "_post", watched)
-    return acts.append
-
-
-def signalled(number, to, most=1, only=lambda state: True):
-    """Send the first workers that have answered something a signal; ``to`` takes their process ids."""
-    lock = threading.Lock()
-
-    def act(state):
-        with lock:
-            pid = state.worker._process.pid
-            if len(to) < most and pid not in to and only(state):
-                to.append(pid)
-                os.kill(pid, number)
-
-    return act
-
-
-def gone(pids, within=10):
-    """Say whether processes have ended, within some seconds."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        if not any(map(lives, pids)):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def lives(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
+from audit.workers.serve import told
 
 # --- The same as one -------------------------------------------------------------------------------------------------
 
@@ -146,6 +39,7 @@ def test_two_replicas_make_the_run_that_one_process_makes_byte_for_byte(alone, t
     assert (alone(*CHECKED) / "engine.log").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     words = overrides(tiny_model, *LED)
@@ -172,6 +66,7 @@ def test_a_replica_that_is_killed_is_named_and_its_shard_taken_over(alone, tiny_
     assert gone(killed)
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGSTOP, stopped := []))
     lines = []
@@ -183,6 +78,7 @@ def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny
     assert gone(stopped)
 
 
+@pytest.mark.slow
 def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     alone, tiny_model, audit, tmp_path, capsys, on_progress, monkeypatch
 ):
@@ -199,6 +95,7 @@ def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     same(tmp_path / "run", alone())
 
 
+@pytest.mark.slow
 def test_a_shard_that_ends_two_replicas_is_named(tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGSEGV, [], most=9, only=lambda state: state.task.job.part == "shard 3"))
     with pytest.raises(WorkerError, match=r"shard 3 ended 2 workers one after another \(replica .* signal SIGSEGV"):
@@ -208,8 +105,6 @@ def test_a_shard_that_ends_two_replicas_is_named(tiny_model, tmp_path, on_progre
 
 
 def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, tmp_path, capsys):
-    import shutil
-
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(tiny_model, tmp_path / "broken")
@@ -222,6 +117,7 @@ def test_a_model_that_cannot_be_loaded_ends_in_one_line_once(tiny_model, audit, 
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model, tmp_path, monkeypatch):
     """An error of CUDA, or of ours, after which the process cannot be trusted to answer right."""
     monkeypatch.setattr("audit.collect._answer", fails)
@@ -241,6 +137,7 @@ def children(pid):
     return [int(word) for word in found.read_text().split()] if found.exists() else []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_replica_outlives_the_command(number, tiny_model, child_environment, tmp_path):
@@ -265,11 +162,12 @@ def test_no_replica_outlives_the_command(number, tiny_model, child_environment, 
 # --- Other tasks -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_path):
     for name, words in {
-        "inventory": ("task=inventory", "task.affect=true", "task.presentation=list", "task.n_orders=2", *SMALL_IDENTITIES),
+        "inventory": ("task=inventory", "task.affect=true", "task.presentation=single", "task.n_orders=1"),
         "reply": ("task=reply", "task.max_tokens=5", "measures.names=[lexical]"),
-    }.items():  # fmt: skip
+    }.items():
         collect(tmp_path / name, overrides(tiny_model, *words, TWO))
         same(tmp_path / name, alone(*words))
 
@@ -297,9 +195,6 @@ def test_a_number_of_replicas_that_cannot_be_ends_in_one_line(value, audit, caps
 
 
 def test_errors_keep_their_kind_and_words_on_their_way():
-    from audit.errors import ModelError
-    from audit.workers.serve import told
-
     class Odd(AuditError):
         def __init__(self, name, place):
             super().__init__(f"{name} at {place}")

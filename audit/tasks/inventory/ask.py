@@ -63,7 +63,9 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         prompt = plan.grid.prompt(plan.grid[0])
         example = {"system": prompt.system, "user": prompt.user}
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given={}, command=command, say=say)
-        manifest = ask_shards(plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s)
+        manifest = ask_shards(
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
+        )
         return end_parts(manifest, workers, folder, say=say)
 
 
