@@ -25,7 +25,7 @@ from audit.errors import ModelError, WorkerError
 from audit.progress import Say
 from audit.wording import plural
 from audit.workers.base import Do
-from audit.workers.local import LocalWorker
+from audit.workers.local import END_WITHIN, LocalWorker
 from audit.workers.pool import Ended, Event, Pool, Post, Raised, Ready, Worker
 from audit.workers.serve import Opening
 
@@ -67,8 +67,13 @@ class Relay:
         assert self._worker is not None
         self._worker.hand(message)
 
+    def end(self) -> None:
+        """Let the worker end."""
+        if self._worker is not None:
+            self._worker.end()
+
     def stop(self) -> None:
-        """End the worker."""
+        """Stop the worker."""
         if self._worker is not None:
             self._worker.stop()
 
@@ -134,13 +139,21 @@ class RayWorker(Worker):
         """See :class:`Worker`."""
         self._actor.hand.remote(pickle.dumps((number, do)))
 
+    def end(self) -> None:
+        """See :class:`Worker`."""
+        self._finish("end", 2 * END_WITHIN)
+
     def stop(self) -> None:
         """See :class:`Worker`."""
+        self._finish("stop", STOP_WITHIN)
+
+    def _finish(self, how: str, within: float) -> None:
+        """Have the relay end its worker, and then end it."""
         if self._actor is None:
             return
         # It may be gone, or not be placed yet; and so may the cluster.
         with contextlib.suppress(Exception):
-            self._ray.get(self._actor.stop.remote(), timeout=STOP_WITHIN)
+            self._ray.get(getattr(self._actor, how).remote(), timeout=within)
         with contextlib.suppress(Exception):
             self._ray.kill(self._actor)
 

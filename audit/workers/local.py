@@ -23,6 +23,8 @@ from audit.workers.base import Do
 from audit.workers.pool import Ended, Post, Worker
 
 _START: Final = "import sys; sys.path[:] = {path!r}; from audit.workers.process import main; main({descriptor})"
+END_WITHIN: Final = 20.0
+"""Seconds that a worker may take to free what it took."""
 LAST_LINES: Final = 3
 """Lines of a worker's log that are said when it has died."""
 _LONGEST: Final = 300
@@ -114,6 +116,14 @@ class LocalWorker(Worker):
                 how += ", as the system sends it where memory runs out"
         last = last_lines(self._log)
         return f"{how}; {self._log} ends: {last}" if last else f"{how}; see {self._log}"
+
+    def end(self) -> None:
+        """See :class:`Worker`. Libraries leave memory that they share behind, if they are not let."""
+        if self._process is not None:
+            self.hand(pickle.dumps(None))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=END_WITHIN)
+        self.stop()
 
     def stop(self) -> None:
         """See :class:`Worker`."""

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -108,8 +109,12 @@ class Worker(ABC):
         """Hand it a job; returns at once."""
 
     @abstractmethod
+    def end(self) -> None:
+        """Have it free what it took, and end; it is at no job."""
+
+    @abstractmethod
     def stop(self) -> None:
-        """End it and all that it started, whatever it is at; it may have ended before."""
+        """End it and all that it started at once, whatever it is at; it may have ended before."""
 
 
 class _Task(Generic[T]):
@@ -326,6 +331,10 @@ class Pool(Workers):
 
     def close(self) -> None:
         """See :class:`Workers`."""
-        for state in self._states:
-            state.worker.stop()
-        self._states = []
+        states, self._states = self._states, []
+        idle = [state for state in states if state.known is not None and state.job is None]
+        ends = [*(s.worker.end for s in idle), *(s.worker.stop for s in states if s not in idle)]
+        if ends:
+            with ThreadPoolExecutor(len(ends)) as together:
+                for each in [together.submit(end) for end in ends]:
+                    each.result()

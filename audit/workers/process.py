@@ -6,7 +6,6 @@ import faulthandler
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Final
@@ -22,7 +21,8 @@ BEAT_EVERY: Final = 1.0
 def main(descriptor: int) -> None:
     """Open the model that the pipe says, and do the jobs that come, until the other end is closed."""
     faulthandler.enable()
-    pipe, lock = Connection(descriptor), threading.Lock()
+    os.set_inheritable(descriptor, False)  # or the writer could not see it close while a child of ours lives
+    pipe, lock, over = Connection(descriptor), threading.Lock(), threading.Event()
 
     def tell(event: Event) -> None:
         with lock:
@@ -32,8 +32,7 @@ def main(descriptor: int) -> None:
                 _leave()
 
     def beat() -> None:
-        while True:
-            time.sleep(BEAT_EVERY)
+        while not over.wait(BEAT_EVERY):
             tell(Beat())
 
     threading.Thread(target=beat, daemon=True).start()
@@ -45,9 +44,11 @@ def main(descriptor: int) -> None:
             tell(Raised(None, told(error)))
             return
         tell(Ready(model.known))
-        while True:
-            number, do = pipe.recv()
+        while (job := pipe.recv()) is not None:
+            number, do = job
             tell(do_job(number, do, opening.shared, model, _Watch(number, tell)))
+        over.set()
+        model.engine.close()
     except EOFError:
         _leave()
 

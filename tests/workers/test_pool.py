@@ -27,7 +27,7 @@ class Scripted(Worker):
     def __init__(self, name, act, model=None):
         self.name, self.act = name, act
         self.model = known() if model is None else model
-        self.stopped = False
+        self.stopped = self.let_end = False
         self.got = []
 
     def start(self, post):
@@ -37,6 +37,9 @@ class Scripted(Worker):
     def send(self, number, do):
         self.got.append(do)
         threading.Thread(target=self.act, args=(self, number, do)).start()
+
+    def end(self):
+        self.let_end = True
 
     def stop(self):
         self.stopped = True
@@ -171,6 +174,14 @@ def test_a_worker_is_waited_for_without_end_where_that_is_asked(pool):
     assert not first.stopped
 
 
+def test_at_the_end_who_is_idle_may_end_and_who_is_not_is_stopped(pool):
+    workers, both = pool(answers, only("b", says_nothing))
+    courses = workers.run(course(name, []) for name in "ab")
+    assert next(courses) == "a"
+    workers.close()
+    assert [(each.let_end, each.stopped) for each in both] == [(True, False), (False, True)]
+
+
 def raises(error):
     return lambda worker, number, do: worker.post(Raised(number, error))
 
@@ -221,7 +232,7 @@ def test_workers_with_other_models_are_refused_before_anything_is_asked():
             Pool(workers, hang_s=None, say=lambda line: None)
         assert said in str(refused.value)
         assert [worker.got for worker in workers] == [[], []]
-        assert all(worker.stopped for worker in workers)
+        assert all(worker.stopped or worker.let_end for worker in workers)
 
 
 def test_a_model_that_cannot_be_opened_ends_the_run_and_a_worker_that_dies_of_it_does_not():
