@@ -254,6 +254,18 @@ class Progress:
             self._draw()
 
 
+def beside_bars(say: Say) -> Say:
+    """Return what says a line while a bar may be drawn: the bar gives way to it, and is drawn again beneath."""
+
+    def said(line: str) -> None:
+        from tqdm import tqdm
+
+        with tqdm.external_write_mode(file=sys.stderr):
+            say(line)
+
+    return said
+
+
 def _columns(terminal: TextIO) -> int:
     """Return how many columns a terminal has now."""
     try:

@@ -15,7 +15,7 @@ import pytest
 from runs import FOUR_RELIGIONS, in_parts
 
 from audit.cli.main import main
-from audit.progress import Progress, duration
+from audit.progress import Progress, beside_bars, duration
 
 
 class Clock:
@@ -180,6 +180,17 @@ def test_in_a_terminal_there_is_a_bar_that_is_drawn_again_while_nothing_ends(mon
             pass
     assert " 25%|" in terminal.getvalue()
     assert terminal.getvalue().endswith("\n")
+
+
+def test_a_line_that_is_said_beside_a_bar_stands_alone(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress(8) as progress:
+        progress.done(2)
+        beside_bars(lambda line: print(line, file=terminal))("note: replica 1 has ended")
+        progress.done(2)
+    # The bar is wiped with blanks before the line, and drawn anew beneath it.
+    assert re.search(r"of 8 prompts[^\r]*\r +\rnote: replica 1 has ended\n\r *\d+%\|", terminal.getvalue())
 
 
 @pytest.mark.parametrize("columns", [0, 60, 200])

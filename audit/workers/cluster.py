@@ -189,7 +189,7 @@ def connect(engine: EngineConfig) -> Any:
     address = engine.ray.address
     here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
+        ray.init(**{"address": address, **here}, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # of many kinds, and of gRPC's
         why = " ".join(str(error).split())[:200]
         raise WorkerError(
@@ -202,7 +202,7 @@ def connect(engine: EngineConfig) -> Any:
 def _of_this_machine() -> dict[str, Any]:
     """Return what a cluster of this machine is begun with: the packages that this process has found."""
     found = os.pathsep.join(path for path in sys.path if path)
-    return {"include_dashboard": False, "runtime_env": {"env_vars": {"PYTHONPATH": found}}}
+    return {"address": "local", "include_dashboard": False, "runtime_env": {"env_vars": {"PYTHONPATH": found}}}
 
 
 def share_out(ray: Any, engine: EngineConfig, wanted: int | str) -> tuple[int, int]:

@@ -96,10 +96,13 @@ class LocalWorker(Worker):
             self._pipe.send_bytes(message)
 
     def _listen(self, pipe: Connection, post: Post) -> None:
-        with contextlib.suppress(EOFError, OSError):
+        try:
             while True:
                 post(pipe.recv())
-        post(Ended(self._why()))
+        except (EOFError, OSError):
+            post(Ended(self._why()))
+        except Exception as error:  # whatever unpickling raises
+            post(Ended(f"what it told cannot be read ({type(error).__name__}: {error}); see {self._log}"))
 
     def _why(self) -> str:
         """Say how the process ended, and what it printed last."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from audit.engines.base import Done, Known, unwatched
 from audit.errors import AuditError, WorkerError
-from audit.progress import Say
+from audit.progress import Say, beside_bars
 from audit.workers.base import Course, Do, Job, Workers
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class Pool(Workers):
 
     def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
         self.n = len(workers)
-        self._hang_s, self._say = hang_s, say
+        self._hang_s, self._say = hang_s, beside_bars(say)
         self._events: queue.Queue[tuple[_State, Event]] = queue.Queue()
         self._states = [_State(worker) for worker in workers]
         self._n_jobs = 0

@@ -30,6 +30,7 @@ def on_progress(monkeypatch):
 
     def watched(self, state, event):
         if isinstance(event, Progressed):
+            state.pool = self
             for act in acts:
                 act(state)
         post(self, state, event)

@@ -68,9 +68,17 @@ def test_a_replica_that_is_killed_is_named_and_its_shard_taken_over(alone, tiny_
 
 @pytest.mark.slow
 def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny_model, tmp_path, on_progress):
-    on_progress(signalled(signal.SIGSTOP, stopped := []))
+    stop, limits = signalled(signal.SIGSTOP, stopped := []), []
+
+    def act(state):
+        stop(state)
+        limits.append(state.pool._hang_s)
+        state.pool._hang_s = 5.0  # not while torch is imported, which on a busy machine may take so long
+
+    on_progress(act)
     lines = []
-    collect(tmp_path / "run", overrides(tiny_model, *LED, TWO, "engine.hang_s=6"), lines)
+    collect(tmp_path / "run", overrides(tiny_model, *LED, TWO, "engine.hang_s=300"), lines)
+    assert limits[0] == 300
     same(tmp_path / "run", alone(*LED))
     [note] = [line for line in lines if line.startswith("note:")]
     assert f"process {stopped[0]}) has ended at shard " in note
@@ -164,12 +172,16 @@ def test_no_replica_outlives_the_command(number, tiny_model, child_environment, 
 
 @pytest.mark.slow
 def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_path):
+    lines = []
     for name, words in {
         "inventory": ("task=inventory", "task.affect=true", "task.presentation=single", "task.n_orders=1"),
-        "reply": ("task=reply", "task.max_tokens=5", "measures.names=[lexical]"),
+        "reply": ("task=reply", "task.max_tokens=5", "measures.names=[lexical]", "shard_size=25"),
     }.items():
-        collect(tmp_path / name, overrides(tiny_model, *words, TWO))
+        collect(tmp_path / name, overrides(tiny_model, *words, TWO), lines)
         same(tmp_path / name, alone(*words))
+    [idle] = [line for line in lines if "nothing to do" in line]
+    assert idle.startswith("note: 1 shard of 25 prompts for 2 workers")
+    assert idle.endswith("shard_size=13 has work for all of them")
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------
