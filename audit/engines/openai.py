@@ -101,7 +101,7 @@ def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str)
     if model.base_url is None:
         raise ModelError(
             "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
-            "model.path=NAME; model=openai, model=ollama and model=vllm-serve are cards to begin with"
+            "model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are cards to begin with"
         )
     _refuse_what_is_of_files(model, config)
     server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
