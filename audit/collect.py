@@ -258,10 +258,13 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from audit.engines.base import token_reader
     from audit.engines.open import choose_engine, open_model
+    from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
     say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
     clock = time.perf_counter()
+    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
+        say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
     load_s = time.perf_counter() - clock

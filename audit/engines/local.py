@@ -113,7 +113,8 @@ class LocalModel:
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
-        return {"files": self.hashes, **({"chat": self.chat} if self.chat else {})}
+        made_of = {"weights": self.files.made_of} if self.files.made_of else {}
+        return {"files": self.hashes, **made_of, **({"chat": self.chat} if self.chat else {})}
 
     def states(self) -> None:
         """See :class:`audit.engines.base.ModelSource`: files are what they are."""
@@ -152,6 +153,6 @@ def open_local(
     form = choose_format(model.dtype, device=device, folder=files.folder)
     engine = make(model.model_copy(update={"dtype": form.dtype}), config, files, seed)
     chat = engine.tokenizer
-    said = "; ".join(filter(None, (why, f"{engine.facts.dtype}: {form.why}", chat.say_chat())))
+    said = "; ".join(filter(None, (why, f"{engine.facts.dtype}: {form.why}", files.made_of, chat.say_chat())))
     source = LocalModel(files, file_hashes(files.folder), chat.chat, chat.chat_identity)
     return OpenModel(engine, source, said)
