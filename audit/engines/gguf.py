@@ -237,7 +237,7 @@ class Unpacking:
                 if not self.folder.is_dir():
                     self._refuse_what_is_left_out()
                     self._refuse_too_little_room()
-                    convert(self.path, self.folder, form=self.form, check=self._check)
+                    convert(self.path, self.folder, form=self.form, made=self._made)
         except ModelError:
             raise
         except OSError as error:
@@ -277,8 +277,8 @@ class Unpacking:
                     f"model; {SERVE}, or take the model from the hub"
                 )
 
-    def _check(self, network: Any, loading: Any) -> None:
-        """Raise ModelError unless all that is in the file is in the network, and nothing else."""
+    def _made(self, tokenizer: Any, network: Any, loading: Any) -> None:
+        """Put right what transformers makes of the file; ModelError where not all of it is there, or more is."""
         lacking = sorted(map(str, loading["missing_keys"]))
         n_here = sum(each.numel() for each in network.parameters())
         # Those that are shared are in the file once, and here.
@@ -291,6 +291,21 @@ class Unpacking:
         factors = [name for name in self.header.tensors if name.startswith("rope_")]
         if factors:
             network.config.rope_parameters = self._stretched(network.config, factors)
+        self._begin(tokenizer)
+
+    def _begin(self, tokenizer: Any) -> None:
+        """Let the tokenizer begin texts with a BOS if the file says so, and only then; transformers does not look."""
+        from tokenizers.processors import TemplateProcessing
+
+        said = self.header.values.get("tokenizer.ggml.add_bos_token")
+        if said is None:  # as llama.cpp takes it
+            said = self.header.values.get("tokenizer.ggml.pre") in ("llama3", "llama-v3", "llama-bpe")
+            said = said or self.header.values.get("tokenizer.ggml.model") == "llama"
+        bos = tokenizer.bos_token
+        if bos and said != (tokenizer("x")["input_ids"][:1] == [tokenizer.bos_token_id]):
+            begun = {"single": [bos, "$A"], "special_tokens": [(bos, tokenizer.bos_token_id)]}
+            plain = {"single": ["$A"], "special_tokens": []}
+            tokenizer.backend_tokenizer.post_processor = TemplateProcessing(**(begun if said else plain))
 
     def _stretched(self, config: Any, factors: list[str]) -> dict[str, Any]:
         """Return how positions are stretched, which such a file says by factors and transformers by a rule."""
@@ -372,7 +387,7 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
     return Unpacking(path, asked, digest, form, tuple(name for name, _ in kinds.most_common()), header, folder)
 
 
-def convert(packed: Path, folder: Path, *, form: str, check: Callable[[Any, Any], None] | None = None) -> None:
+def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
     """Write a GGUF file as a folder of safetensors in a number format; the folder appears whole or not at all.
 
     Parameters
@@ -383,8 +398,8 @@ def convert(packed: Path, folder: Path, *, form: str, check: Callable[[Any, Any]
         Is made.
     form
         ``float32``, ``bfloat16`` or ``float16``.
-    check
-        Takes the network and what transformers says of its loading; raises ModelError where it is another model.
+    made
+        Takes the tokenizer, the network, and what transformers says of its loading, before they are written.
 
     Raises
     ------
@@ -399,17 +414,17 @@ def convert(packed: Path, folder: Path, *, form: str, check: Callable[[Any, Any]
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     how: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True), "dtype": form}
+    # It is written into the tokenizer's settings, which are part of what a model is: so it must not follow a variable.
+    here = {} if made is None else {"local_files_only": True}
     unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
         with _each_once(gguf, "GGUFReader", "get_tensor_name_map"):
-            tokenizer = AutoTokenizer.from_pretrained(str(packed.parent), gguf_file=packed.name)
-            made = AutoModelForCausalLM.from_pretrained(
-                str(packed.parent), gguf_file=packed.name, **how, **({"output_loading_info": True} if check else {})
+            tokenizer = AutoTokenizer.from_pretrained(str(packed.parent), gguf_file=packed.name, **here)
+            network, loading = AutoModelForCausalLM.from_pretrained(
+                str(packed.parent), gguf_file=packed.name, output_loading_info=True, **how, **here
             )
-        network = made
-        if check is not None:
-            network, loading = made
-            check(network, loading)
+        if made is not None:
+            made(tokenizer, network, loading)
         tokenizer.save_pretrained(unfinished)
         network.save_pretrained(unfinished)
         unfinished.rename(folder)

@@ -243,7 +243,9 @@ def packed(tmp_path, monkeypatch, find_only):
 
         monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", tokenizer)
         monkeypatch.setattr(
-            transformers.AutoModelForCausalLM, "from_pretrained", lambda *_, **__: Saved("model.safetensors", fault)
+            transformers.AutoModelForCausalLM,
+            "from_pretrained",
+            lambda *_, **__: (Saved("model.safetensors", fault), {}),
         )
 
     return convert
