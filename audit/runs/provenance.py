@@ -121,6 +121,8 @@ def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | N
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
     now["model"] = {"chat_template": None, **now["model"]}
+    if (earlier.get("chat") or {}).get("date") is not None:
+        now["chat"] = {"date": plan.config.model.date}
     return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 

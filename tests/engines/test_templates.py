@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from transformers import AutoTokenizer
@@ -6,6 +6,8 @@ from transformers import AutoTokenizer
 from audit.config import DATE, ModelConfig
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
+from audit.engines.openai import ServedModel, _Remote, _RemoteTokenizer
+from audit.engines.server import BudgetError
 from audit.engines.templates import another_day, read_template, shows_day
 from audit.errors import ConfigError, ModelError
 from stimuli.prompts import Prompt
@@ -197,3 +199,67 @@ def test_a_template_that_fails_is_one_line_with_its_place(text, said, tiny_model
 def test_a_model_without_a_template_names_both_remedies(make_model, open_engine):
     with pytest.raises(ModelError, match=r"instruction-tuned model, or .*model\.chat_template=plain, or a Jinja file"):
         open_engine(make_model(template=None))
+
+
+class _Server:
+    """vLLM's, as far as a tokenizer is asked for: one token a character, and a template of its own."""
+
+    base_url = "http://localhost:8000/v1"
+
+    def __init__(self, render):
+        self.render = render
+        self.spent = False
+
+    def ask(self, path, payload):
+        if self.spent:
+            raise BudgetError("engine.server.max_requests=1 are spent")
+        if path == "//detokenize":
+            return {"prompt": "".join(map(chr, payload["tokens"]))}
+        if "messages" in payload:
+            text = self.render(payload["messages"], **payload["chat_template_kwargs"])
+        else:
+            text = payload["prompt"]
+        begun = [2] if payload.get("add_special_tokens", False) else []
+        return {"tokens": [*begun, *map(ord, text)]}
+
+
+def _said(messages):
+    return "".join(f"[{each['role']}]{each['content']}" for each in messages)
+
+
+def served(render, **options):
+    server = _Server(render)
+    tokenizer = _RemoteTokenizer(_Remote(server, "m"), name="m", concurrency=2, **{"date": DATE, **options})
+    return server, tokenizer, ServedModel(server.base_url, "m", "", ["fp_1"], tokenizer)
+
+
+def test_a_server_is_told_the_date_that_its_template_prints():
+    _, tokenizer, source = served(
+        lambda messages, date_string="24 Nov 2026", **_: f"\x02{date_string}{_said(messages)}"
+    )
+    assert tokenizer.render(Prompt("", "x")) == "\x0226 Jul 2024[user]x"
+    assert source.identity()["chat"] == {"template": None, "date": DATE, "begins": None}
+    assert source.facts()["chat"]["date"] == DATE
+    assert source.states() == ["fp_1"]
+
+
+def test_a_server_s_own_date_of_today_is_seen_and_told_day_by_day():
+    today = datetime.now(UTC)
+    shown = [today.strftime("%Y-%m-%d")]
+    server, tokenizer, source = served(lambda messages, **_: f"\x02{shown[0]}{_said(messages)}")
+    assert tokenizer.today() == shown[0]
+    assert source.identity().keys() == {"server", "model_files"}
+    assert source.states() == ["fp_1", f"prompts show {shown[0]}"]
+    shown[0] = (today + timedelta(days=1)).strftime("%Y-%m-%d")
+    assert source.states() == ["fp_1", f"prompts show {shown[0]}"]
+    server.spent = True
+    assert source.states() == ["fp_1"]
+
+
+def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
+    _, tokenizer, source = served(lambda messages, **_: _said(messages))
+    assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
+    assert source.identity()["chat"]["begins"] == "\x02 put before each prompt, which the chat template leaves out"
+    _, tokenizer, source = served(lambda messages, **_: "\x02" + _said(messages))
+    assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
+    assert source.identity().keys() == {"server", "model_files"}
