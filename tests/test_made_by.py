@@ -1,8 +1,10 @@
 """Runs whose prompts are made by more than the model's own files: a template of the user's, a date."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.choices import choices_of
 from audit.engines.base import EngineFacts, OpenModel
@@ -10,14 +12,26 @@ from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.engines.templates import read_template
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import model_difference
-from tests.test_pipeline import manifest_of, overrides
+from audit.runs.provenance import model_difference, model_identity
 
 DATED = (
     "<|start|>system\nToday: {{ date_string if date_string is defined else strftime_now('%d %b %Y') }}<|end|>\n"
     "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
 )
+
+
+def overrides(model, run_dir, *more):
+    return [
+        f"model.path={model}", "engine=transformers", "engine.device=cpu", "elicitation=expected",
+        "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
+        "elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0",
+        "statistics.n_permutations=200", f"run_dir={run_dir}", *more,
+    ]  # fmt: skip
+
+
+def manifest_of(run):
+    return json.loads((run / "manifest.json").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +88,6 @@ def test_a_run_goes_on_with_prompts_of_the_same_making_alone(there, here, tmp_pa
     def model(chat):
         source = LocalModel(ModelFiles(tmp_path, None), {}, chat, chat)
         return OpenModel(SimpleNamespace(facts=EngineFacts("x", "1", "cpu", "float32")), source)
-
-    from audit.runs.provenance import model_identity
 
     earlier = model_identity(model(there))
     assert model_difference(earlier, model(there)) is None
