@@ -49,7 +49,9 @@ def test_a_base_model_is_asked_in_plain_text_and_the_run_is_of_that_template(mak
     sha = read_template("plain").sha256
     assert manifest["identity"]["model"]["chat_template"] == sha
     assert manifest["identity"]["chat"]["template"] == manifest["model"]["chat"]["template"] == sha
-    assert sha in (tmp_path / "run" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert sha in page
+    assert "model.chat_template=plain; &lt;|start|&gt; put before each prompt" in page
     assert f", chat template {sha[:8]}, BOS once" in choices_of(Manifest.read(tmp_path / "run"), variant="")["engine"]
     own = tmp_path / "own.jinja"
     own.write_text("{% for m in messages %}{{ m.content }}\n{% endfor %}")
