@@ -23,8 +23,7 @@ from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import (
     check_same_run,
     describe_run,
-    first_difference,
-    model_identity,
+    model_difference,
     plan_difference,
     states_seen,
     with_sight,
@@ -194,7 +193,7 @@ def collect(
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = describe_run(plan, model, example=example, given=brought, command=command)
     else:
-        check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
+        check_same_run(model_difference(earlier.identity.content, model), folder.path)
         manifest = earlier
     if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
         folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
@@ -230,7 +229,7 @@ def end_parts(manifest: Manifest, model: OpenModel, folder: RunFolder, *, say: S
     if len(states := states_seen(manifest)) > 1:
         say(
             f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
-            "may not be all of one model"
+            "may not be all of one model, nor its prompts of one day"
         )
     return manifest
 
@@ -259,10 +258,13 @@ def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from audit.engines.base import token_reader
     from audit.engines.open import choose_engine, open_model
+    from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
     say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
     clock = time.perf_counter()
+    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
+        say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
     load_s = time.perf_counter() - clock

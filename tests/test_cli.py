@@ -221,7 +221,8 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run run_dir=a-file", "run_dir=a-file is a file; name a folder"),
         (
             "run model.path=a-file",
-            "model.path=a-file is a file; a model is a folder with config.json and weights, or a hub id",
+            "model.path=a-file is a file, and not a GGUF file; a model is a folder with config.json and weights, a "
+            "GGUF file, or a hub id",
         ),
         ("run model.path=no-such-model", "model.path=no-such-model is neither a folder on this machine nor a hub id"),
         ("run model.path=embedded:gpt5", "model.path=embedded:gpt5: there is embedded:smollm2"),

@@ -25,7 +25,7 @@ groups:
 often used:
   dimensions=[religion]                which dimensions; [race_ethnicity+religion] crosses two
   stimuli.situations_per_emotion=all   all narratives, not a sample
-  model.path=HUB_ID_OR_FOLDER          any model
+  model.path=HUB_ID_OR_FOLDER_OR_FILE  any model; a file is a GGUF file
   run_dir=PATH                         where the run is kept
   --config-dir=DIR                     a folder of yours with groups of your own, e.g. DIR/prompt/mine.yaml
 

@@ -84,6 +84,12 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     del settings["wordings"]  # those that are asked are in the prompt's hash
     settings["engine"].pop("server", None)
     settings["model"].pop("api_key_env", None)
+    settings["model"].pop("date", None)  # it is told of those models alone whose prompts show one
+    if config.model.chat_template is not None:
+        from audit.engines.templates import read_template
+
+        template = read_template(config.model.chat_template)
+        settings["model"]["chat_template"] = None if template is None else template.sha256
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
     for key in _CHECKS:
@@ -114,6 +120,9 @@ def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | N
     now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+    now["model"] = {"chat_template": None, **now["model"]}
+    if (earlier.get("chat") or {}).get("date") is not None:
+        now["chat"] = {"date": plan.config.model.date}
     return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 
@@ -131,6 +140,11 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
 def model_identity(model: OpenModel) -> dict[str, Any]:
     """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
     return {**model.source.identity(), "engine_facts": asdict(model.engine.facts)}
+
+
+def model_difference(earlier: Mapping[str, Any], model: OpenModel) -> Difference | None:
+    """Return the first setting in which a run's identity differs from a loaded model's; None where it is the same."""
+    return first_difference(earlier, {"chat": None, **model_identity(model)})
 
 
 def with_sight(manifest: Manifest, model: OpenModel) -> Manifest:

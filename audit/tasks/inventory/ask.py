@@ -18,7 +18,7 @@ from audit.collect import (
 )
 from audit.progress import Say
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import check_same_run, describe_run, first_difference, model_identity, with_sight
+from audit.runs.provenance import check_same_run, describe_run, model_difference, with_sight
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
@@ -63,7 +63,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         example = {"system": prompt.system, "user": prompt.user}
         manifest = describe_run(plan, model, example=example, given={}, command=command)
     else:
-        check_same_run(first_difference(earlier.identity.content, model_identity(model)), folder.path)
+        check_same_run(model_difference(earlier.identity.content, model), folder.path)
         manifest = earlier
     manifest = with_sight(manifest, model)
     manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, model, folder, manifest))
