@@ -1,26 +1,29 @@
 """Asks a model what is missing of a run, shard by shard and stage by stage, and keeps what it answers.
 
-What an answer is, a task says: see :data:`Answer`.
+What an answer is, a task says: see :data:`Answer`. Who asks the model, :mod:`audit.workers` knows: this process, or
+several. What runs in those are the functions here whose first argument is :class:`Shared`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from audit.config import AuditConfig
 from audit.conversations import prompt_records
+from audit.engines.base import unwatched
 from audit.errors import StoreError
 from audit.plan import Plan, labels
-from audit.progress import Progress, Say
+from audit.progress import Part, Progress, Say
 from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import (
+    as_fed,
     check_same_run,
     describe_run,
     model_difference,
@@ -29,6 +32,8 @@ from audit.runs.provenance import (
     with_sight,
 )
 from audit.runs.store import RunFolder
+from audit.wording import plural
+from audit.workers.base import Course, Job, Workers
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values
 
@@ -36,9 +41,6 @@ if TYPE_CHECKING:
     from audit.elicitation.base import Elicited
     from audit.engines.base import Done, OpenModel
     from audit.strategies.run import Written
-
-ENGINE_LOG: Final = "engine.log"
-"""The file of the run folder that takes what the model's library prints while it loads."""
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that a later stage needs."""
 
@@ -66,31 +68,57 @@ Answer: TypeAlias = "Callable[[Plan, OpenModel, Asked, Done], dict[str, list[Any
 """Asks a model for the answers to prompts, and returns them as columns; is told how many more are done."""
 
 
+class Shared:
+    """What all jobs of a run share, wherever they are done.
+
+    Parameters
+    ----------
+    plan
+        What is asked.
+    given
+        The examples and knowledge that the strategy brought, by narrative.
+    answer
+        Asks for answers.
+    """
+
+    def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]], answer: Answer) -> None:
+        self.plan, self.given, self.answer = plan, given, answer
+        self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
+
+    def asked(self, places: Sequence[int], earlier: Sequence[Sequence[Written]]) -> Asked:
+        """Return prompts of the run by their ``prompt_index``, with what each stage wrote."""
+        grid = self.plan.grid
+        cells = [grid[place] for place in places]
+        # The stages of a shard come one after another, and are of the same prompts.
+        if self._last is None or self._last[0] != places:
+            self._last = places, [strategy_values(grid, cell, self.given) for cell in cells]
+        return Asked(cells, self._last[1], earlier)
+
+    def beside(self, cells: Sequence[PromptCell]) -> Asked:
+        """Return prompts that need not be of the run's grid, before which nothing is asked."""
+        return Asked(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
+
+
 @dataclass(frozen=True)
 class Session:
-    """A run whose prompts are all answered, and its model, which may be asked more.
+    """A run whose prompts are all answered, and who asks its model, which may be asked more.
 
     Attributes
     ----------
-    plan, folder, manifest, model
-        The run, and whom it asks.
-    given
-        The examples and knowledge that the strategy brought, by narrative.
+    plan, folder, manifest, workers
+        The run, and who asks. Their jobs share a :class:`Shared`.
     """
 
     plan: Plan
     folder: RunFolder
     manifest: Manifest
-    model: OpenModel
-    given: Mapping[str, Mapping[str, str]]
+    workers: Workers
 
-    def again(self, places: Sequence[int]) -> Asked:
-        """Return prompts of the run by their ``prompt_index``, with what each stage wrote: it is not asked again."""
+    def earlier(self, places: Sequence[int]) -> list[list[Written]]:
+        """Return what each stage wrote for prompts, by their ``prompt_index``: it is not asked again."""
         from audit.strategies.run import Written
 
         plan, folder = self.plan, self.folder
-        cells = [plan.grid[place] for place in places]
-        asked = [strategy_values(plan.grid, cell, self.given) for cell in cells]
         earlier: list[list[Written]] = []
         shards = sorted({place // self.manifest.shard_size for place in places})
         for number in range(len(plan.strategy.stages)):
@@ -101,11 +129,7 @@ class Session:
                     "elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file"
                 )
             earlier.append([Written(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
-        return Asked(cells, asked, earlier)
-
-    def beside(self, cells: Sequence[PromptCell]) -> Asked:
-        """Return prompts that need not be of the run's grid, before which nothing is asked."""
-        return Asked(cells, [strategy_values(self.plan.grid, cell) for cell in cells], [])
+        return earlier
 
 
 def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
@@ -146,7 +170,7 @@ def collect(
     command: str,
     say: Say,
 ) -> Session:
-    """Load the model, do the shards that are missing, and return the run with its model.
+    """Have the model loaded, do the shards that are missing, and return the run with who asks its model.
 
     Parameters
     ----------
@@ -159,7 +183,7 @@ def collect(
     answer
         Asks for answers.
     how, writes
-        As of :func:`load_model`; the stages of a strategy are written whatever the answer is.
+        As of :func:`audit.workers.open.open_workers`; the stages of a strategy are written whatever the answer is.
     command
         The command line that asked for it.
     say
@@ -171,6 +195,7 @@ def collect(
         Whatever the user can mend; what was collected before is kept.
     """
     from audit.strategies.given import give, given_sha256, values_of
+    from audit.workers.open import open_workers
 
     config = plan.config
     given = folder.read_given() if earlier is not None else []
@@ -187,45 +212,81 @@ def collect(
         )
     if gone:
         folder.write_given(given)
-    model, load_s = load_model(config, folder, writes=writes or bool(plan.strategy.stages), how=how, say=say)
-    if earlier is None:
+    by_narrative = values_of(given)
+    workers, load_s = open_workers(
+        config,
+        folder,
+        Shared(plan, by_narrative, answer),
+        writes=writes or bool(plan.strategy.stages),
+        how=how,
+        n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
+        say=say,
+    )
+    try:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
-        manifest = describe_run(plan, model, example=example, given=brought, command=command)
-    else:
-        check_same_run(model_difference(earlier.identity.content, model), folder.path)
-        manifest = earlier
-    if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
-        folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
-    by_narrative = values_of(given)
-    manifest = with_sight(manifest, model)
-    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, by_narrative, model, answer, folder, manifest))
-    return Session(plan, folder, manifest, model, by_narrative)
+        manifest = manifest_of(plan, folder, earlier, workers, example=example, given=brought, command=command, say=say)
+        if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
+            folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
+        manifest = ask_shards(
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
+        )
+    except BaseException:
+        workers.close()
+        raise
+    return Session(plan, folder, manifest, workers)
 
 
-def begin_part(model: OpenModel, folder: RunFolder, part: str) -> None:
-    """Have a model asked for another part of a run: it forgets the one before, and what it answers is kept at once.
+def manifest_of(
+    plan: Planned,
+    folder: RunFolder,
+    earlier: Manifest | None,
+    workers: Workers,
+    *,
+    example: Mapping[str, Any],
+    given: Mapping[str, Any],
+    command: str,
+    say: Say,
+) -> Manifest:
+    """Return the manifest of a run whose model is loaded: that of a new one, or the earlier one.
 
     Parameters
     ----------
-    part
-        Its name: of a run that goes on, the part that was begun has it again.
+    plan, folder, earlier
+        The run.
+    workers
+        Who asks its model.
+    example, given, command
+        As of :func:`audit.runs.provenance.describe_run`.
+    say
+        Takes the line that says which special tokens are added, if any are.
+
+    Raises
+    ------
+    StoreError
+        If the earlier one is of another model, or of another engine.
     """
-    from audit.engines.base import Keeps
+    fed: dict[str, str] = {}
+    if plan.config.engine.add_special_tokens:
+        fed = workers.ask(Job("the example", partial(_fed, example=example), lambda: unwatched))
+        say(fed["special_tokens"])
+    if earlier is None:
+        manifest = describe_run(plan, workers.known, example={**example, **fed}, given=given, command=command)
+    else:
+        check_same_run(model_difference(earlier.identity.content, workers.known), folder.path)
+        manifest = earlier
+    return with_sight(manifest, workers.known)
 
-    model.engine.forget()
-    if isinstance(model.engine, Keeps):
-        model.engine.keep_in(folder.part_begun(part))
+
+def _fed(shared: object, model: OpenModel, done: Done, *, example: Mapping[str, Any]) -> dict[str, str]:
+    return as_fed(model, example)
 
 
-def end_parts(manifest: Manifest, model: OpenModel, folder: RunFolder, *, say: Say) -> Manifest:
-    """Drop what was kept of parts, all of which are whole, and return the manifest with what was seen of the model."""
-    from audit.engines.base import Keeps
-
-    if isinstance(model.engine, Keeps):
-        model.engine.keep_in(None)
-        folder.drop_part_begun()
-    manifest = with_sight(manifest, model)
+def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: Say) -> Manifest:
+    """End the workers and what was kept of parts, all of which are whole; return the manifest with what was seen."""
+    workers.close()
+    folder.drop_part_begun()
+    manifest = with_sight(manifest, workers.known)
     if len(states := states_seen(manifest)) > 1:
         say(
             f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
@@ -234,131 +295,89 @@ def end_parts(manifest: Manifest, model: OpenModel, folder: RunFolder, *, say: S
     return manifest
 
 
-def load_model(config: AuditConfig, folder: RunFolder, *, writes: bool, how: str, say: Say) -> tuple[OpenModel, float]:
-    """Load the model of a run, and return it with the seconds that it took.
-
-    Parameters
-    ----------
-    config
-        The model and its engine.
-    folder
-        The run's; takes what the model's library prints.
-    writes
-        Whether the model writes texts, see :func:`audit.engines.open.choose_engine`.
-    how
-        How an answer is got, for the line that says what was loaded.
-    say
-        Takes lines about progress.
-
-    Raises
-    ------
-    ModelError
-        If the model or the engine cannot be loaded.
-    """
-    # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
-    from audit.engines.base import token_reader
-    from audit.engines.open import choose_engine, open_model
-    from audit.engines.resolve import say_unpacking
-
-    choice = choose_engine(config.engine, writes=writes)
-    say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
-    clock = time.perf_counter()
-    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
-        say(unpacking)
-    with folder.output_in(ENGINE_LOG):
-        model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
-    load_s = time.perf_counter() - clock
-    facts = model.engine.facts
-    say(f"{facts.name} {facts.version} on {facts.device}, {facts.dtype}; {how}")
-    if model.why:
-        say(f"why: {model.why}")
-    if config.engine.add_special_tokens:
-        say(token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer.say_added())
-    return model, load_s
-
-
-def ask_timed(manifest: Manifest, folder: RunFolder, load_s: float, asked: Iterator[int]) -> Manifest:
-    """Count the session, ask what is missing, and return the manifest with how long it took.
+def ask_shards(
+    plan: Planned,
+    folder: RunFolder,
+    manifest: Manifest,
+    workers: Workers,
+    ask: Callable[[int, range, Part], Course[bool]],
+    *,
+    load_s: float,
+    say: Say,
+) -> Manifest:
+    """Count the session, do the shards that are missing, and return the manifest with how long it took.
 
     A shard that an earlier session had begun is not timed: that session took a part of its time.
 
     Parameters
     ----------
+    plan, folder
+        The run; its folder is entered.
     manifest
         The run's; written before anything is asked.
-    folder
-        The run's; entered.
+    workers
+        Who asks.
+    ask
+        The course of one shard, of its number, its places in the grid and its part of the progress; returns whether
+        all of it was asked.
     load_s
         What loading the model took, in seconds.
-    asked
-        Asks a shard at a time, and says how many prompts those were; 0 of a shard that was begun before.
+    say
+        Takes lines about progress.
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
-    n_prompts, elicit_s, clock = 0, 0.0, time.perf_counter()
-    timings: Mapping[str, float] = manifest.timings.content
-    for n_whole in asked:
-        timings = {}
-        took, clock = time.perf_counter() - clock, time.perf_counter()
-        n_prompts += n_whole
-        elicit_s += took if n_whole else 0.0
-    timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run leaves the others
-    if n_prompts:
-        timings |= {"elicit_s": elicit_s, "n_prompts": n_prompts, "prompts_per_s": n_prompts / elicit_s}
-    return manifest.having(timings=timings)
-
-
-def shards_to_ask(plan: Planned, folder: RunFolder, manifest: Manifest) -> Iterator[tuple[int, range, Progress]]:
-    """Yield the shards that are missing: number, places of the grid, and what is told of the prompts that are done."""
     n_prompts, size = len(plan.grid), manifest.shard_size
     missing = {
         number: range(number * size, min((number + 1) * size, n_prompts))
         for number in missing_shards(plan, manifest, folder)
     }
-    n_missing = sum(map(len, missing.values()))
-    with Progress(n_prompts, there=n_prompts - n_missing, n_calls=1 + len(plan.strategy.stages)) as progress:
-        for number, places in missing.items():
-            with progress.part(len(places)):
-                yield number, places, progress
+    if workers.n > len(missing) > 0:
+        say(
+            f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so that some have "
+            f"nothing to do; in a new run_dir, shard_size={-(-n_prompts // workers.n)} has work for all of them"
+        )
+    timings: Mapping[str, float] = manifest.timings.content
+    n_asked, of_whole, of_all, clock = 0, 0.0, 0.0, time.perf_counter()
+    there = n_prompts - sum(map(len, missing.values()))
+    with Progress(n_prompts, there=there, n_calls=1 + len(plan.strategy.stages)) as progress:
+
+        def shard(number: int, places: range) -> Course[tuple[int, float]]:
+            start = time.perf_counter()
+            with progress.part(len(places)) as part:
+                whole = yield from ask(number, places, part)
+            return len(places) if whole else 0, time.perf_counter() - start
+
+        for n_whole, took in workers.run(shard(number, places) for number, places in missing.items()):
+            timings = {}
+            n_asked += n_whole
+            of_whole += took if n_whole else 0.0
+            of_all += took
+    timings = {**timings, "load_s": load_s}  # a session that asks no prompt of the run leaves the others
+    if n_asked:
+        elicit_s = (time.perf_counter() - clock) * of_whole / of_all  # of several at once, each has its share
+        timings |= {"elicit_s": elicit_s, "n_prompts": n_asked, "prompts_per_s": n_asked / elicit_s}
+        if workers.n > 1:
+            timings["replicas"] = workers.n
+    return manifest.having(timings=timings)
 
 
-def _ask_shards(
-    plan: Plan,
-    given: Mapping[str, Mapping[str, str]],
-    model: OpenModel,
-    answer: Answer,
-    folder: RunFolder,
-    manifest: Manifest,
-) -> Iterator[int]:
-    """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
+def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
+    """Do one shard, stage by stage, and return whether none of it was there."""
     grid = plan.grid
-    for number, places, progress in shards_to_ask(plan, folder, manifest):
-        cells = grid[places.start : places.stop]
-        begun = folder.has_stages(number)
-        asked = [strategy_values(grid, cell, given) for cell in cells]
-        earlier = _lead(plan, cells, asked, model, folder, number, progress)
-        begin_part(model, folder, f"shard {number}")
-        answers = answer(plan, model, Asked(cells, asked, earlier), progress.done)
-        folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
-        yield 0 if begun else len(places)
+    begun = folder.has_stages(number)
+    earlier = yield from _lead(plan, folder, number, places, part)
+    answers = yield Job(f"shard {number}", partial(_answer, places=places, earlier=earlier), part.call)
+    folder.write_shard(number, _cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
+    return not begun
 
 
-def _lead(
-    plan: Plan,
-    cells: Sequence[PromptCell],
-    asked: Sequence[Mapping[str, str]],
-    model: OpenModel,
-    folder: RunFolder,
-    shard: int,
-    progress: Progress,
-) -> list[list[Written]]:
+def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) -> Course[list[list[Written]]]:
     """Ask the stages of one shard that have not been asked, and return what all of them wrote."""
-    from audit.strategies.run import Written, run_stage
+    from audit.strategies.run import Written
 
-    strategy, seed = plan.strategy, plan.config.seed
-    places = [cell.index for cell in cells]
     earlier: list[list[Written]] = []
-    for number, stage in enumerate(strategy.stages):
+    for number, stage in enumerate(plan.strategy.stages):
         kept = folder.read_stage(shard, number)
         own = [(place, stage.name) for place in places]
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
@@ -367,26 +386,40 @@ def _lead(
                 "prompts, so it is not of this run; name another run_dir"
             )
         if kept is None:
-            begin_part(model, folder, f"shard {number}, stage {stage.name}")
-            written = run_stage(
-                strategy,
-                number,
-                model.engine,
-                asked=asked,
-                earlier=earlier,
-                places=places,
-                seed=seed,
-                done=progress.stage(stage.name),
-            )
+            job = partial(_write_stage, number=number, places=places, earlier=list(earlier))
+            written = yield Job(f"shard {shard}, stage {stage.name}", job, partial(part.call, stage.name))
             kept = [
                 {"prompt_index": place, "stage": stage.name, **asdict(each)}
                 for place, each in zip(places, written, strict=True)
             ]
             folder.write_stage(shard, number, kept)
         else:
-            progress.skip()
+            part.skip()
         earlier.append([Written(**{field: row[field] for field in _WRITTEN}) for row in kept])
     return earlier
+
+
+def _answer(
+    shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[Written]]
+) -> dict[str, list[Any]]:
+    return shared.answer(shared.plan, model, shared.asked(places, earlier), done)
+
+
+def _write_stage(
+    shared: Shared, model: OpenModel, done: Done, *, number: int, places: range, earlier: Sequence[Sequence[Written]]
+) -> list[Written]:
+    from audit.strategies.run import run_stage
+
+    return run_stage(
+        shared.plan.strategy,
+        number,
+        model.engine,
+        asked=shared.asked(places, earlier).values,
+        earlier=earlier,
+        places=places,
+        seed=shared.plan.config.seed,
+        done=done,
+    )
 
 
 def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:

@@ -159,10 +159,21 @@ class ServerConfig(_Strict):
     max_tokens: int | None = Field(default=None, ge=1)
 
 
+HANG_S: Final = 3600.0
+"""Seconds, see ``engine.hang_s``."""
+
+
+class RayConfig(_Strict):
+    """Which Ray cluster a run is shared out on; ``address`` None is one of this machine."""
+
+    address: str | None = None
+    num_cpus: int = Field(default=1, ge=1)
+
+
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    _of_servers = ("server",)
+    _of_servers = ("server", "replicas", "hang_s", "ray")
     name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
@@ -173,6 +184,9 @@ class EngineConfig(_Elsewhere):
     batch_size: int = Field(ge=1)
     pack_tokens: int | None = Field(default=None, ge=1)
     add_special_tokens: bool = False
+    replicas: Annotated[int, Field(ge=1)] | Literal["auto"] = 1
+    hang_s: float | None = Field(default=HANG_S, gt=0, allow_inf_nan=False)
+    ray: RayConfig | None = None
     server: ServerConfig | None = None
 
 

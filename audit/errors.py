@@ -24,6 +24,10 @@ class ModelAbsentError(ModelError):
     """A model that an audit can do without is not on this machine; says how to get it."""
 
 
+class WorkerError(AuditError):
+    """The workers that ask the model have ended, or cannot be had."""
+
+
 class StoreError(AuditError):
     """The run folder cannot be read or written, is in use, or holds another run."""
 

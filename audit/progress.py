@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeAlias
 
@@ -21,6 +20,93 @@ _REDRAW_EVERY: Final = 1.0
 """Seconds after which the bar is drawn again though nothing has ended."""
 _COLUMNS: Final = 80
 """Of a terminal that does not say how many it has: some containers, CI, and `script` without a terminal say 0."""
+
+
+class Part:
+    """Some of what there is to do, done together; several may be under way at once. Use as a context manager.
+
+    Once it has ended all of it counts as done, whatever was told of it. One that is broken off counts as it stands.
+
+    Parameters
+    ----------
+    progress
+        What it is a part of.
+    size
+        How much of it.
+    """
+
+    def __init__(self, progress: Progress, size: int) -> None:
+        self._progress, self._size = progress, size
+        self._skipped = self._whole = 0  # calls of earlier sessions, and calls of this one that have ended
+        self._call: tuple[str, int] | None = None  # the one under way: its name, and how many prompts have it
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._progress._parts.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End, or break off."""
+        if kind is None:
+            self._end_call()
+        self._progress._end(self, whole=kind is None)
+
+    def call(self, name: str = "") -> Callable[[int], None]:
+        """Begin a call of the whole part, which ends the one before; the answer's has no name.
+
+        Begun again by the same name, it counts from 0: whoever made it has gone.
+
+        Returns
+        -------
+        function
+            Is told how many prompts more have it.
+        """
+        if self._call is not None and self._call[0] != name:
+            self._end_call()
+        self._call = (name, 0)
+        return lambda n: self._count(name, n)
+
+    def skip(self) -> None:
+        """Count a call of the whole part as made before this session."""
+        self._skipped += self._size
+
+    def _count(self, name: str, n: int) -> None:
+        if self._call is None or self._call[0] != name:
+            return
+        before = self._call[1]
+        self._call = (name, min(before + n, self._size))
+        if self._call[1] != before:
+            self._progress._show()
+
+    def _end_call(self) -> None:
+        if self._call is not None:
+            self._whole += self._size
+        self._call = None
+
+    @property
+    def answered(self) -> int:
+        """How many prompts have their answer."""
+        return self._call[1] if self._call is not None and not self._call[0] else 0
+
+    @property
+    def stage(self) -> tuple[str, int, int] | None:
+        """The call before the last one that is under way: its name, how many prompts have it, and how many there are.
+
+        None where there is none.
+        """
+        return (*self._call, self._size) if self._call is not None and self._call[0] else None
+
+    @property
+    def calls(self) -> int:
+        """Calls of this session."""
+        return self._whole + (self._call[1] if self._call is not None else 0)
+
+    @property
+    def skipped(self) -> int:
+        """Calls of earlier sessions."""
+        return self._skipped
 
 
 class Progress:
@@ -58,14 +144,12 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._total, self._n = total, there
+        self._total, self._ended = total, there
         self._unit, self._name, self._n_calls = unit, name, n_calls
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
-        self._part_start, self._part_end = there, total
-        self._calls_of_part = 0  # of the part that is being done, those of earlier sessions too
-        self._calls = 0  # of this session
-        self._stage: tuple[str, int, int] | None = None
+        self._calls = 0  # of this session, of what has ended
+        self._parts: list[Part] = []  # under way
         self._said: tuple[float, int] | None = None  # when, and how much was done
         self._bar: Any = None
         self._over = threading.Event()
@@ -99,60 +183,51 @@ class Progress:
         elif self._said is not None and self._said[1] != self._n:
             self._say()
 
-    @contextmanager
-    def part(self, size: int) -> Iterator[None]:
-        """Do the next ``size``; once that has ended they count as done, whatever was told of them."""
-        self._part_start, self._part_end = self._n, self._n + size
-        self._calls_of_part, self._stage = 0, None
-        yield
-        self.done(self._part_end - self._n)
-        self._part_start, self._part_end = self._n, self._total
-        self._calls_of_part, self._stage = 0, None
-
-    def stage(self, name: str) -> Callable[[int], None]:
-        """Begin a call before the last one, of the whole part; return what is told how many more of it are done."""
-        size = self._part_end - self._part_start
-        self._stage = (name, 0, size)
-
-        def done(n: int) -> None:
-            _, before, _ = self._stage or (name, 0, size)
-            n = min(n, size - before)
-            self._stage = (name, before + n, size)
-            self._calls_of_part += n
-            self._calls += n
-            self._show()
-
-        return done
-
-    def skip(self) -> None:
-        """Count a call of the whole part as made before this session."""
-        self._calls_of_part += self._part_end - self._part_start
+    def part(self, size: int) -> Part:
+        """Return a part of that size, to be begun."""
+        return Part(self, size)
 
     def done(self, n: int) -> None:
-        """Count n more; within a part no more than it has."""
-        n = min(n, self._part_end - self._n)
+        """Count n more, which are no part's."""
+        n = min(n, self._total - self._n)
         if n <= 0:
             return
-        self._stage = None
-        self._n += n
-        self._calls_of_part += n
+        self._ended += n
         self._calls += n
         self._show()
 
+    def _end(self, part: Part, *, whole: bool) -> None:
+        self._parts.remove(part)
+        before = self._n + part.answered
+        self._ended += part._size if whole else part.answered
+        self._calls += part.calls
+        if self._n != before:
+            self._show()
+
+    @property
+    def _n(self) -> int:
+        return self._ended + sum(part.answered for part in list(self._parts))
+
     def __str__(self) -> str:
         """Return what is said: how much is done of all, how fast, and how long the rest may take."""
+        parts = list(self._parts)
         text = f"{self._n:,} of {self._total:,} {self._unit}"
         if self._name:
             text = f"{self._name}: {text}"
-        if self._stage is not None:
-            name, n, size = self._stage
-            text += f" ({name}: {n:,} of {size:,})"
+        under_way: dict[str, tuple[int, int]] = {}
+        for name, n, size in (part.stage for part in parts if part.stage is not None):
+            others = under_way.get(name, (0, 0))
+            under_way[name] = (others[0] + n, others[1] + size)
+        if under_way:
+            text += f" ({', '.join(f'{name}: {n:,} of {size:,}' for name, (n, size) in under_way.items())})"
         took = self._clock() - self._start
-        if not self._calls or took <= 0:
+        calls = self._calls + sum(part.calls for part in parts)
+        if not calls or took <= 0:
             return text
-        text += f", {_rate(self._calls / self._n_calls / took)} {self._unit}/s"
-        left = (self._total - self._part_start) * self._n_calls - self._calls_of_part
-        return f"{text}, about {duration(took / self._calls * left)} left" if left > 0 else text
+        text += f", {_rate(calls / self._n_calls / took)} {self._unit}/s"
+        of_parts = sum(part.calls + part.skipped for part in parts)
+        left = (self._total - self._ended) * self._n_calls - of_parts
+        return f"{text}, about {duration(took / calls * left)} left" if left > 0 else text
 
     def _show(self) -> None:
         now = self._clock()
@@ -177,6 +252,18 @@ class Progress:
     def _redraw(self) -> None:
         while not self._over.wait(_REDRAW_EVERY):
             self._draw()
+
+
+def beside_bars(say: Say) -> Say:
+    """Return what says a line while a bar may be drawn: the bar gives way to it, and is drawn again beneath."""
+
+    def said(line: str) -> None:
+        from tqdm import tqdm
+
+        with tqdm.external_write_mode(file=sys.stderr):
+            say(line)
+
+    return said
 
 
 def _columns(terminal: TextIO) -> int:

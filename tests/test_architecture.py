@@ -54,6 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "measured": {"elicitation", "measures", "runs.manifest", "statistics", "stimuli", "tables"},
     "judge": {"elicitation", "engines", "errors", "measures", "stimuli", "tables"},
     "people": {"errors", "stimuli", "tables", "wording"},
+    # Who asks: knows the model and the run's folder, and nothing of what is asked.
+    "workers": {"config", "engines", "errors", "progress", "runs.store", "wording"},
     "score": {
         *FOUNDATIONS, "config", "elicitation", "engines", "judge", "measures", "plan", "progress", "stimuli",
         "runs.store",
@@ -73,7 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
-        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies",
+        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies", "workers",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.store", "texts",
@@ -83,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tasks.written": {
         *OF_TASKS, "judge", "measured", "measures", "plan", "raters", "score", "strategies", "texts",
     },
-    "tasks.rated": {*OF_TASKS, "elicitation", "plan", "progress", "strategies"},
+    "tasks.rated": {*OF_TASKS, "elicitation", "plan", "progress", "strategies", "workers"},
     "tasks.intensity": {"config", "people", "tasks.rated"},
     "tasks.reply": {
         "collect", "config", "measures", "people", "plan", "report", "score", "strategies", "tasks.written", "texts",
@@ -92,7 +94,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
         "runs.store", "tasks.written",
     },
-    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance"},
+    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "workers"},
     "tasks.registry": {
         "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
         "tasks.reply",
@@ -152,6 +154,7 @@ ONLY_IN = {
         "audit.engines.",
     ),
     "httpx2": "audit.engines.server",
+    "ray": "audit.workers.cluster",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -167,7 +170,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray",
 }  # fmt: skip
 
 

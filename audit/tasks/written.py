@@ -92,7 +92,7 @@ class WrittenTexts(Task[Plan]):
             session = collect(
                 plan, folder, earlier, self._write, how="written replies", writes=True, command=command, say=say
             )
-            manifest = end_parts(session.manifest, session.model, folder, say=say)
+            manifest = end_parts(session.manifest, session.workers, folder, say=say)
         self.keep(plan, folder)
         manifest = score_replies(plan, scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])

@@ -7,21 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from audit.collect import (
-    ask_timed,
-    begin_part,
-    earlier_manifest,
-    end_parts,
-    load_model,
-    missing_shards,
-    shards_to_ask,
-)
-from audit.progress import Say
+from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards
+from audit.progress import Part, Say
 from audit.runs.manifest import Manifest
-from audit.runs.provenance import check_same_run, describe_run, model_difference, with_sight
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
+from audit.workers.base import Course, Job
 from stimuli.inventories import read_answers
 
 if TYPE_CHECKING:
@@ -56,28 +48,38 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         if not missing_shards(plan, earlier, folder):
             say(f"all {len(plan.grid):,} prompts are there already; analysing")
             return earlier
-    how = f"answers: {plan.method}"
-    model, load_s = load_model(plan.config, folder, writes=plan.method == "generate", how=how, say=say)
-    if earlier is None:
+    from audit.workers.open import open_workers
+
+    workers, load_s = open_workers(
+        plan.config,
+        folder,
+        plan,
+        writes=plan.method == "generate",
+        how=f"answers: {plan.method}",
+        n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
+        say=say,
+    )
+    with workers:
         prompt = plan.grid.prompt(plan.grid[0])
         example = {"system": prompt.system, "user": prompt.user}
-        manifest = describe_run(plan, model, example=example, given={}, command=command)
-    else:
-        check_same_run(model_difference(earlier.identity.content, model), folder.path)
-        manifest = earlier
-    manifest = with_sight(manifest, model)
-    manifest = ask_timed(manifest, folder, load_s, _ask_shards(plan, model, folder, manifest))
-    return end_parts(manifest, model, folder, say=say)
+        manifest = manifest_of(plan, folder, earlier, workers, example=example, given={}, command=command, say=say)
+        manifest = ask_shards(
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
+        )
+        return end_parts(manifest, workers, folder, say=say)
 
 
-def _ask_shards(plan: InventoryPlan, model: OpenModel, folder: RunFolder, manifest: Manifest) -> Iterator[int]:
-    """Do the shards that are missing, and yield how many prompts those were."""
+def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: Part) -> Course[bool]:
+    """Do one shard."""
+    rows = yield Job(f"shard {number}", partial(_answer, places=places), part.call)
+    folder.write_shard(number, rows, plan.kind)
+    return True
+
+
+def _answer(plan: InventoryPlan, model: OpenModel, done: Done, *, places: range) -> list[dict[str, Any]]:
+    """Return the answers of some places of the grid; runs in a worker, see :mod:`audit.workers`."""
     ask = _elicited(plan) if plan.presentation == "single" else partial(_written, plan)
-    for number, places, progress in shards_to_ask(plan, folder, manifest):
-        begin_part(model, folder, f"shard {number}")
-        answers = ask(model.engine, plan.grid[places.start : places.stop], progress.done)
-        folder.write_shard(number, list(answers), plan.kind)
-        yield len(places)
+    return list(ask(model.engine, plan.grid[places.start : places.stop], done))
 
 
 _Ask: TypeAlias = Callable[["Engine", Sequence[InventoryCell], "Done"], Iterator[dict[str, Any]]]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from audit.collect import Asked, Session, answer_columns, begin_part
+from audit.collect import Asked, Session, Shared, answer_columns
+from audit.errors import ModelError
 from audit.plan import Plan
+from audit.progress import Part
 from audit.tables.ratings import Status
+from audit.workers.base import Job
 from stimuli.prompts import Prompt, PromptCell, Question
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
     from audit.engines.base import Done, OpenModel
+    from audit.strategies.run import Written
 
 
 def ask_ratings(
@@ -26,20 +30,56 @@ def ask_ratings(
     return answer_columns(outcomes) | {"n_dropped": n_dropped, "wording": wording}
 
 
-def ask_again(
-    session: Session, elicitation: Elicitation, places: Sequence[int], done: Done, dtype: str
+def again(session: Session, elicitation: Elicitation, places: Sequence[int], part: Part, dtype: str = "") -> Job:
+    """Return what asks prompts of a run once more, by their ``prompt_index``, in this order.
+
+    Parameters
+    ----------
+    session
+        The run.
+    elicitation
+        Asks.
+    places
+        Which prompts.
+    part
+        Of the progress.
+    dtype
+        The number format to compute in; empty for the run's own.
+    """
+    name = f"check {type(elicitation).__name__} {dtype} {list(places)}"
+    earlier = session.earlier(places)
+    return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)
+
+
+def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part) -> Job:
+    """Return what asks a run's model prompts that need not be of its grid."""
+    return Job("check without identities", partial(_beside, elicitation=elicitation, cells=cells), part.call)
+
+
+def _again(
+    shared: Shared,
+    model: OpenModel,
+    done: Done,
+    *,
+    elicitation: Elicitation,
+    places: Sequence[int],
+    earlier: Sequence[Sequence[Written]],
+    dtype: str,
 ) -> list[Elicited]:
-    """Ask prompts of a run once more; see :data:`audit.tasks.rated.checks.Ask`."""
-    engine, asked = session.model.engine, session.again(places)
-    begin_part(session.model, session.folder, f"check {type(elicitation).__name__} {dtype} {list(places)}")
-    with engine.in_format(dtype) if dtype else nullcontext():
-        return _elicited(elicitation, session.plan, session.model, asked, done)[0]
+    asked = shared.asked(places, earlier)
+    if not dtype:
+        return _elicited(elicitation, shared.plan, model, asked, done)[0]
+    try:
+        with model.engine.in_format(dtype):
+            return _elicited(elicitation, shared.plan, model, asked, done)[0]
+    except RuntimeError as error:  # whatever a library says of a format: all else is there
+        raise ModelError(str(error)) from error
 
 
-def ask_beside(session: Session, elicitation: Elicitation, cells: Sequence[PromptCell], done: Done) -> list[Elicited]:
-    """Ask a run's model prompts that need not be of its grid."""
-    begin_part(session.model, session.folder, "check without identities")
-    return _elicited(elicitation, session.plan, session.model, session.beside(cells), done)[0]
+def _beside(
+    shared: Shared, model: OpenModel, done: Done, *, elicitation: Elicitation, cells: Sequence[PromptCell]
+) -> list[Elicited]:
+    return _elicited(elicitation, shared.plan, model, shared.beside(cells), done)[0]
 
 
 def _elicited(

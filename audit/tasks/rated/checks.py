@@ -12,32 +12,30 @@ not change a format once the model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
+from audit.collect import Session
 from audit.config import AuditConfig
 from audit.errors import ModelError
 from audit.plan import Plan
-from audit.progress import Progress
+from audit.progress import Progress, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import ASKED_IN, Answers, RunFolder
 from audit.tables.ratings import Status
+from audit.tasks.rated.ask import again, beside
+from audit.workers.base import Course
 from stimuli.manipulation import Manipulated, manipulated
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
-    from audit.engines.base import Done
-    from stimuli.prompts import PromptCell, Scale
+    from stimuli.prompts import Scale
 
 PART: Final = 64
 """Prompts that are asked together, and kept before others are."""
 VARIED: Final = "order and batches"
 """What differs where prompts are asked again in the run's own number format."""
-
-Ask: TypeAlias = "Callable[[Elicitation, Sequence[int], Done, str], list[Elicited]]"
-"""Asks prompts by their ``prompt_index``, in this order, and is told how many more are done; in a number format, or in
-the run's own where that is empty."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +111,19 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
             yield check
 
 
-def make_checks(plan: Plan, folder: RunFolder, manifest: Manifest, ask: Ask, *, say: Callable[[str], None]) -> Manifest:
+def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
     """Ask what the checks of a run lack, part by part, and return the manifest with what was asked.
 
     Parameters
     ----------
-    plan, folder, manifest
-        As of :func:`checks_of`; the manifest is not written.
-    ask
-        Asks the run's model.
+    session
+        The run.
+    manifest
+        As of :func:`checks_of`; not written.
     say
         Takes lines about progress.
     """
+    plan, folder = session.plan, session.folder
     scale = plan.grid.variant.scale
     assert scale is not None
     for check in list(checks_of(plan, folder, manifest)):
@@ -138,9 +137,9 @@ def make_checks(plan: Plan, folder: RunFolder, manifest: Manifest, ask: Ask, *, 
             **({"notes": {" ".join(key): note for key, note in check.notes.items()}} if check.notes else {}),
         }
         try:
-            _ask_missing(check, folder, elicitation, ask)
+            _ask_missing(check, session, elicitation)
         # What an engine says that only reads probabilities; and of a format, whatever it says of it: all else is there.
-        except (NotImplementedError, ModelError, RuntimeError) as error:
+        except (NotImplementedError, ModelError) as error:
             if not (check.dtype or isinstance(error, NotImplementedError)):
                 raise
             why = str(error).strip().split("\n")[0] if check.dtype else "the engine cannot write text"
@@ -159,30 +158,29 @@ def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
     return bool(plan.config.elicitation.manipulation) and not led and "manipulation" not in manifest.checks
 
 
-def check_manipulation(
-    plan: Plan,
-    folder: RunFolder,
-    manifest: Manifest,
-    ask: Callable[[Elicitation, Sequence[PromptCell], Done], list[Elicited]],
-) -> Manifest:
+def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
     """Ask narratives without identities, if that was not done, and return the manifest that says so.
 
     Parameters
     ----------
-    plan, folder, manifest
-        As of :func:`checks_of`; the manifest is not written.
-    ask
-        Asks the run's model prompts that need not be of its grid.
+    session
+        The run.
+    manifest
+        As of :func:`checks_of`; not written.
     """
+    plan = session.plan
     if not manipulation_is_missing(plan, manifest):
         return manifest
     scale, config = plan.grid.variant.scale, plan.config
     assert scale is not None
     asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed))
     elicitation = elicitation_of(config, scale, config.elicitation_method)
-    with Progress(len(asked), there=0, name="asking without identities") as progress, progress.part(len(asked)):
-        outcomes = ask(elicitation, [each.cell for each in asked], progress.done)
-    folder.write_manipulated(manipulated_rows(asked, outcomes))
+    with (
+        Progress(len(asked), there=0, name="asking without identities") as progress,
+        progress.part(len(asked)) as part,
+    ):
+        outcomes = session.workers.ask(beside(elicitation, [each.cell for each in asked], part))
+    session.folder.write_manipulated(manipulated_rows(asked, outcomes))
     return manifest.adding("checks", manipulation={"n_prompts": len(asked)})
 
 
@@ -199,8 +197,9 @@ def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited])
     ]
 
 
-def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask: Ask) -> None:
+def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> None:
     """Ask the parts of a check that are not whole; a part is the same prompts whatever was interrupted."""
+    folder = session.folder
     kept: dict[int, dict[Any, Any]] = {
         int(row["prompt_index"]): row for row in folder.read_answers(check.name).to_dict("records")
     }
@@ -208,11 +207,16 @@ def _ask_missing(check: Check, folder: RunFolder, elicitation: Elicitation, ask:
     missing = [part for part in parts if not all(place in kept for place in part)]
     there = len(check.places) - sum(map(len, missing))
     with Progress(len(check.places), there=there, name=check.title) as progress:
-        for part in missing:
-            with progress.part(len(part)):
-                for place, outcome in zip(part, ask(elicitation, part, progress.done, check.dtype), strict=True):
-                    kept[place] = {"prompt_index": place, **_answer(outcome)}
-                folder.write_answers(check.name, [kept[place] for place in sorted(kept)])
+
+        def ask(places: Sequence[int]) -> Course[None]:
+            with progress.part(len(places)) as part:
+                outcomes = yield again(session, elicitation, places, part, check.dtype)
+            for place, outcome in zip(places, outcomes, strict=True):
+                kept[place] = {"prompt_index": place, **_answer(outcome)}
+            folder.write_answers(check.name, [kept[place] for place in sorted(kept)])
+
+        for _ in session.workers.run(map(ask, missing)):
+            pass
 
 
 def _answer(outcome: Elicited) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from audit.progress import Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.base import Published, Task
-from audit.tasks.rated.ask import ask_again, ask_beside, ask_ratings
+from audit.tasks.rated.ask import ask_ratings
 from audit.tasks.rated.checks import (
     check_manipulation,
     checks_of,
@@ -76,9 +76,10 @@ class Ratings(Task[Plan]):
             command=command,
             say=say,
         )
-        manifest = check_manipulation(plan, folder, session.manifest, partial(ask_beside, session))
-        manifest = make_checks(plan, folder, manifest, partial(ask_again, session), say=say)
-        return end_parts(manifest, session.model, folder, say=say)
+        with session.workers as workers:
+            manifest = check_manipulation(session, session.manifest)
+            manifest = make_checks(session, manifest, say=say)
+            return end_parts(manifest, workers, folder, say=say)
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps; see :func:`audit.tasks.rated.publish.draw_ratings`."""
