@@ -146,6 +146,7 @@ def collect(
     writes: bool,
     command: str,
     say: Say,
+    opened: OpenModel | None = None,
 ) -> Session:
     """Load the model, do the shards that are missing, and return the run with its model.
 
@@ -165,6 +166,8 @@ def collect(
         The command line that asked for it.
     say
         Takes lines about progress.
+    opened
+        The model, if it is not to be loaded.
 
     Raises
     ------
@@ -188,7 +191,11 @@ def collect(
         )
     if gone:
         folder.write_given(given)
-    model, load_s = load_model(config, folder, writes=writes or bool(plan.strategy.stages), how=how, say=say)
+    model, load_s = (
+        (opened, 0.0)
+        if opened is not None
+        else load_model(config, folder, writes=writes or bool(plan.strategy.stages), how=how, say=say)
+    )
     if earlier is None:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
@@ -329,6 +336,8 @@ def _ask_shards(
     manifest: Manifest,
 ) -> Iterator[int]:
     """Do the shards that are missing, stage by stage, and yield how many prompts those were; 0 of one begun before."""
+    from audit.engines.base import Answered
+
     grid = plan.grid
     for number, places, progress in shards_to_ask(plan, folder, manifest):
         cells = grid[places.start : places.stop]
@@ -336,6 +345,8 @@ def _ask_shards(
         asked = [strategy_values(grid, cell, given) for cell in cells]
         earlier = _lead(plan, cells, asked, model, folder, number, progress)
         begin_part(model, folder, f"shard {number}")
+        if isinstance(model.engine, Answered):
+            model.engine.at(places)
         answers = answer(plan, model, Asked(cells, asked, earlier), progress.done)
         folder.write_shard(number, _cell_columns(cells, grid.variant.name) | answers, plan.kind)
         yield 0 if begun else len(places)

@@ -246,6 +246,15 @@ class Keeps(Protocol):
         ...
 
 
+@runtime_checkable
+class Answered(Protocol):
+    """An engine whose answers are there already: one for each prompt of a run, also for those that are the same."""
+
+    def at(self, places: Sequence[int]) -> None:
+        """Be told which prompts of the run are asked next, all together and in this order."""
+        ...
+
+
 class Reading(Protocol):
     """Prompts that an engine has before it.
 
