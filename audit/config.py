@@ -141,7 +141,7 @@ class ServerConfig(_Strict):
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    _of_servers = ("server",)
+    _of_servers = ("server", "batch")
     name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
@@ -153,6 +153,14 @@ class EngineConfig(_Elsewhere):
     pack_tokens: int | None = Field(default=None, ge=1)
     add_special_tokens: bool = False
     server: ServerConfig | None = None
+    batch: bool | None = None
+
+    @field_validator("batch")
+    @classmethod
+    def _of_a_server(cls, batch: bool | None, info: ValidationInfo) -> bool | None:
+        if batch and info.data.get("name") != "openai":
+            raise ValueError("batches are a server's: they need engine=openai, or a card that sets it")
+        return batch or None
 
 
 class ElicitationConfig(_Strict):

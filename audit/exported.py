@@ -164,7 +164,7 @@ class Export:
             "model": card,
             # The settings of engines are of none here; what is left stands in each configuration.
             "engine": EngineConfig.model_validate(
-                {**own.engine.model_dump(exclude={"server"}), "name": ELSEWHERE, "add_special_tokens": False}
+                {**own.engine.model_dump(exclude={"server", "batch"}), "name": ELSEWHERE, "add_special_tokens": False}
             ),
             # What is asked beside the ratings was not.
             "elicitation": ElicitationConfig(

@@ -98,7 +98,7 @@ def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
         Whether the judge is a server's model.
     """
     here = "auto" if engine.name == "openai" else engine.name
-    return engine.model_copy(update={"add_special_tokens": False, "name": "openai" if served else here})
+    return engine.model_copy(update={"add_special_tokens": False, "batch": None, "name": "openai" if served else here})
 
 
 def has_gpu() -> bool:

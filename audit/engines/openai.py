@@ -32,6 +32,7 @@ from audit.engines.base import (
     sampling_seeds,
     unwatched,
 )
+from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
@@ -106,13 +107,13 @@ def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str)
     _refuse_what_is_of_files(model, config)
     server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
     try:
-        return _opened(server, model, seed=seed, why=why)
+        return _opened(server, model, seed=seed, why=why, batch=bool(config.batch))
     except BaseException:
         server.close()
         raise
 
 
-def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenModel:
+def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: bool) -> OpenModel:
     """Ask a server who it is, and return its model by the engine that it can be asked by."""
     listed = _listed(server, model.path)
     by_tokens = listed.get("owned_by") == "vllm"
@@ -120,8 +121,15 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenM
     chat.probe()
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
+    if batch and by_tokens:
+        raise ModelError(
+            f"engine.batch=true: {server.base_url} is vLLM, which has no batches and is asked by tokens; leave it out"
+        )
+    if batch:
+        chat.by_batch()
     if not by_tokens:
-        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template")
+        how = ", asked by batch" if batch else ""
+        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
     return OpenModel(engine, source, f"{why}; the server is vLLM, which is asked by tokens")
@@ -172,6 +180,7 @@ class ChatEngine:
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
         self._server = server
+        self._asker: Server | Batches = server
         self._asked_for = model.path
         self._seed = seed
         self._room_is_called = "max_tokens"
@@ -210,6 +219,10 @@ class ChatEngine:
         # OpenAI's newer models take no less room.
         [_] = self._ask([self._control()], self._generated, None, unwatched)
         self._server.control = ("/chat/completions", self._control())
+
+    def by_batch(self) -> None:
+        """Ask by batches from now on."""
+        self._asker = Batches(self._server)
 
     def _control(self) -> Json:
         return self._payload(_PROBE, 16, seed=self._seed)
@@ -261,7 +274,7 @@ class ChatEngine:
     ) -> list[_Read]:
         """Ask all, once more where the server takes a setting by another name; see :meth:`Server.ask_all`."""
         try:
-            return self._server.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
+            return self._asker.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
         except _OtherName as error:
             if error.name == "top_logprobs":
                 self._n_top = TOP[1]

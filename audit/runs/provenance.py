@@ -41,6 +41,8 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
 """Prompts of a shard, by the engine's device; 4096 of any other."""
+_BATCH: Final = 50_000
+"""Prompts of a shard that is asked by batch: what one batch holds at most."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")
@@ -83,6 +85,7 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     settings = measured(config)
     del settings["wordings"]  # those that are asked are in the prompt's hash
     settings["engine"].pop("server", None)
+    settings["engine"].pop("batch", None)
     settings["model"].pop("api_key_env", None)
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
@@ -212,7 +215,7 @@ def describe_run(
         "started": now(),
         "n_sessions": 0,
         "n_prompts": len(grid),
-        "shard_size": config.shard_size or _SHARD_SIZES.get(facts.device, 4096),
+        "shard_size": config.shard_size or (_BATCH if config.engine.batch else _SHARD_SIZES.get(facts.device, 4096)),
         "seed": config.seed,
         "model": {
             "name": config.model.name,
