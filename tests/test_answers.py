@@ -277,6 +277,16 @@ def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_pat
     assert len(table("run", "measure_gaps"))
 
 
+def test_a_strategy_that_only_words_the_question_otherwise_goes_the_same_way(audit, tmp_path):
+    assert audit("prompts", *ASKED, "strategy=basic-empathy", "out=p.jsonl") == 0
+    prompts = lines_of("p.jsonl")
+    write("a.jsonl", [{"id": each["id"], "text": str(place % 101)} for place, each in enumerate(prompts)])
+    assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+    ratings = pd.read_parquet("run/ratings.parquet")
+    assert ratings["intensity"].tolist() == [place % 101 for place in range(len(prompts))]
+    assert json.loads(Path("run/manifest.json").read_text())["strategy"]["name"] == "basic-empathy"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

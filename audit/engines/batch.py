@@ -241,13 +241,7 @@ class Batches:
             raise
         for field in ("output_file_id", "error_file_id"):
             if batch.get(field):
-                for line in self._lines(self._id(batch, "a batch", field)):
-                    response = line.get("response")
-                    if not isinstance(response, dict):
-                        continue
-                    answer = self._server.taken(response.get("status_code"), response.get("body"))
-                    if answer is not None:
-                        take(str(line.get("custom_id")), answer)
+                self._read(noted, self._id(batch, "a batch", field), take)
         self._note(number, noted | {"read": True})
         state = batch["status"]
         if state == "expired":
@@ -260,6 +254,22 @@ class Batches:
         if state == "failed":
             self._failed(noted, batch)
         return bool(state != "failed")
+
+    def _read(self, noted: Json, file: str, take: _Take) -> None:
+        """Read what a file of a batch has."""
+        n_lines = 0
+        for line in self._lines(file):
+            n_lines += "custom_id" in line
+            response = line.get("response")
+            if isinstance(response, dict):
+                answer = self._server.taken(response.get("status_code"), response.get("body"))
+                if answer is not None:
+                    take(str(line.get("custom_id")), answer)
+        if not n_lines:  # a proxy's page, say: what was answered is still there
+            raise ModelError(
+                f"{self._server.base_url}: file {file} of batch {noted['id']} holds no answer; the same command reads "
+                "it again"
+            )
 
     def _wait(self, noted: Json, told: _Told) -> Json:
         """Ask how a batch is, with longer and longer pauses, until it has ended."""

@@ -13,7 +13,7 @@ import threading
 import pandas as pd
 import pytest
 from batching import Batching
-from hostile import KEY, Hostile, say
+from hostile import KEY, PAGE, Hostile, say, text_of
 from test_openai import HUNDRED, PROMPTS, asked_for, collected, files_with, opened, texts_of, top_of, whole
 
 from audit.elicitation.expected import ExpectedElicitation
@@ -21,6 +21,7 @@ from audit.engines import batch as batches
 from audit.engines.batch import Batches
 from audit.engines.server import BudgetError
 from audit.errors import ModelError
+from audit.runs.store import RunFolder
 
 __all__ = ["opened"]  # a fixture
 
@@ -108,6 +109,24 @@ def test_what_comes_back_in_disorder_late_or_not_at_all_is_asked_again_and_only_
     assert len(server.batches) == n_batches
     left = {in_another_order: 0, expires_half_way: 30, fails_in_part: 20, forgets_lines: 7}[ends]
     assert len(server.asked_by_batch) == N + left
+
+
+def test_a_page_in_place_of_a_batch_s_file_is_not_paid_for_again(tmp_path, undisturbed):
+    server = Batching()
+    server.ends = lambda n, lines: ("completed", [PAGE], [])
+    with server.serving() as url:
+        with pytest.raises(
+            ModelError, match=r"file file-\d of batch batch_0 holds no answer; the same command reads it"
+        ):
+            collected(tmp_path / "run", url, *BATCH)
+        [page] = [name for name, content in server.files.items() if content.startswith(PAGE)]
+        answers = []
+        for line in map(json.loads, server.files["file-0"].splitlines()):
+            body = server.whole(line["body"], text_of(line["body"]))
+            answers.append({"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}})
+        server.files[page] = "\n".join(map(json.dumps, answers)).encode()
+        pd.testing.assert_frame_equal(collected(tmp_path / "run", url, *BATCH), undisturbed)
+    assert (len(server.batches), len(server.asked_by_batch)) == (1, N)
 
 
 def test_few_that_are_left_are_not_worth_another_batch(tmp_path, undisturbed, monkeypatch):
