@@ -24,8 +24,6 @@ from audit.wording import plural
 from stimuli.errors import StimulusError
 from stimuli.identities import Dimension, load_dimensions
 
-ELSEWHERE: Final = "elsewhere"
-"""How manifests call the engine of answers that another stack collected."""
 _FORMAT: Final = 1
 _OF_A_MODEL: Final = ("model", "engine", "elicitation", "special_tokens")
 """Keys of a run's identity that say who is asked, and how an answer is read: prompts are the same for all."""
@@ -162,9 +160,9 @@ class Export:
         )
         changes: dict[str, Any] = {
             "model": card,
-            # The settings of engines are of none here; what is left stands in each configuration.
+            # Whoever asked, it was no engine of ours; a judge of the replies may be run by one.
             "engine": EngineConfig.model_validate(
-                {**own.engine.model_dump(exclude={"server", "batch"}), "name": ELSEWHERE, "add_special_tokens": False}
+                {**own.engine.model_dump(exclude={"server", "batch"}), "name": "auto", "add_special_tokens": False}
             ),
             # What is asked beside the ratings was not.
             "elicitation": ElicitationConfig(

@@ -112,6 +112,17 @@ def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_mad
     assert audit("report", "other", "statistics.confidence=0.9") == 0
 
 
+@pytest.mark.slow
+def test_the_line_for_a_pipeline_of_transformers_runs(tiny_model):
+    from transformers import pipeline
+
+    page = (ROOT / "docs" / "elsewhere.md").read_text(encoding="utf-8")
+    [line] = re.findall(r"`text = (pipeline\(.*?)`", page)
+    prompt = {"messages": [{"role": "system", "content": "Judge."}, {"role": "user", "content": "How sad?"}]}
+    made = pipeline("text-generation", model=str(tiny_model))
+    assert isinstance(eval(line, {"pipeline": made, "prompt": prompt}), str)
+
+
 def test_prompts_have_ids_that_are_unique_and_the_same_tomorrow_whoever_is_asked(there, audit):
     first = lines_of("p.jsonl")
     ids = [each["id"] for each in first]
@@ -178,6 +189,14 @@ def test_the_usual_shapes_of_a_line_are_read_in_any_order(shape, tmp_path):
     found = read_answers(tmp_path / "a.jsonl", export="ab", n_prompts=4)
     assert {place: each.text for place, each in found.texts.items()} == {n: f"{n}\nof \u2028 100" for n in (0, 1, 2)}
     assert (found.n_absent, found.n_without, found.n_repeated) == (1, 0, 0)
+
+
+def test_half_a_character_of_json_can_be_kept(there, audit):
+    lines = lines_of("a.jsonl")
+    write("a.jsonl", [{"id": lines[0]["id"], "text": "\ud83d 70 \ud83d\ude00"}, *lines[1:]])
+    assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+    ratings = pd.read_parquet("run/ratings.parquet")
+    assert (ratings["response"][0], ratings["intensity"][0]) == ("\ufffd 70 \U0001f600", 70)
 
 
 def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
@@ -263,7 +282,7 @@ def test_a_folder_with_other_answers_is_not_mixed_with_these(there, audit, capsy
     assert Path("run/ratings.parquet").read_bytes() == before
 
 
-def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_path):
+def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_path, monkeypatch):
     words = (*ASKED, "task=reply", "measures.names=[lexical]", "stimuli.placebo=0", "dimensions=[faith,heritage]",
              "stimuli.situations_per_emotion=1", "stimuli.unspecified=true")  # fmt: skip
     assert audit("prompts", *words, "out=p.jsonl") == 0
@@ -271,7 +290,15 @@ def test_replies_go_the_same_way_and_the_same_prompt_may_have_two(audit, tmp_pat
     alike = [json.dumps(each["messages"]) for each in prompts]
     assert len(set(alike)) < len(alike)  # a person as seen by a person, in each dimension
     write("a.jsonl", [{"id": each["id"], "text": f"{REPLY} {place}"} for place, each in enumerate(prompts)])
-    assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+    judge = Hostile(answer=lambda text: "3")
+    with judge.serving() as url:
+        assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+        monkeypatch.setenv("TESTS_KEY", KEY)
+        by = (f"base_url={url}", "model=tiny", "api_key_env=TESTS_KEY", "method=generate")
+        write("b.jsonl", [{"id": each["id"], "text": REPLY} for each in prompts])
+        assert audit("report", "answers=b.jsonl", "prompts=p.jsonl", "run_dir=b", "model=b") == 0
+        assert audit("judge", "run", "b", *by) == 0
+    assert judge.n > len(prompts)
     replies = pd.read_parquet("run/replies.parquet")
     assert replies["text"].tolist() == [f"{REPLY} {place}" for place in range(len(prompts))]
     assert len(table("run", "measure_gaps"))

@@ -64,6 +64,11 @@ class Generated:
     refused: bool = False
 
 
+def storable(text: str) -> str:
+    """Return a text as UTF-8 can hold it: half of a pair of surrogates, which JSON may have, is replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Engine(Protocol):
     """Runs one model.
 

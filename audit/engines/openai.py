@@ -30,6 +30,7 @@ from audit.engines.base import (
     TokenIds,
     TopTokens,
     sampling_seeds,
+    storable,
     unwatched,
 )
 from audit.engines.batch import Batches
@@ -355,7 +356,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            text,
+            storable(text),
             n_written if isinstance(n_written, int) else 0,
             choice.get("finish_reason") == "length",
             n_read if isinstance(n_read, int) else None,
@@ -377,7 +378,7 @@ class ChatEngine:
             )
         try:
             tables = tuple(_table(each) for each in content)
-            written = tuple(str(each["token"]) for each in content)
+            written = tuple(storable(str(each["token"])) for each in content)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
@@ -513,7 +514,9 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        return Generated(str(choice.get("text", "")), int(n_written or 0), choice.get("finish_reason") == "length")
+        return Generated(
+            storable(str(choice.get("text", ""))), int(n_written or 0), choice.get("finish_reason") == "length"
+        )
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

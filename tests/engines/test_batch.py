@@ -232,6 +232,17 @@ def test_a_batch_whose_making_was_not_told_is_found_and_not_made_again(tmp_path,
     assert len(server.batches) == 1
 
 
+def test_a_batch_that_could_not_be_made_is_made_later_once(tmp_path, undisturbed):
+    server = Batching()
+    made, server._make = server._make, lambda handler, asked: say(handler, b"overloaded", status=503)
+    with server.serving() as url:
+        with pytest.raises(ModelError, match=r"no answer after 1 try \(last: HTTP 503\)"):
+            collected(tmp_path / "run", url, *BATCH)
+        server._make = made
+        pd.testing.assert_frame_equal(collected(tmp_path / "run", url, *BATCH), undisturbed)
+    assert (len(server.batches), len(server.asked_by_batch)) == (1, N)
+
+
 def test_ours_is_found_among_many_batches_of_others(tmp_path, undisturbed):
     server = Batching(created=lambda n: "lost", page=2)
     others = {f"batch_of_others_{n}": {"id": f"batch_of_others_{n}", "metadata": None} for n in range(7)}
