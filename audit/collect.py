@@ -33,7 +33,7 @@ from audit.runs.provenance import (
 )
 from audit.runs.store import RunFolder
 from audit.wording import plural
-from audit.workers.base import Course, Job, Workers
+from audit.workers.base import Course, Here, Job, Workers
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values
 
@@ -169,6 +169,7 @@ def collect(
     writes: bool,
     command: str,
     say: Say,
+    opened: OpenModel | None = None,
 ) -> Session:
     """Have the model loaded, do the shards that are missing, and return the run with who asks its model.
 
@@ -188,6 +189,8 @@ def collect(
         The command line that asked for it.
     say
         Takes lines about progress.
+    opened
+        The model, if it is not to be loaded.
 
     Raises
     ------
@@ -213,15 +216,20 @@ def collect(
     if gone:
         folder.write_given(given)
     by_narrative = values_of(given)
-    workers, load_s = open_workers(
-        config,
-        folder,
-        Shared(plan, by_narrative, answer),
-        writes=writes or bool(plan.strategy.stages),
-        how=how,
-        n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
-        say=say,
-    )
+    shared = Shared(plan, by_narrative, answer)
+    workers: Workers
+    if opened is not None:
+        workers, load_s = Here(opened, shared, folder.part_begun), 0.0
+    else:
+        workers, load_s = open_workers(
+            config,
+            folder,
+            shared,
+            writes=writes or bool(plan.strategy.stages),
+            how=how,
+            n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
+            say=say,
+        )
     try:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
@@ -402,6 +410,10 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
 def _answer(
     shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[Written]]
 ) -> dict[str, list[Any]]:
+    from audit.engines.base import Answered
+
+    if isinstance(model.engine, Answered):
+        model.engine.at(places)
     return shared.answer(shared.plan, model, shared.asked(places, earlier), done)
 
 

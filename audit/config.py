@@ -173,7 +173,7 @@ class RayConfig(_Strict):
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    _of_servers = ("server", "replicas", "hang_s", "ray")
+    _of_servers = ("server", "batch", "replicas", "hang_s", "ray")
     name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
@@ -188,6 +188,14 @@ class EngineConfig(_Elsewhere):
     hang_s: float | None = Field(default=HANG_S, gt=0, allow_inf_nan=False)
     ray: RayConfig | None = None
     server: ServerConfig | None = None
+    batch: bool | None = None
+
+    @field_validator("batch")
+    @classmethod
+    def _of_a_server(cls, batch: bool | None, info: ValidationInfo) -> bool | None:
+        if batch and info.data.get("name") != "openai":
+            raise ValueError("batches are a server's: they need engine=openai, or a card that sets it")
+        return batch or None
 
 
 class ElicitationConfig(_Strict):

@@ -32,8 +32,10 @@ from audit.engines.base import (
     TokenIds,
     TopTokens,
     sampling_seeds,
+    storable,
     unwatched,
 )
+from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
@@ -119,13 +121,13 @@ def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str)
     _refuse_what_is_of_files(model, config)
     server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
     try:
-        return _opened(server, model, seed=seed, why=why)
+        return _opened(server, model, seed=seed, why=why, batch=bool(config.batch))
     except BaseException:
         server.close()
         raise
 
 
-def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenModel:
+def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: bool) -> OpenModel:
     """Ask a server who it is, and return its model by the engine that it can be asked by."""
     listed = _listed(server, model.path)
     by_tokens = listed.get("owned_by") == "vllm"
@@ -133,13 +135,20 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenM
     chat.probe()
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
+    if batch and by_tokens:
+        raise ModelError(
+            f"engine.batch=true: {server.base_url} is vLLM, which has no batches and is asked by tokens; leave it out"
+        )
+    if batch:
+        chat.by_batch()
     if not by_tokens:
         if model.date != DATE:
             raise ModelError(
                 f"model.date={model.date}: {server.base_url} is not vLLM's, and takes no date for its chat template; "
                 "leave it out"
             )
-        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template")
+        how = ", asked by batch" if batch else ""
+        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
     source = replace(source, tokenizer=engine.tokenizer)
@@ -198,6 +207,7 @@ class ChatEngine:
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
         self._server = server
+        self._asker: Server | Batches = server
         self._asked_for = model.path
         self._seed = seed
         self._room_is_called = "max_tokens"
@@ -236,6 +246,10 @@ class ChatEngine:
         # OpenAI's newer models take no less room.
         [_] = self._ask([self._control()], self._generated, None, unwatched)
         self._server.control = ("/chat/completions", self._control())
+
+    def by_batch(self) -> None:
+        """Ask by batches from now on."""
+        self._asker = Batches(self._server)
 
     def _control(self) -> Json:
         return self._payload(_PROBE, 16, seed=self._seed)
@@ -287,7 +301,7 @@ class ChatEngine:
     ) -> list[_Read]:
         """Ask all, once more where the server takes a setting by another name; see :meth:`Server.ask_all`."""
         try:
-            return self._server.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
+            return self._asker.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
         except _OtherName as error:
             if error.name == "top_logprobs":
                 self._n_top = TOP[1]
@@ -368,7 +382,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            text,
+            storable(text),
             n_written if isinstance(n_written, int) else 0,
             choice.get("finish_reason") == "length",
             n_read if isinstance(n_read, int) else None,
@@ -390,7 +404,7 @@ class ChatEngine:
             )
         try:
             tables = tuple(_table(each) for each in content)
-            written = tuple(str(each["token"]) for each in content)
+            written = tuple(storable(str(each["token"])) for each in content)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
@@ -552,7 +566,9 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        return Generated(str(choice.get("text", "")), int(n_written or 0), choice.get("finish_reason") == "length")
+        return Generated(
+            storable(str(choice.get("text", ""))), int(n_written or 0), choice.get("finish_reason") == "length"
+        )
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

@@ -41,8 +41,10 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
 """Prompts of a shard, by the engine's device; 4096 of any other."""
-_WHO_ASKS: Final = ("server", "replicas", "hang_s", "ray")
+_WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
+_BATCH: Final = 50_000
+"""Prompts of a shard that is asked by batch: what one batch holds at most."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")
@@ -228,7 +230,7 @@ def describe_run(
         "started": now(),
         "n_sessions": 0,
         "n_prompts": len(grid),
-        "shard_size": config.shard_size or _SHARD_SIZES.get(facts.device, 4096),
+        "shard_size": config.shard_size or (_BATCH if config.engine.batch else _SHARD_SIZES.get(facts.device, 4096)),
         "seed": config.seed,
         "model": {
             "name": config.model.name,

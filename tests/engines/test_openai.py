@@ -122,6 +122,7 @@ def test_a_server_that_calls_the_room_otherwise_is_asked_by_that_name(opened):
     [
         ("70", Status.RATED, 70),
         ("", Status.UNPARSEABLE, None),
+        ("\ud800 70", Status.RATED, 70),
         ("   \n", Status.UNPARSEABLE, None),
         ("I'm sorry, but I can't rate this.", Status.REFUSED, None),
         ({"role": "assistant", "content": None, "refusal": "I can't help with that."}, Status.REFUSED, None),
