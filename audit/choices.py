@@ -70,6 +70,18 @@ def identity_of(manifest: Manifest) -> str:
     return fingerprint(manifest.identity.content or manifest.content)
 
 
+def _made_by(manifest: Manifest) -> str:
+    """Say what prompts were made by beside the model's own files, where that was anything."""
+    chat = manifest.identity.content.get("chat")
+    chat = chat if isinstance(chat, Mapping) else {}
+    said = [
+        f"chat template {str(chat['template'])[:8]}" if chat.get("template") else "",
+        f"date {chat['date']}" if chat.get("date") else "",
+        "BOS once" if chat.get("begins") else "",
+    ]
+    return "".join(f", {each}" for each in said if each)
+
+
 def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
 
@@ -89,7 +101,8 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
         "seed": str(manifest.seed),
         "engine": f"{engine.name} {engine.version}".strip()
-        + (" with special tokens added" if manifest.identity.special_tokens else ""),
+        + (" with special tokens added" if manifest.identity.special_tokens else "")
+        + _made_by(manifest),
         "device": engine.device,
         "dtype": model.dtype,
         "quantization": manifest.config.quantization,

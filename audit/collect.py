@@ -26,15 +26,14 @@ from audit.runs.provenance import (
     as_fed,
     check_same_run,
     describe_run,
-    first_difference,
-    model_identity,
+    model_difference,
     plan_difference,
     states_seen,
     with_sight,
 )
 from audit.runs.store import RunFolder
 from audit.wording import plural
-from audit.workers.base import Course, Job, Workers
+from audit.workers.base import Course, Here, Job, Workers
 from stimuli.prompts import PromptCell
 from stimuli.strategies import strategy_values
 
@@ -170,6 +169,7 @@ def collect(
     writes: bool,
     command: str,
     say: Say,
+    opened: OpenModel | None = None,
 ) -> Session:
     """Have the model loaded, do the shards that are missing, and return the run with who asks its model.
 
@@ -189,6 +189,8 @@ def collect(
         The command line that asked for it.
     say
         Takes lines about progress.
+    opened
+        The model, if it is not to be loaded.
 
     Raises
     ------
@@ -214,15 +216,20 @@ def collect(
     if gone:
         folder.write_given(given)
     by_narrative = values_of(given)
-    workers, load_s = open_workers(
-        config,
-        folder,
-        Shared(plan, by_narrative, answer),
-        writes=writes or bool(plan.strategy.stages),
-        how=how,
-        n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
-        say=say,
-    )
+    shared = Shared(plan, by_narrative, answer)
+    workers: Workers
+    if opened is not None:
+        workers, load_s = Here(opened, shared, folder.part_begun), 0.0
+    else:
+        workers, load_s = open_workers(
+            config,
+            folder,
+            shared,
+            writes=writes or bool(plan.strategy.stages),
+            how=how,
+            n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
+            say=say,
+        )
     try:
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
@@ -274,7 +281,7 @@ def manifest_of(
     if earlier is None:
         manifest = describe_run(plan, workers.known, example={**example, **fed}, given=given, command=command)
     else:
-        check_same_run(first_difference(earlier.identity.content, model_identity(workers.known)), folder.path)
+        check_same_run(model_difference(earlier.identity.content, workers.known), folder.path)
         manifest = earlier
     return with_sight(manifest, workers.known)
 
@@ -291,7 +298,7 @@ def end_parts(manifest: Manifest, workers: Workers, folder: RunFolder, *, say: S
     if len(states := states_seen(manifest)) > 1:
         say(
             f"the server told {len(states)} fingerprints in the course of this run ({', '.join(states)}): its answers "
-            "may not be all of one model"
+            "may not be all of one model, nor its prompts of one day"
         )
     return manifest
 
@@ -403,6 +410,10 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
 def _answer(
     shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[Written]]
 ) -> dict[str, list[Any]]:
+    from audit.engines.base import Answered
+
+    if isinstance(model.engine, Answered):
+        model.engine.at(places)
     return shared.answer(shared.plan, model, shared.asked(places, earlier), done)
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
@@ -59,8 +60,12 @@ MeasureName: TypeAlias = Literal[
 _Serialized: TypeAlias = dict[str, Any]
 
 
+DATE: Final = "2024-07-26"
+"""The date that chat templates are told, YYYY-MM-DD: the one that Llama's write where nobody tells them any."""
+
+
 class _Elsewhere(_Strict):
-    """What has settings that are of servers or of several workers alone: at their defaults they are not named."""
+    """What has settings that earlier versions had not, as those of servers: at their defaults they are not named."""
 
     _of_servers: ClassVar[tuple[str, ...]] = ()
 
@@ -68,17 +73,13 @@ class _Elsewhere(_Strict):
     def _without_servers(self, write: SerializerFunctionWrapHandler) -> _Serialized:
         written: _Serialized = write(self)
         fields = type(self).model_fields
-        return {
-            name: value
-            for name, value in written.items()
-            if name not in self._of_servers or value != fields[name].default
-        }
+        return {n: value for n, value in written.items() if n not in self._of_servers or value != fields[n].default}
 
 
 class _AtServer(_Elsewhere):
     """A model that may be a server's: its address, and the name of the variable that holds its key."""
 
-    _of_servers = ("base_url", "api_key_env")
+    _of_servers: ClassVar[tuple[str, ...]] = ("base_url", "api_key_env")
     base_url: str | None = None
     api_key_env: str | None = None
 
@@ -117,6 +118,8 @@ class _AtServer(_Elsewhere):
 class ModelConfig(_AtServer):
     """A model's card: what it is and how it is loaded."""
 
+    _of_servers = (*_AtServer._of_servers, "chat_template", "date")
+
     name: str = Field(min_length=1)
     path: str = Field(min_length=1)
     revision: str | None
@@ -126,6 +129,19 @@ class ModelConfig(_AtServer):
     max_model_len: int = Field(ge=16)
     trust_remote_code: bool
     elicitation: Literal["generate", "expected"]
+    chat_template: str | None = Field(default=None, min_length=1)
+    date: str = DATE
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _is_a_day(cls, date: object) -> object:
+        try:
+            told = bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(date))) and datetime.fromisoformat(str(date)) is not None
+        except ValueError:
+            told = False
+        if not told:
+            raise ConfigError(f"model.date={date}: is no day; write it as {DATE}")
+        return str(date)
 
 
 class ServerConfig(_Strict):
@@ -157,7 +173,7 @@ class RayConfig(_Strict):
 class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
-    _of_servers = ("server", "replicas", "hang_s", "ray")
+    _of_servers = ("server", "batch", "replicas", "hang_s", "ray")
     name: str = Field(min_length=1)
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
@@ -172,6 +188,14 @@ class EngineConfig(_Elsewhere):
     hang_s: float | None = Field(default=HANG_S, gt=0, allow_inf_nan=False)
     ray: RayConfig | None = None
     server: ServerConfig | None = None
+    batch: bool | None = None
+
+    @field_validator("batch")
+    @classmethod
+    def _of_a_server(cls, batch: bool | None, info: ValidationInfo) -> bool | None:
+        if batch and info.data.get("name") != "openai":
+            raise ValueError("batches are a server's: they need engine=openai, or a card that sets it")
+        return batch or None
 
 
 class ElicitationConfig(_Strict):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
+from audit.engines.answered import Answers, answered_model, read_answers
 from audit.errors import ConfigError, StoreError
+from audit.exported import Export
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
@@ -19,7 +22,7 @@ from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
-from audit.tasks.base import Published
+from audit.tasks.base import Published, Task
 from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
 from stimuli.stereotypes import load_stereotypes
@@ -59,10 +62,14 @@ def run_audit(
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = task.collect(plan, folder, command=command, say=say)
-        manifest = _completed(manifest, config, command=command, preset=preset)
-        folder.write_manifest(manifest)
-        folder.consolidate(say)
-        return task.publish(folder, manifest)
+        return _publish(task, folder, _completed(manifest, config, command=command, preset=preset), say)
+
+
+def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -> Published:
+    """Analyse a run in which nothing is left to ask."""
+    folder.write_manifest(manifest)
+    folder.consolidate(say)
+    return task.publish(folder, manifest)
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:
@@ -177,6 +184,80 @@ def report_outside(
             folder.write_shard(0, outside.ratings)
         folder.consolidate(say)
         return task_of(manifest).publish(folder, manifest)
+
+
+def report_answers(
+    answers: Path,
+    prompts: Path,
+    *,
+    run_dir: Path | None,
+    model: str | None,
+    by: str,
+    settings: Mapping[str, Any],
+    command: str,
+    say: Say,
+) -> Published:
+    """Read the answers that another stack gave to prompts of ours, and analyse them as a run.
+
+    Parameters
+    ----------
+    answers
+        A line of JSON a prompt, see :mod:`audit.engines.answered`.
+    prompts
+        The file of prompts, with what was written beside it, see :mod:`audit.exported`.
+    run_dir
+        Where the run is kept. If None, a folder that is named after the model, the prompts and the answers.
+    model, by
+        What the model and the stack are called, which nobody checks; None takes the name of the file of answers.
+    settings
+        Settings of the analysis that differ from those that the prompts were written with.
+    command
+        The command line that asked for it.
+    say
+        Takes lines about progress.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be read, the prompts were changed, or the folder holds another run.
+    ConfigError
+        If an answer or a setting cannot be used.
+    """
+    export = Export.read(prompts)
+    plan = export.plan(model=model or answers.stem)
+    statistics = load_statistics({**plan.config.statistics.model_dump(), **settings})
+    _check_formula(statistics)
+    load_stereotypes(statistics.stereotypes)
+    plan = replace(plan, config=plan.config.model_copy(update={"statistics": statistics}))
+    config, task = plan.config, TASKS[plan.config.task.kind]
+    task.check_statistics(statistics)
+    task.check(plan)
+    found = read_answers(answers, export=export.id, n_prompts=len(plan.grid))
+    opened = answered_model(config.model.name, by, found, prompts_sha256=export.prompts_sha256)
+    folder_name = default_run_dir(plan)
+    path = run_dir or folder_name.with_name(f"{folder_name.name}-{found.sha256[:8]}")
+    say(plan.announced)
+    say(f"{answers}: {_said_of(found)}")
+    say(f"run folder: {path}")
+    with RunFolder(path) as folder:
+        earlier = folder.read_manifest()
+        if earlier is not None:
+            check_same_run(first_difference(earlier.identity.content, opened.source.identity()), path)
+        manifest = task.collect(plan, folder, command=command, say=say, opened=opened)
+        # How long a file took to read says nothing of the model.
+        manifest = _completed(manifest.having(timings={}), config, command=command, preset=export.preset)
+        return _publish(task, folder, manifest, say)
+
+
+def _said_of(answers: Answers) -> str:
+    """Say what was found in a file of answers."""
+    counted = (
+        (answers.n_absent, "without a line"),
+        (answers.n_without, "with a line that has no answer"),
+        (answers.n_repeated, "with the same line again"),
+    )
+    more = "; ".join(f"{count:,} {what}" for count, what in counted if count)
+    return f"answers to {len(answers.texts):,} of {plural(answers.n_prompts, 'prompt')}{f'; {more}' if more else ''}"
 
 
 def import_people(

@@ -95,7 +95,20 @@ def write_all(
 
 
 def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
-    """Say what the run has not asked yet, and what its strategy could not bring."""
+    """Say what the run has not asked yet or was not asked by us, and what its strategy could not bring."""
+    if (other := manifest.model.elsewhere) is not None:
+        n_without = other.n_without_text + other.n_without_line
+        yield on_run(
+            "elsewhere",
+            f"The answers were collected elsewhere{f' by {other.by}' if other.by else ''} and read from a file: what "
+            "the model is, how it was asked, and whether it was shown the prompts as they are, was not checked."
+            + (
+                f" {plural(n_without, 'prompt')} of {manifest.n_prompts:,} "
+                f"{either(n_without, 'has', 'have')} no answer."
+                if n_without
+                else ""
+            ),
+        )
     n_missing = manifest.n_prompts - len(answers)
     if n_missing:
         begun = set(map(str, answers["dimension"].unique()))

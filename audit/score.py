@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -251,7 +252,8 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
     from audit.judge.rubric import RubricJudge
 
     assert config.model is not None
-    if config.base_url is None and not config.model.startswith("embedded:"):
+    is_file = Path(config.model).expanduser().is_file()  # a GGUF file
+    if config.base_url is None and not config.model.startswith("embedded:") and not is_file:
         measures = plan.config.measures
         find_folder(
             config.model,

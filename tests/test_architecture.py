@@ -72,6 +72,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runs.outside": {*FOUNDATIONS, "runs.provenance", "stimuli"},
     "released": {*FOUNDATIONS, "runs.outside", "stimuli"},
+    "exported": {
+        *FOUNDATIONS, "config", "plan", "runs.parquet", "runs.planned", "runs.prompts", "stimuli",
+    },
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
@@ -81,7 +84,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.store", "texts",
     },
     "tasks": set(),
-    "tasks.base": {*FOUNDATIONS, "config", "people", "progress", "report", "runs.planned", "statistics", "runs.store"},
+    "tasks.base": {
+        *FOUNDATIONS, "config", "engines", "people", "progress", "report", "runs.planned", "statistics", "runs.store",
+    },
     "tasks.written": {
         *OF_TASKS, "judge", "measured", "measures", "plan", "raters", "score", "strategies", "texts",
     },
@@ -101,7 +106,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # Who knows the order, and who asks for it.
     "pipeline": {
-        *FOUNDATIONS, "config", "runs.outside", "runs.provenance", "raters", "statistics", "stimuli", "runs.store",
+        *FOUNDATIONS, "config", "engines", "exported", "runs.outside",
+        "runs.provenance", "raters", "statistics", "stimuli", "runs.store",
         "progress", "runs.planned", "tasks.base", "tasks.registry",
     },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
@@ -133,8 +139,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.store",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "pipeline", "paired_raters", "preference", "raters", "replication",
-        "stimuli", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "exported", "pipeline", "paired_raters", "preference", "raters",
+        "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},
     "api": {

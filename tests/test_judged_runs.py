@@ -7,6 +7,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from ggufs import write_gguf
 from runs import FOUR_RELIGIONS, in_parts
 
 from audit.runs.store import RunFolder
@@ -178,3 +179,17 @@ def test_a_file_that_can_not_be_used_is_refused_before_the_model_is_asked(
     assert line.startswith("audit: ")
     assert said in line
     assert not (tmp_path / "run").exists()
+
+
+def test_a_gguf_file_is_a_model_and_a_judge(audit, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    packed = write_gguf(tmp_path / "tiny.gguf", q8=True)
+    narratives = ("stimuli.emotions=[sad]", "stimuli.situations_per_emotion=1", "measures.judge.own_gap=0")
+    assert audit("run", *overrides(packed, *narratives, "measures.judge.max_model_len=8192")) == 0
+    assert f"model.path={packed}: is unpacked once, 0 million weights from Q8_0, F32" in capsys.readouterr().err
+    manifest = manifest_of(tmp_path / "run")
+    assert manifest["model"]["weights"] == "dequantised from Q8_0, F32"
+    assert manifest["model"]["revision"].startswith("gguf:")
+    assert manifest["scorers"]["judge"]["facts"]["weights"] == "dequantised from Q8_0, F32"
+    assert "dequantised from Q8_0, F32" in (tmp_path / "run" / "report.html").read_text()
+    assert len(list((tmp_path / "cache" / "empathy-audit").glob("gguf-*-1-*/config.json"))) in (1, 2)

@@ -84,7 +84,7 @@ def statistics_defaults() -> dict[str, Any]:
 
 def choices() -> dict[str, list[str]]:
     """Return the choices of each group of the packaged configuration."""
-    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir())
+    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra")
     return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import FAILED, OK, attempt
 from audit.cli.composition import Composed, choices, compose
-from audit.cli.printing import WIDTH
+from audit.cli.elsewhere import Jobs, gathered, without_results
+from audit.cli.printing import WIDTH, say
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -24,7 +25,7 @@ groups:
 often used:
   dimensions=[religion]                which dimensions; [race_ethnicity+religion] crosses two
   stimuli.situations_per_emotion=all   all narratives, not a sample
-  model.path=HUB_ID_OR_FOLDER          any model
+  model.path=HUB_ID_OR_FOLDER_OR_FILE  any model; a file is a GGUF file
   run_dir=PATH                         where the run is kept
   --config-dir=DIR                     a folder of yours with groups of your own, e.g. DIR/prompt/mine.yaml
 
@@ -63,7 +64,9 @@ def overrides_help(command: str) -> str:
     return _OVERRIDES.format(command=command, groups=groups)
 
 
-def each_job(overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None]) -> tuple[int, list[Job]]:
+def each_job(
+    overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None], *, elsewhere: bool = False
+) -> tuple[int, list[Job]]:
     """Do a job with the configuration, or with each one of a sweep.
 
     Parameters
@@ -72,13 +75,35 @@ def each_job(overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Pat
         The words of the command line.
     do
         Takes a configuration and what it was composed of; returns the run's folder, if it makes one.
+    elsewhere
+        Whether the jobs of a sweep may be done by other processes, see :mod:`audit.cli.elsewhere`.
 
     Returns
     -------
     code, jobs
         The exit code, and what became of each job: a sweep goes on after one that fails.
     """
-    jobs: list[Job] = []
+    with gathered(overrides, may=elsewhere) as jobs:
+
+        def composed() -> None:
+            try:
+                compose(list(overrides), _task(jobs, do))
+            except RuntimeError as error:  # as which launchers tell of theirs
+                if jobs.place is None:
+                    raise
+                raise without_results(error, overrides) from error
+
+        fault = attempt(composed)
+        done: list[Job] = jobs.all()
+        if jobs.place is not None:
+            for job in done:
+                say(f"job {job.number} ({' '.join(job.overrides)}): {job.fault or job.folder}")
+    failed = fault is not None or any(job.fault is not None for job in done)
+    return FAILED if failed else OK, done
+
+
+def _task(jobs: Jobs, do: Callable[[AuditConfig, Composed], Path | None]) -> Callable[[Composed], None]:
+    """Return what does one job, here or where it is sent."""
 
     def task(composed: Composed) -> None:
         config: AuditConfig | None = None
@@ -90,11 +115,9 @@ def each_job(overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Pat
             folder = do(config, composed)
 
         fault = attempt(step)
-        jobs.append(Job(composed.number, composed.overrides, config, folder, fault))
+        jobs.add(composed.number, Job(composed.number, composed.overrides, config, folder, fault))
 
-    fault = attempt(lambda: compose(list(overrides), task))
-    failed = fault is not None or any(job.fault is not None for job in jobs)
-    return FAILED if failed else OK, jobs
+    return task
 
 
 def _listed(group: str, names: Sequence[str]) -> str:

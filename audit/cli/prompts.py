@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from audit.cli.base import Command
 from audit.cli.jobs import each_job, overrides_help
-from audit.cli.printing import say
+from audit.cli.printing import note, say
 from audit.errors import StoreError
 from audit.wording import plural
 
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 _HELP: Final = """\
 usage: python -m audit prompts [OVERRIDE ...]
 
-Writes one JSON object a prompt (dimension, variant, narrative_id, emotion, perceiver, experiencer, system, user) to
-standard output or to out=FILE, for the same overrides that `run` takes. No model is loaded.
+Writes one JSON object a prompt (id, dimension, variant, narrative_id, emotion, perceiver, experiencer, system, user,
+messages) to standard output or to out=FILE, for the same overrides that `run` takes. No model is loaded.
+
+With out=FILE.jsonl, FILE.jsonl.run.json beside it keeps what an analysis needs: have any stack answer the messages,
+write a line {"id": ..., "text": ...} for each, and give `python -m audit report answers=ANSWERS.jsonl
+prompts=FILE.jsonl`.
 
 """
 
@@ -33,32 +38,55 @@ def _help() -> str:
 
 def _prompts(words: Sequence[str]) -> int:
     written: set[Path] = set()
-    return each_job(words, lambda config, _: _write(config, written=written))[0]
+    return each_job(words, lambda config, composed: _write(config, preset=composed.preset, written=written))[0]
 
 
-def _write(config: AuditConfig, *, written: set[Path]) -> None:
+def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     """Write the prompts of one configuration; ``written`` are the files of earlier jobs, and grows."""
+    from audit.exported import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
+    from audit.runs.prompts import PromptsAsked
     from audit.tasks.registry import TASKS
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
+    if left_out := sample_of(plan):
+        note(left_out)
+    out, export = config.out, export_id(plan)
+    follows = out in written
+    digest = hashlib.sha256()
     try:
-        if config.out is None:
-            target: AbstractContextManager[TextIO] = nullcontext(sys.stdout)
+        if out is None:
+            target: AbstractContextManager[BinaryIO] = nullcontext(sys.stdout.buffer)
         else:
             # The jobs of a sweep follow each other in one file; what was in it before goes.
-            target = config.out.open("a" if config.out in written else "w", encoding="utf-8")
-            written.add(config.out)
+            target = out.open("ab" if follows else "wb")
+            written.add(out)
+            file_beside(out).unlink(missing_ok=True)
         with target as stream:
-            for record in task.records(plan):
-                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+            for record in with_ids(task.records(plan), export):
+                line = f"{json.dumps(record, ensure_ascii=False)}\n".encode()
+                digest.update(line)
+                stream.write(line)
             stream.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StoreError(f"out={config.out} cannot be written ({error.strerror or error})") from error
-    if config.out is not None:
-        say(f"{plural(len(plan.grid), 'prompt')}: {config.out}")
+        raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error
+    if out is None:
+        return
+    say(f"{plural(len(plan.grid), 'prompt')}: {out}")
+    why_not = why_not_elsewhere(plan, kind=task.kind, readable=task.asked_elsewhere)
+    if follows:
+        why_not = "it has the prompts of several runs; give each an out= of its own"
+    if why_not:
+        note(f"`report answers=` does not take {out}: {why_not}")
+        return
+    Export(export, digest.hexdigest(), preset, config, PromptsAsked(plan.grid, plan.strategy)).write(out)
+    if config.elicitation.prefill and plan.grid.variant.scale is not None:
+        note(
+            f"answers are begun with {config.elicitation.prefill!r}, the last message: a stack must go on with it "
+            "(vLLM: continue_final_message=true, add_generation_prompt=false); elicitation.prefill= asks without"
+        )
 
 
 COMMAND: Final = Command("prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts)

@@ -61,6 +61,22 @@ _MISSING: Final[Option[Sequence[float]]] = Option(
 _MODEL: Final[Option[str | None]] = Option("model", a_text, None, "what the model is called in the report", "NAME")
 _SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
 
+_ANSWERS: Final[Option[Path | None]] = Option(
+    "answers",
+    a_path,
+    None,
+    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output',
+    "FILE",
+)
+_PROMPTS: Final[Option[Path | None]] = Option(
+    "prompts",
+    a_path,
+    None,
+    "the prompts that were asked, as `prompts out=FILE` wrote them, with the file beside",
+    "FILE",
+)
+_BY: Final = Option("by", a_text, "", "what asked the model; neither this nor model= is checked", "STACK")
+
 _AGAIN: Final = Usage("report", "RUN_DIR", settings=True)
 _SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_RUN_DIR,), settings=True)
 _OUTSIDE: Final = Usage(
@@ -69,6 +85,13 @@ _OUTSIDE: Final = Usage(
     options=(_LOW, _HIGH, _MISSING, _MODEL, _SEED),
     settings=True,
 )
+_ELSEWHERE: Final = Usage("report", needed=(_ANSWERS, _PROMPTS), options=(_MODEL, _BY, _RUN_DIR), settings=True)
+_ALL: Final = Usage(
+    "report",
+    options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY),
+    settings=True,
+)
+"""Has the options of all forms."""
 
 _HELP: Final = """
 Reads the ratings of a run, writes tables/, figures/ and report.html anew and prints the gap; of a run that is not
@@ -84,6 +107,10 @@ The third form takes ratings that another tool collected:
 
 {options}
 
+The fourth form takes what a model wrote to prompts of ours, whoever asked it, and makes of it a run like any other:
+
+{answers}
+
 settings, with their defaults:
 {settings}
 """
@@ -94,16 +121,18 @@ def _help() -> str:
         f"  statistics.{line.replace(': ', '=', 1)}" for line in statistics_file().read_text("utf-8").splitlines()
     )
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
-    return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE) + _HELP.format(options=options, settings=settings)
+    answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
+    shown = _HELP.format(options=options, answers=answers, settings=settings)
+    return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE) + shown
 
 
 def _report(words: Sequence[str]) -> int:
-    from audit.pipeline import report_outside, report_run
+    from audit.pipeline import report_answers, report_outside, report_run
 
-    given = _OUTSIDE.read(words)  # has the options of all three
+    given = _ALL.read(words)
     settings = given.settings()
     shown = command_line("report", *words)
-    own = given.texts.keys() & set(_OUTSIDE.names)
+    own = given.texts.keys() & set(_ALL.names)
     if len(given.places) > 1 and own <= {_RUN_DIR.name}:
         from audit.comparison import compare_folders
 
@@ -120,7 +149,22 @@ def _report(words: Sequence[str]) -> int:
     elif not own:
         show_outcome(report_run(given.one_folder(), defaults=statistics_defaults(), settings=settings, command=shown))
     elif given.places:
-        raise ConfigError(f"report takes a run folder or ratings=FILE, got {shlex.join(words)}")
+        raise ConfigError(f"report takes a run folder, ratings=FILE or answers=FILE, got {shlex.join(words)}")
+    elif own & {_ANSWERS.name, _PROMPTS.name, _BY.name}:
+        if more := sorted(own - set(_ELSEWHERE.names)):
+            raise ConfigError(f"{more[0]}= is of ratings=FILE, and these are answers; leave it out")
+        purpose = "read answers"
+        outcome = report_answers(
+            given.need(_ANSWERS, to=purpose),
+            given.need(_PROMPTS, to=purpose),
+            run_dir=given[_RUN_DIR],
+            model=given[_MODEL],
+            by=given[_BY],
+            settings=settings,
+            command=shown,
+            say=say,
+        )
+        show_outcome(outcome)
     else:
         purpose = "analyse outside ratings"
         outcome = report_outside(

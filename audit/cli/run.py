@@ -24,7 +24,8 @@ on where it stopped.
 
 -m runs a sweep over all comma-separated values, with the model loaded once: -m prompt=origin,persona-1,scale-10
 At its end the runs are put side by side, as `report` does with several run folders, in comparison/ of run_dir, or in
-reports/comparison-<hash>.
+reports/comparison-<hash>. With hydra/launcher=slurm the runs of a sweep are jobs of Slurm, with
+hydra/launcher=submitit_local processes of this machine, each with a model of its own.
 
 """
 
@@ -35,7 +36,7 @@ def _help() -> str:
 
 def _run(words: Sequence[str]) -> int:
     shown = command_line("run", *words)
-    code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown))
+    code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown), elsewhere=True)
     if not any(job.number is not None for job in jobs):
         return code
     return code if attempt(lambda: _compare_jobs(jobs)) is None else FAILED

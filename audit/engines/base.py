@@ -64,6 +64,11 @@ class Generated:
     refused: bool = False
 
 
+def storable(text: str) -> str:
+    """Return a text as UTF-8 can hold it: half of a pair of surrogates, which JSON may have, is replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Engine(Protocol):
     """Runs one model.
 
@@ -243,6 +248,15 @@ class Keeps(Protocol):
 
     def keep_in(self, kept: Kept | None) -> None:
         """Keep answers there as they come, and take those that are there; None keeps none."""
+        ...
+
+
+@runtime_checkable
+class Answered(Protocol):
+    """An engine whose answers are there already: one for each prompt of a run, also for those that are the same."""
+
+    def at(self, places: Sequence[int]) -> None:
+        """Be told which prompts of the run are asked next, all together and in this order."""
         ...
 
 

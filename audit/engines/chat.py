@@ -3,20 +3,29 @@
 Models without a system role get the system text at the head of the first user message. Models that think before they
 answer are told not to; where the template opens a thinking block all the same, it is closed at once. An answer that is
 begun for the model stands after all that, as text of its own turn, which is not ended.
+
+The tokens that the tokenizer puts before any text (a BOS) stand before a prompt once, whether its template writes them,
+leaves them out or writes them twice. A template that prints the date is told one that stays the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from audit.config import DATE
 from audit.engines.shared import SharedTokens, cut_pattern
+from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
+_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
+"""Messages by which it is tried what a template writes around a prompt."""
+_FIRST: Final = 4
+"""Tokens at the beginning of a prompt among which a BOS may stand that a template wrote: after white space, say."""
 _NUMBERS: Final = tuple(map(str, range(101)))
 """By which it is tried whether a tokenizer joins a number to the space before it."""
 
@@ -34,29 +43,60 @@ class ChatTokenizer:
         Whether prompts get the special tokens that the tokenizer adds to any text, though the chat template has put
         its own: as vLLM does to a prompt that is handed to it as a string. A template that writes the token that begins
         a text then has it twice.
+    template
+        The user's, in place of the tokenizer's own.
+    date
+        YYYY-MM-DD, for templates that print today's.
 
     Raises
     ------
     ModelError
-        If the tokenizer has no chat template: an audit needs a model that follows instructions.
+        If there is no chat template, or the user's fails or leaves out what is asked.
     """
 
-    def __init__(self, tokenizer: Any, *, name: str, add_special_tokens: bool = False) -> None:
-        if not getattr(tokenizer, "chat_template", None):
-            raise ModelError(f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model")
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        name: str,
+        add_special_tokens: bool = False,
+        template: ChatTemplate | None = None,
+        date: str = DATE,
+    ) -> None:
+        if template is None and not getattr(tokenizer, "chat_template", None):
+            raise ModelError(
+                f"model {name}: its tokenizer has no chat template; choose an instruction-tuned model, or say how a "
+                f"base model is asked: model.chat_template={PLAIN}, or a Jinja file"
+            )
         self.hf: Any = tokenizer
         self.name = name
         self.add_special_tokens = add_special_tokens
+        self.template = template
+        self.date = date
         self._begun: dict[str, str] = {"": ""}
+        if template is not None and _SENTINEL not in self._render([("user", _SENTINEL)]):
+            raise ModelError(
+                f"{template.asked}: leaves out what the user says; it must write each message's content, as "
+                "{{ message['content'] }} in a loop over messages does"
+            )
 
     @classmethod
-    def load(cls, where: str, *, name: str, trust_remote_code: bool, add_special_tokens: bool = False) -> ChatTokenizer:
+    def load(
+        cls,
+        where: str,
+        *,
+        name: str,
+        trust_remote_code: bool,
+        add_special_tokens: bool = False,
+        template: ChatTemplate | None = None,
+        date: str = DATE,
+    ) -> ChatTokenizer:
         """Read the tokenizer in a local folder or of a hub id.
 
         Raises
         ------
         ModelError
-            If there is none that can be read, or it has no chat template.
+            If there is none that can be read, or as :class:`ChatTokenizer`.
         """
         from transformers import AutoTokenizer
 
@@ -65,7 +105,7 @@ class ChatTokenizer:
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
-        return cls(tokenizer, name=name, add_special_tokens=add_special_tokens)
+        return cls(tokenizer, name=name, add_special_tokens=add_special_tokens, template=template, date=date)
 
     @cached_property
     def has_system_role(self) -> bool:
@@ -82,7 +122,10 @@ class ChatTokenizer:
         places = [text.find(content) for _, content in _TURNS]
         return -1 not in places and places == sorted(places)
 
-    def _render(self, messages: list[tuple[str, str]]) -> str:
+    def _render(self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None) -> str:
+        """Return what the template makes of messages; ``told``, what it is told of the date if not the pinned one."""
+        shown = pinned(self.date) if told is None else told
+        own = {} if self.template is None else {"chat_template": self.template.text}
         try:
             text: str = self.hf.apply_chat_template(
                 [{"role": role, "content": content} for role, content in messages],
@@ -90,8 +133,12 @@ class ChatTokenizer:
                 add_generation_prompt=True,
                 enable_thinking=False,
                 thinking=False,
+                **shown,
+                **own,
             )
         except Exception as error:
+            if self.template is not None:
+                raise ModelError(self.template.fault(error)) from error
             # A template refuses by raising whatever its author chose.
             raise ModelError(
                 f"model {self.name}: its chat template refuses the messages {', '.join(role for role, _ in messages)} "
@@ -159,8 +206,99 @@ class ChatTokenizer:
             encoded = self.encode_all([self.render(prompt) for prompt in prompts])
         else:
             encoded = self._shared.encode(prompts)
+        if not self.add_special_tokens:
+            return [self.begins_once(ids) for ids in encoded] if self._opening else encoded
         before, after = self.added
         return [[*before, *ids, *after] for ids in encoded] if before or after else encoded
+
+    def begins_once(self, ids: list[int]) -> list[int]:
+        """Return a prompt's tokens with those that begin a text before them once, where the tokenizer has any."""
+        opening = list(self._opening)
+        # Words of a user may look like the token: it is taken away only where the template itself doubles it.
+        while self._is_doubled and ids[: 2 * len(opening)] == opening * 2:
+            ids = ids[len(opening) :]
+        own = list(self._puts_before)
+        if own and all(ids[at : at + len(own)] != own for at in range(_FIRST)):
+            return [*own, *ids]
+        return ids
+
+    @cached_property
+    def _opening(self) -> tuple[int, ...]:
+        """The token ids that begin a text: those that the tokenizer puts before any, else its BOS; none without one."""
+        bos = getattr(self.hf, "bos_token_id", None)
+        return self._puts_before or (() if bos is None else (int(bos),))
+
+    @cached_property
+    def _is_doubled(self) -> bool:
+        made = [self.encode(text) for text in self._probed(pinned(self.date)) if text]
+        return bool(self._opening) and any(ids[: 2 * len(self._opening)] == [*self._opening] * 2 for ids in made)
+
+    @cached_property
+    def _puts_before(self) -> tuple[int, ...]:
+        own, whole = self.encode(_SENTINEL), self._encode_with_added(_SENTINEL)
+        at = next((at for at in range(len(whole)) if whole[at : at + len(own)] == own), 0)
+        return tuple(whole[:at])
+
+    @cached_property
+    def chat(self) -> dict[str, Any]:
+        """What prompts are made by beside the model's own files: keys as of :attr:`chat_identity`; empty if by nothing.
+
+        A manifest records it.
+        """
+        other = self._probed(pinned(another_day(self.date)))
+        return self._told(self.date if self._probed(pinned(self.date)) != other else None)
+
+    @cached_property
+    def chat_identity(self) -> dict[str, Any]:
+        """What of :attr:`chat` makes prompts other than those of earlier versions; empty if nothing does.
+
+        ``template``, the SHA-256 of the user's; ``date``, the one that is pinned; ``begins``, what was done about the
+        tokens that begin a text. The date that templates of Llama 3.1 write by themselves is no news.
+        """
+        untold = self._probed({"strftime_now": clock(another_day(self.date))})
+        return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
+
+    def _told(self, date: str | None) -> dict[str, Any]:
+        template = None if self.template is None else self.template.sha256
+        told = {"template": template, "date": date, "begins": self._said_of_beginning or None}
+        return told if any(told.values()) else {}
+
+    def _probed(self, told: Mapping[str, Any]) -> list[str | None]:
+        """Return what the template makes of the probes, told so of the date; None where it refuses one."""
+        made: list[str | None] = []
+        for probe in _PROBES:
+            try:
+                made.append(self._render(probe, told))
+            except ModelError:
+                made.append(None)
+        return made
+
+    @cached_property
+    def _said_of_beginning(self) -> str:
+        """Say what is done about the tokens that begin a text; empty if nothing is."""
+        if self.add_special_tokens or not self._opening:
+            return ""
+        for text in filter(None, self._probed(pinned(self.date))):
+            ids = self.encode(text)
+            once = self.begins_once(ids)
+            named = " ".join(self._named(self._opening))
+            if len(once) > len(ids):
+                return f"{named} put before each prompt, which the chat template leaves out"
+            if len(once) < len(ids):
+                return f"{named} taken once, which the chat template writes more than once"
+        return ""
+
+    def say_chat(self) -> str:
+        """Say in a few words what prompts are made by beside the model's own files; empty if by nothing."""
+        said = []
+        if self.template is not None:
+            over = " in place of the model's own" if getattr(self.hf, "chat_template", None) else ""
+            said.append(f"{self.template.asked}{over}")
+        if self.chat.get("date"):
+            said.append(f"the chat template prints a date, which is model.date={self.date}")
+        if self._said_of_beginning:
+            said.append(self._said_of_beginning)
+        return "; ".join(said)
 
     @cached_property
     def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

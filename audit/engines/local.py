@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from audit.config import EngineConfig, ModelConfig, fingerprint
 from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, encode_prompts, unwatched
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
+from audit.engines.templates import ChatTemplate
 from stimuli.prompts import Prompt
 
 
@@ -20,6 +21,8 @@ class TokenEngine(ABC):
 
     tokenizer: ChatTokenizer
     """The model's tokenizer and chat template."""
+    template: ChatTemplate | None = None
+    """The user's chat template; None is the model's own."""
     max_model_len: int
     """How many tokens prompt and response may have together."""
 
@@ -64,8 +67,24 @@ class TokenEngine(ABC):
         )
         texts = [Generated(None, 0, False)] * len(prompts)
         for (place, ids), text in zip(fitting.items(), generated, strict=True):
-            texts[place] = replace(text, n_prompt_tokens=len(ids))
+            texts[place] = replace(self._ended(text), n_prompt_tokens=len(ids))
         return texts
+
+    def _ended(self, written: Generated) -> Generated:
+        """Return a text up to its end, where a user's chat template says what ends it."""
+        if self.template is None or written.text is None:
+            return written
+        own = self.template.cut(written.text)
+        return written if own == written.text else replace(written, text=own, cut=False)
+
+
+class LoadedEngine(Engine, Protocol):
+    """An engine that has a model's files loaded, its tokenizer among them."""
+
+    @property
+    def tokenizer(self) -> ChatTokenizer:
+        """The model's tokenizer and chat template."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,10 +97,14 @@ class LocalModel:
         Where it is, and its revision.
     hashes
         SHA-256 of its files, by name; the tokenizer and its chat template are among them.
+    chat, chat_identity
+        As of :class:`audit.engines.chat.ChatTokenizer`.
     """
 
     files: ModelFiles
     hashes: dict[str, str]
+    chat: dict[str, Any] = field(default_factory=dict)
+    chat_identity: dict[str, Any] = field(default_factory=dict)
 
     @property
     def revision(self) -> str | None:
@@ -90,18 +113,19 @@ class LocalModel:
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
-        return {"files": self.hashes}
+        made_of = {"weights": self.files.made_of} if self.files.made_of else {}
+        return {"files": self.hashes, **made_of, **({"chat": self.chat} if self.chat else {})}
 
     def states(self) -> None:
         """See :class:`audit.engines.base.ModelSource`: files are what they are."""
 
     def identity(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
-        return {"model_files": fingerprint(self.hashes)}
+        return {"model_files": fingerprint(self.hashes), **({"chat": self.chat_identity} if self.chat_identity else {})}
 
 
 def open_local(
-    make: Callable[[ModelConfig, EngineConfig, ModelFiles, int], Engine],
+    make: Callable[[ModelConfig, EngineConfig, ModelFiles, int], LoadedEngine],
     model: ModelConfig,
     config: EngineConfig,
     *,
@@ -128,5 +152,7 @@ def open_local(
     files = resolve_model(model)
     form = choose_format(model.dtype, device=device, folder=files.folder)
     engine = make(model.model_copy(update={"dtype": form.dtype}), config, files, seed)
-    said = f"{why}; {engine.facts.dtype}: {form.why}"
-    return OpenModel(engine, LocalModel(files, file_hashes(files.folder)), said)
+    chat = engine.tokenizer
+    said = "; ".join(filter(None, (why, f"{engine.facts.dtype}: {form.why}", files.made_of, chat.say_chat())))
+    source = LocalModel(files, file_hashes(files.folder), chat.chat, chat.chat_identity)
+    return OpenModel(engine, source, said)

@@ -98,7 +98,7 @@ def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
         Whether the judge is a server's model.
     """
     here = "auto" if engine.name == "openai" else engine.name
-    one = {"add_special_tokens": False, "replicas": 1, "ray": None}
+    one = {"add_special_tokens": False, "batch": None, "replicas": 1, "ray": None}
     return engine.model_copy(update={**one, "name": "openai" if served else here})
 
 

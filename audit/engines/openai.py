@@ -13,13 +13,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from audit.config import EngineConfig, ModelConfig, ServerConfig, fingerprint
+from audit.config import DATE, EngineConfig, ModelConfig, ServerConfig, fingerprint
 from audit.engines.base import (
     Done,
     EngineFacts,
@@ -30,13 +32,16 @@ from audit.engines.base import (
     TokenIds,
     TopTokens,
     sampling_seeds,
+    storable,
     unwatched,
 )
+from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
-from audit.errors import ModelError
+from audit.errors import AuditError, ModelError
 from stimuli.errors import suggest
 from stimuli.prompts import Prompt
 
@@ -69,12 +74,15 @@ class ServedModel:
         What the server says that the model was made of; empty where it says nothing.
     fingerprints
         What it said of its own state, each once, in the order in which it was said.
+    tokenizer
+        Of a server that shows what its chat template makes of messages; None of any other.
     """
 
     base_url: str
     stated: str
     root: str
     fingerprints: list[str]
+    tokenizer: _RemoteTokenizer | None = None
 
     @property
     def revision(self) -> str | None:
@@ -83,17 +91,24 @@ class ServedModel:
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
+        chat = self.tokenizer.chat if self.tokenizer is not None else {}
+        return {"files": {}, "server": self._server, **({"chat": chat} if chat else {})}
+
+    @property
+    def _server(self) -> dict[str, str]:
         made_of = {"root": self.root} if self.root else {}
-        return {"files": {}, "server": {"base_url": self.base_url, "id": self.stated, **made_of}}
+        return {"base_url": self.base_url, "id": self.stated, **made_of}
 
     def states(self) -> list[str]:
-        """See :class:`audit.engines.base.ModelSource`."""
-        return list(self.fingerprints)
+        """See :class:`audit.engines.base.ModelSource`; the day that prompts show is the server's own, too."""
+        today = self.tokenizer.today() if self.tokenizer is not None else None
+        return [*self.fingerprints, *([f"prompts show {today}"] if today else [])]
 
     def identity(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
-        server = self.facts()["server"]
-        return {"server": server, "model_files": fingerprint(server)}
+        chat = self.tokenizer.chat_identity if self.tokenizer is not None else {}
+        server = self._server
+        return {"server": server, "model_files": fingerprint(server), **({"chat": chat} if chat else {})}
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
@@ -101,18 +116,18 @@ def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str)
     if model.base_url is None:
         raise ModelError(
             "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
-            "model.path=NAME; model=openai, model=ollama and model=vllm-serve are cards to begin with"
+            "model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are cards to begin with"
         )
     _refuse_what_is_of_files(model, config)
     server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
     try:
-        return _opened(server, model, seed=seed, why=why)
+        return _opened(server, model, seed=seed, why=why, batch=bool(config.batch))
     except BaseException:
         server.close()
         raise
 
 
-def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenModel:
+def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: bool) -> OpenModel:
     """Ask a server who it is, and return its model by the engine that it can be asked by."""
     listed = _listed(server, model.path)
     by_tokens = listed.get("owned_by") == "vllm"
@@ -120,11 +135,30 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str) -> OpenM
     chat.probe()
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
+    if batch and by_tokens:
+        raise ModelError(
+            f"engine.batch=true: {server.base_url} is vLLM, which has no batches and is asked by tokens; leave it out"
+        )
+    if batch:
+        chat.by_batch()
     if not by_tokens:
-        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template")
+        if model.date != DATE:
+            raise ModelError(
+                f"model.date={model.date}: {server.base_url} is not vLLM's, and takes no date for its chat template; "
+                "leave it out"
+            )
+        how = ", asked by batch" if batch else ""
+        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
-    return OpenModel(engine, source, f"{why}; the server is vLLM, which is asked by tokens")
+    source = replace(source, tokenizer=engine.tokenizer)
+    said = [why, "the server is vLLM, which is asked by tokens", engine.tokenizer.say_chat()]
+    if today := engine.tokenizer.today():
+        said.append(
+            f"its chat template prints today's date ({today}), which model.date cannot pin there: prompts of another "
+            "day differ"
+        )
+    return OpenModel(engine, source, "; ".join(filter(None, said)))
 
 
 def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
@@ -135,6 +169,7 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
         "model.quantization": model.quantization,
         "model.dtype": None if model.dtype == "auto" else model.dtype,
         "model.trust_remote_code": model.trust_remote_code or None,
+        "model.chat_template": model.chat_template,
         "engine.add_special_tokens": config.add_special_tokens or None,
     }
     for name, value in asked.items():
@@ -172,6 +207,7 @@ class ChatEngine:
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
         self._server = server
+        self._asker: Server | Batches = server
         self._asked_for = model.path
         self._seed = seed
         self._room_is_called = "max_tokens"
@@ -210,6 +246,10 @@ class ChatEngine:
         # OpenAI's newer models take no less room.
         [_] = self._ask([self._control()], self._generated, None, unwatched)
         self._server.control = ("/chat/completions", self._control())
+
+    def by_batch(self) -> None:
+        """Ask by batches from now on."""
+        self._asker = Batches(self._server)
 
     def _control(self) -> Json:
         return self._payload(_PROBE, 16, seed=self._seed)
@@ -261,7 +301,7 @@ class ChatEngine:
     ) -> list[_Read]:
         """Ask all, once more where the server takes a setting by another name; see :meth:`Server.ask_all`."""
         try:
-            return self._server.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
+            return self._asker.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
         except _OtherName as error:
             if error.name == "top_logprobs":
                 self._n_top = TOP[1]
@@ -342,7 +382,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            text,
+            storable(text),
             n_written if isinstance(n_written, int) else 0,
             choice.get("finish_reason") == "length",
             n_read if isinstance(n_read, int) else None,
@@ -364,7 +404,7 @@ class ChatEngine:
             )
         try:
             tables = tuple(_table(each) for each in content)
-            written = tuple(str(each["token"]) for each in content)
+            written = tuple(storable(str(each["token"])) for each in content)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
@@ -425,7 +465,8 @@ class _Remote:
         return {"input_ids": [int(token) for token in found["tokens"]]}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
-        template = {name: kwargs[name] for name in ("enable_thinking", "thinking")}
+        told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
+        template = {name: kwargs[name] for name in told if name in kwargs}
         found = self._post("//tokenize", messages=messages, add_generation_prompt=True, chat_template_kwargs=template)
         return self.decode(found["tokens"])
 
@@ -436,21 +477,44 @@ class _Remote:
 class _RemoteTokenizer(ChatTokenizer):
     """The chat template and tokenizer of a server; several prompts at a time."""
 
-    def __init__(self, remote: _Remote, *, name: str, concurrency: int) -> None:
-        super().__init__(remote, name=name)
+    def __init__(self, remote: _Remote, *, name: str, date: str, concurrency: int) -> None:
+        super().__init__(remote, name=name, date=date)
         self._concurrency = concurrency
+
+    def today(self) -> str | None:
+        """Return the server's date of today as its chat template prints it; None where it prints none, or another."""
+        if not self._may_show_today:
+            return None
+        try:
+            return self._shown_today()
+        except AuditError:  # a budget that is spent, or a server that is gone: it was asked in passing
+            return None
+
+    @cached_property
+    def _may_show_today(self) -> bool:
+        return self._shown_today() is not None
+
+    def _shown_today(self) -> str | None:
+        text = self._render([("user", "x")])
+        days = (datetime.now(UTC) + timedelta(days=off) for off in (0, -1, 1))  # a server's clock has its own zone
+        return next(filter(None, (shows_day(text, day) for day in days if str(day.date()) != self.date)), None)
+
+    def _named(self, ids: Sequence[int]) -> list[str]:
+        return [self.decode([token]) for token in ids]
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
-        self.render(prompts[0])  # what it asks about the template is asked once
+        self.begins_once(self.encode(self.render(prompts[0])))  # what is asked about the template is asked once
         with ThreadPoolExecutor(max_workers=min(self._concurrency, len(prompts))) as pool:
-            return list(pool.map(lambda prompt: self.encode(self.render(prompt)), prompts))
+            return list(pool.map(lambda prompt: self.begins_once(self.encode(self.render(prompt))), prompts))
 
 
 class VllmServerEngine(TokenEngine):
     """vLLM's server, asked by tokens as the engine of this machine is; see :class:`audit.engines.vllm.VllmEngine`."""
+
+    tokenizer: _RemoteTokenizer
 
     def __init__(self, chat: ChatEngine, model: ModelConfig, *, version: str, longest: int | None) -> None:
         self._chat = chat
@@ -458,7 +522,9 @@ class VllmServerEngine(TokenEngine):
         self._name = model.path
         self._seed = chat._seed
         remote = _Remote(self._server, model.path)
-        self.tokenizer = _RemoteTokenizer(remote, name=model.name, concurrency=self._server.settings.concurrency)
+        self.tokenizer = _RemoteTokenizer(
+            remote, name=model.name, date=model.date, concurrency=self._server.settings.concurrency
+        )
         self.max_model_len = min(model.max_model_len, longest) if isinstance(longest, int) else model.max_model_len
         self.facts = EngineFacts(name="openai", version=f"vllm {version}".strip(), device="server", dtype="unknown")
 
@@ -500,7 +566,9 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        return Generated(str(choice.get("text", "")), int(n_written or 0), choice.get("finish_reason") == "length")
+        return Generated(
+            storable(str(choice.get("text", ""))), int(n_written or 0), choice.get("finish_reason") == "length"
+        )
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

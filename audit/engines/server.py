@@ -36,6 +36,8 @@ _Read = TypeVar("_Read")
 
 LONGEST_BODY: Final = 64 * 2**20
 """Bytes of an answer; one that is longer is no answer of ours."""
+SLOWEST: Final = 100_000
+"""Bytes a second below which a file that is fetched is held for stuck."""
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two tries where the server asks for none."""
 ODD_TRIES: Final = 3
@@ -99,6 +101,27 @@ class _Fault(Exception):
     def __init__(self, reason: str, wait: float | None = None, slow: bool = False) -> None:
         super().__init__(reason)
         self.reason, self.wait, self.slow = reason, wait, slow
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that is sent in place of JSON.
+
+    Attributes
+    ----------
+    name, content
+        The file.
+    fields
+        What is said of it.
+    """
+
+    name: str
+    content: bytes
+    fields: Mapping[str, str]
+
+
+class NoAnswerError(ModelError):
+    """The server gave no answer, in spite of all patience."""
 
 
 class _Stopped(Exception):
@@ -236,6 +259,64 @@ class Server:
         """
         return self._patiently("POST", path, payload, threading.Event())
 
+    def control_request(
+        self,
+        method: str,
+        path: str,
+        payload: Mapping[str, Any] | Upload | None = None,
+        *,
+        tries: int | None = None,
+        raw: bool = False,
+    ) -> Json:
+        """Return the answer to a request that is no prompt, and counts against no budget; as :meth:`ask`.
+
+        Parameters
+        ----------
+        method, path, payload
+            What is asked.
+        tries
+            How often, at most; None as often as the settings say.
+        raw
+            Whether the answer is a text, which is returned as ``raw``, however long it is.
+
+        Raises
+        ------
+        NoAnswerError
+            If it gives no answer.
+        ModelError
+            If it refuses the key, or what is asked.
+        """
+        return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
+
+    def taken(self, status: object, body: object) -> Json | None:
+        """Return an answer that came in a batch as one that came by itself; None of a fault that may pass.
+
+        Raises
+        ------
+        ModelError
+            If the server refuses what is asked, whatever the prompt.
+        """
+        if not isinstance(status, int) or isinstance(status, bool):
+            return None
+        try:
+            return self._answer(status, {}, json.dumps(body))
+        except _Fault:
+            return None
+
+    def allow(self, n: int) -> int:
+        """Count requests of a batch, and return how many of them the budget allows.
+
+        Raises
+        ------
+        BudgetError
+            If it allows none.
+        """
+        most = self.settings.max_requests
+        with self._lock:
+            n_allowed = n if most is None else max(1, min(n, most - self._spent.n_requests))
+        self._spend(n_allowed)
+        return n_allowed
+
     def ask_all(
         self,
         path: str,
@@ -244,6 +325,7 @@ class Server:
         *,
         missing: Callable[[str], _Read] | None = None,
         done: Done = unwatched,
+        names: Sequence[str] | None = None,
     ) -> list[_Read]:
         """Ask many requests, several at a time, and return what is read of the answers, in the requests' order.
 
@@ -257,6 +339,8 @@ class Server:
             Stands for an answer that is odd each time, by what is odd about it; None stops the run instead.
         done
             Told of each answer.
+        names
+            What answers are kept by; None takes :func:`request_names`.
 
         Raises
         ------
@@ -264,7 +348,7 @@ class Server:
             If the server gives no answer in spite of all patience, or the budget is spent. What was answered is kept.
         """
         found: dict[int, _Read] = {}
-        keys = _names(path, payloads)
+        keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):
             answer = None if self.kept is None else self.kept.get(name)
             if answer is not None:
@@ -354,14 +438,26 @@ class Server:
         path, payload = self.control
         return any(self._patiently("POST", path, payload, stop).get("choices") for _ in range(ODD_TRIES))
 
-    def _patiently(self, method: str, path: str, payload: Mapping[str, Any] | None, stop: threading.Event) -> Json:
+    def _patiently(
+        self,
+        method: str,
+        path: str,
+        payload: Mapping[str, Any] | Upload | None,
+        stop: threading.Event,
+        *,
+        tries: int | None = None,
+        raw: bool = False,
+        counted: bool = True,
+    ) -> Json:
         """Return an answer, however often it has to be asked for."""
         fault: _Fault | None = None
-        for attempt in range(self.settings.retries + 1):
+        n_tries = self.settings.retries + 1 if tries is None else tries
+        for attempt in range(n_tries):
             try:
                 with self._pace.turn(stop):
-                    self._spend()
-                    answer = self._once(method, path, payload)
+                    if counted:
+                        self._spend(1)
+                    answer = self._once(method, path, payload, raw=raw)
                 self._pace.went_well()
                 return answer
             except _Fault as now:
@@ -376,17 +472,16 @@ class Server:
             pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
             if fault.slow:
                 self._pace.slow(pause)
-            if attempt < self.settings.retries and stop.wait(pause):
+            if attempt < n_tries - 1 and stop.wait(pause):
                 raise _Stopped
         assert fault is not None
-        n_tries = self.settings.retries + 1
-        raise ModelError(
+        raise NoAnswerError(
             f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: {fault.reason}); "
             "check the server, and run the same command to go on: what was answered is kept"
         )
 
-    def _spend(self) -> None:
-        """Count a request, unless the budget is spent."""
+    def _spend(self, n: int) -> None:
+        """Count requests, unless the budget is spent."""
         settings = self.settings
         with self._lock:
             spent = self._spent
@@ -399,23 +494,28 @@ class Server:
                         f"engine.server.{name}={most} is spent: {spent.n_requests:,} requests and {spent.n_tokens:,} "
                         "tokens in this session; what was answered is kept, and the same command goes on"
                     )
-            spent.n_requests += 1
+            spent.n_requests += n
 
-    def _once(self, method: str, path: str, payload: Mapping[str, Any] | None) -> Json:
+    def _once(self, method: str, path: str, payload: Mapping[str, Any] | Upload | None, *, raw: bool = False) -> Json:
         """Try once; raises ``_Fault`` where it may help to try again."""
         import httpx2
 
         began = time.monotonic()
+        sent: Json = {"json": payload}
+        if isinstance(payload, Upload):
+            sent = {"files": {"file": (payload.name, payload.content)}, "data": dict(payload.fields)}
         try:
-            with self._connected().stream(method, self.url(path), json=payload) as response:
+            with self._connected().stream(method, self.url(path), **sent) as response:
+                if isinstance(payload, Upload):  # how long a file takes is its size's affair
+                    began = time.monotonic()
                 parts, size = [], 0
                 for part in response.iter_bytes():
                     parts.append(part)
                     size += len(part)
                     # The client's limit is of each part alone: a server that drips would keep it waiting for ever.
-                    if time.monotonic() - began > self.settings.timeout_s:
+                    if time.monotonic() - began > self.settings.timeout_s + (size / SLOWEST if raw else 0):
                         raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}")
-                    if size > LONGEST_BODY:
+                    if size > LONGEST_BODY and not raw:
                         raise _Fault(f"an answer of more than {LONGEST_BODY >> 20} MiB")
                 status, headers = response.status_code, dict(response.headers)
             text = self.key.hidden(b"".join(parts).decode("utf-8", "replace"))
@@ -425,6 +525,8 @@ class Server:
             # What a library says of a broken connection may hold what was sent.
             reason = " ".join(self.key.hidden(str(error)).split())[:_SHOWN]
             raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
+        if raw and status == 200:
+            return {"raw": text}
         return self._answer(status, headers, text)
 
     def _answer(self, status: int, headers: Mapping[str, str], text: str) -> Json:
@@ -496,7 +598,7 @@ def wait_asked(headers: Mapping[str, str]) -> float | None:
     return max(wait, 0.0) if wait == wait and wait < 1e9 else None
 
 
-def _names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]:
+def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a name for each request, the same for the same one in its place among its likes."""
     seen: Counter[str] = Counter()
     names = []

@@ -42,8 +42,11 @@ class Renderer(Protocol):
         ...
 
 
-_Tail: TypeAlias = tuple[str, str]
-"""A user message, and what its answer is begun with."""
+_Tail: TypeAlias = tuple[bool, str, str]
+"""Whether a system message comes before it, a user message, and what its answer is begun with.
+
+A template that looks into the first message looks into the user's where there is no other.
+"""
 
 
 class _Head(NamedTuple):
@@ -90,7 +93,7 @@ class SharedTokens:
         whole = []
         for place, prompt in enumerate(prompts):
             head = None if prompt.turns else self._head(prompt.system)
-            key = (prompt.user, prompt.begun)
+            key = (bool(prompt.system), prompt.user, prompt.begun)
             tail = found.get(key) or fresh.get(key)
             if head is None or tail is None:
                 whole.append(place)
@@ -148,7 +151,7 @@ class SharedTokens:
         """Render and tokenise the user messages that are not known yet; keep them as far as there is room."""
         texts: dict[_Tail, str] = {}
         for prompt in prompts:
-            key = (prompt.user, prompt.begun)
+            key = (bool(prompt.system), prompt.user, prompt.begun)
             if prompt.turns or key in self._tails or key in texts:
                 continue
             head = self._head(prompt.system)
@@ -160,7 +163,7 @@ class SharedTokens:
         encoded = self._tokenizer.encode_all(list(texts.values()))
         fresh = {key: array("i", ids) for key, ids in zip(texts, encoded, strict=True)}
         for key, ids in fresh.items():
-            if self._keeps(len(key[0]) + 4 * len(ids)):
+            if self._keeps(len(key[1]) + 4 * len(ids)):
                 self._tails[key] = ids
         return fresh
 

@@ -28,6 +28,7 @@ from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine, open_local
 from audit.engines.open import has_gpu
 from audit.engines.resolve import ModelFiles, first_line
+from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
 from audit.errors import ModelError
 
@@ -89,8 +90,13 @@ class VllmEngine(TokenEngine):
         except Exception as error:
             raise ModelError(f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}") from error
         self._vllm = vllm
+        self.template = read_template(model.chat_template)
         self.tokenizer = ChatTokenizer(
-            self._llm.get_tokenizer(), name=model.name, add_special_tokens=config.add_special_tokens
+            self._llm.get_tokenizer(),
+            name=model.name,
+            add_special_tokens=config.add_special_tokens,
+            template=self.template,
+            date=model.date,
         )
         self.max_model_len = model.max_model_len
         # What is asked after a prompt finds it in the cache, as long as others have not driven it out.

@@ -75,14 +75,26 @@ class _Part(BaseModel):
 # --- A run -----------------------------------------------------------------------------------------------------------
 
 
+class Elsewhere(_Part):
+    """Of answers that another stack collected: which, as the user says, and how many prompts have none."""
+
+    by: str = ""
+    n_without_text: Count = 0
+    n_without_line: Count = 0
+
+
 class Model(_Part):
-    """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name."""
+    """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name.
+
+    ``elsewhere`` is None unless another stack asked it.
+    """
 
     name: str = ""
     path: str = ""
     revision: str = ""
     dtype: str = ""
     files: Words = {}
+    elsewhere: Elsewhere | None = None
 
 
 class Engine(_Part):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -43,10 +44,10 @@ class PromptsAsked:
     grid: PromptGrid
     strategy: Strategy
 
-    def to_bytes(self) -> bytes:
-        """Return what the file holds: the same bytes for the same prompts."""
+    def content(self) -> dict[str, Any]:
+        """Return the parts as plain values."""
         grid = self.grid
-        content = {
+        return {
             "format": _FORMAT,
             "wordings": [asdict(each) for each in grid.wordings],
             "dimensions": [_plain_dimension(each) for each in grid.dimensions],
@@ -58,8 +59,27 @@ class PromptsAsked:
             },
             "strategy": asdict(self.strategy),
         }
+
+    def to_bytes(self) -> bytes:
+        """Return what the file holds: the same bytes for the same prompts."""
         # Backslashes in place of what is no text: a user's file may have lone surrogates.
-        return gzip.compress(json.dumps(content, ensure_ascii=True, allow_nan=False).encode(), mtime=0)
+        return gzip.compress(json.dumps(self.content(), ensure_ascii=True, allow_nan=False).encode(), mtime=0)
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Return the prompts of which :meth:`content` gave the parts.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError, IndexError, StimulusError
+            If it did not.
+        """
+        if content["format"] != _FORMAT:
+            raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+        wordings = [_variant(each) for each in content["wordings"]]
+        dimensions = [_dimension(each) for each in content["dimensions"]]
+        narratives = _narratives(content["narratives"])
+        return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), _strategy(content["strategy"]))
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -74,13 +94,7 @@ class PromptsAsked:
         if not path.exists():
             return None
         try:
-            content = json.loads(gzip.decompress(path.read_bytes()))
-            if content["format"] != _FORMAT:
-                raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
-            wordings = [_variant(each) for each in content["wordings"]]
-            dimensions = [_dimension(each) for each in content["dimensions"]]
-            narratives = _narratives(content["narratives"])
-            return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), _strategy(content["strategy"]))
+            return cls.of(json.loads(gzip.decompress(path.read_bytes())))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, StimulusError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); restore it, or set it aside: the report then has no prompts"

@@ -41,8 +41,10 @@ _NEW_TO_ELICITATION: Final = {"prefill": ""}
 """Keys that earlier versions had not, with the value at which a run is the one that it was then."""
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
 """Prompts of a shard, by the engine's device; 4096 of any other."""
-_WHO_ASKS: Final = ("server", "replicas", "hang_s", "ray")
+_WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
+_BATCH: Final = 50_000
+"""Prompts of a shard that is asked by batch: what one batch holds at most."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 PLACES: Final = ("path", "own_identities")
@@ -87,6 +89,12 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     for key in _WHO_ASKS:
         settings["engine"].pop(key, None)
     settings["model"].pop("api_key_env", None)
+    settings["model"].pop("date", None)  # it is told of those models alone whose prompts show one
+    if config.model.chat_template is not None:
+        from audit.engines.templates import read_template
+
+        template = read_template(config.model.chat_template)
+        settings["model"]["chat_template"] = None if template is None else template.sha256
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
     for key in _CHECKS:
@@ -117,6 +125,9 @@ def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | N
     now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+    now["model"] = {"chat_template": None, **now["model"]}
+    if (earlier.get("chat") or {}).get("date") is not None:
+        now["chat"] = {"date": plan.config.model.date}
     return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
 
 
@@ -134,6 +145,11 @@ def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Differen
 def model_identity(model: Known) -> dict[str, Any]:
     """Return what ratings depend on of a loaded model: what it is, and the engine that runs it."""
     return {**model.source.identity(), "engine_facts": asdict(model.facts)}
+
+
+def model_difference(earlier: Mapping[str, Any], model: Known) -> Difference | None:
+    """Return the first setting in which a run's identity differs from a loaded model's; None where it is the same."""
+    return first_difference(earlier, {"chat": None, **model_identity(model)})
 
 
 def with_sight(manifest: Manifest, model: Known) -> Manifest:
@@ -214,7 +230,7 @@ def describe_run(
         "started": now(),
         "n_sessions": 0,
         "n_prompts": len(grid),
-        "shard_size": config.shard_size or _SHARD_SIZES.get(facts.device, 4096),
+        "shard_size": config.shard_size or (_BATCH if config.engine.batch else _SHARD_SIZES.get(facts.device, 4096)),
         "seed": config.seed,
         "model": {
             "name": config.model.name,

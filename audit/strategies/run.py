@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from audit.engines.base import Done, Engine, Generated, unwatched
+from audit.engines.base import Answered, Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
 from stimuli.strategies import NO_STRATEGY, Stage, Strategy
 
@@ -123,10 +123,11 @@ def write_replies(
 def _write(
     fitted: Sequence[_Call | None], settings: Stage, engine: Engine, *, places: Sequence[int], seed: int, done: Done
 ) -> list[Written]:
-    """Ask the calls; those that are the same word for word once, unless their texts are sampled."""
+    """Ask the calls; those that are the same word for word once, unless each has a text of its own."""
     sampled = settings.temperature > 0
+    apart = sampled or isinstance(engine, Answered)
     keys = [
-        None if call is None else place if sampled else call.prompt for place, call in zip(places, fitted, strict=True)
+        None if call is None else place if apart else call.prompt for place, call in zip(places, fitted, strict=True)
     ]
     calls = {key: call for key, call in zip(keys, fitted, strict=True) if key is not None and call is not None}
     if not calls:

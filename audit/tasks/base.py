@@ -24,6 +24,7 @@ from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
 
 if TYPE_CHECKING:
+    from audit.engines.base import OpenModel
     from audit.statistics.remarks import Remark
 
 
@@ -78,6 +79,8 @@ class Task(ABC, Generic[P]):
     compared_by
         What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs
         cannot stand side by side.
+    asked_elsewhere
+        Whether answers that another stack collected can be read.
     """
 
     kind: ClassVar[str]
@@ -85,6 +88,7 @@ class Task(ABC, Generic[P]):
     forms: ClassVar[tuple[Form, ...]] = ()
     words: ClassVar[TaskWords | None] = None
     compared_by: ClassVar[Literal["gaps", "measures"] | None] = None
+    asked_elsewhere: ClassVar[bool] = False
 
     @property
     def stores(self) -> Kind:
@@ -129,7 +133,9 @@ class Task(ABC, Generic[P]):
         """Yield every prompt as plain values, in the grid's order: which it is, and its messages."""
 
     @abstractmethod
-    def collect(self, plan: P, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+    def collect(
+        self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
         """Ask what is missing of a run, if anything is, and return the run's manifest.
 
         Parameters
@@ -142,6 +148,8 @@ class Task(ABC, Generic[P]):
             The command line that asked for it.
         say
             Takes lines about progress.
+        opened
+            The model, where the task may be ``asked_elsewhere``; None loads the plan's.
 
         Raises
         ------

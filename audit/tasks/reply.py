@@ -35,6 +35,7 @@ class Reply(WrittenTexts):
         where="in what is written",
     )
     counts_words = True
+    asked_elsewhere = True
 
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
         """Yield what scores replies, and a judge."""

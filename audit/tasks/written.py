@@ -81,7 +81,9 @@ class WrittenTexts(Task[Plan]):
         """Yield every prompt; see :func:`audit.conversations.prompt_records`."""
         return prompt_records(plan)
 
-    def collect(self, plan: Plan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+    def collect(
+        self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
         """Ask for the texts that are missing, and score those that are not scored."""
         scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
         earlier = earlier_manifest(plan, folder)
@@ -90,7 +92,15 @@ class WrittenTexts(Task[Plan]):
             manifest = earlier
         else:
             session = collect(
-                plan, folder, earlier, self._write, how="written replies", writes=True, command=command, say=say
+                plan,
+                folder,
+                earlier,
+                self._write,
+                how="written replies",
+                writes=True,
+                command=command,
+                say=say,
+                opened=opened,
             )
             manifest = end_parts(session.manifest, session.workers, folder, say=say)
         self.keep(plan, folder)

@@ -65,9 +65,12 @@ def _here(
 ) -> Workers:
     # Imported here: torch, transformers and vLLM take seconds, and a complete run needs none of them.
     from audit.engines.open import choose_engine, open_model
+    from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
     say(f"loading {config.model.path} by {choice.name}, which reports to {folder.path / ENGINE_LOG} ...")
+    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
+        say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
     keep: Callable[[str], Kept] = folder.part_begun
@@ -78,7 +81,7 @@ def _replicas(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, n_shards: int | None, say: Say
 ) -> Workers:
     from audit.engines.open import choose_engine
-    from audit.engines.resolve import resolve_model
+    from audit.engines.resolve import resolve_model, say_unpacking
     from audit.workers.devices import shares
     from audit.workers.local import LocalWorker
     from audit.workers.pool import Pool
@@ -94,6 +97,8 @@ def _replicas(
     if len(own) == 1:  # engine.replicas=auto where there is one GPU, or none
         return _here(config, folder, shared, writes=writes, n_shards=n_shards, say=say)
     own = own[: max(n_shards, 1)] if n_shards is not None else own
+    if unpacking := say_unpacking(config.model):
+        say(unpacking)
     resolve_model(config.model)  # downloaded or unpacked once, and not by each of them
     logs = [f"engine-{number}.log" for number in range(1, len(own) + 1)]
     where = f"{logs[0]} to {logs[-1]}" if len(logs) > 1 else logs[0]

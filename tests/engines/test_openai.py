@@ -122,6 +122,7 @@ def test_a_server_that_calls_the_room_otherwise_is_asked_by_that_name(opened):
     [
         ("70", Status.RATED, 70),
         ("", Status.UNPARSEABLE, None),
+        ("\ud800 70", Status.RATED, 70),
         ("   \n", Status.UNPARSEABLE, None),
         ("I'm sorry, but I can't rate this.", Status.REFUSED, None),
         ({"role": "assistant", "content": None, "refusal": "I can't help with that."}, Status.REFUSED, None),
@@ -232,11 +233,19 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(opened):
 
 
 def test_what_is_of_files_is_left_to_the_server(opened):
-    for name, value in (("dtype", "float32"), ("quantization", "awq"), ("revision", "main"), ("tokenizer", "x")):
+    of_files = {"dtype": "float32", "quantization": "awq", "revision": "main", "tokenizer": "x"}
+    for name, value in {**of_files, "chat_template": "plain"}.items():
         with pytest.raises(ModelError, match=rf"model\.{name}={value}: engine=openai leaves that to the server"):
             opened("http://127.0.0.1:9/v1", card={name: value})
     with pytest.raises(ModelError, match=r"engine=openai needs the server's address, model\.base_url="):
         opened(None)
+
+
+def test_a_date_is_told_to_no_server_that_takes_none(opened):
+    with Hostile().serving() as url:
+        with pytest.raises(ModelError, match=r"^model\.date=2026-11-24: http://.* is not vLLM's, and takes no date"):
+            opened(url, card={"date": "2026-11-24"})
+        assert texts_of(opened(url).write(PROMPTS[:1], max_tokens=3)) == whole(PROMPTS[:1])
 
 
 def test_an_address_without_a_server_ends_in_one_line(opened):

@@ -26,7 +26,7 @@ def test_a_local_folder_is_taken_as_it_is(tiny_model, tiny_config):
 
 def test_a_file_is_no_model(tiny_model, tiny_config):
     model, _ = tiny_config(tiny_model / "config.json")
-    assert "config.json is a file; a model is a folder with config.json and weights, or a hub id" in refused(model)
+    assert "config.json is a file, and not a GGUF file; a model is a folder" in refused(model)
 
 
 def test_a_folder_without_configuration_is_no_model(tmp_path, tiny_config):
@@ -243,7 +243,9 @@ def packed(tmp_path, monkeypatch, find_only):
 
         monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", tokenizer)
         monkeypatch.setattr(
-            transformers.AutoModelForCausalLM, "from_pretrained", lambda *_, **__: Saved("model.safetensors", fault)
+            transformers.AutoModelForCausalLM,
+            "from_pretrained",
+            lambda *_, **__: (Saved("model.safetensors", fault), {}),
         )
 
     return convert

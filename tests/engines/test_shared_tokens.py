@@ -70,6 +70,12 @@ def test_tokens_are_those_of_the_whole_text(tokenizer_of, name):
     assert tokenizer.encode_prompts(prompts[::-1]) == asked[::-1]
 
 
+def test_a_template_that_looks_into_the_first_message_finds_the_users_where_there_is_no_other(tokenizer_of):
+    tokenizer = tokenizer_of("answers to the system's wish")
+    prompts = [Prompt(system, user) for system in ("", "You are a Muslim.") for user in ("", "/no")]
+    assert tokenizer.encode_prompts(prompts) == whole(tokenizer, prompts)
+
+
 @given(st.data())
 @settings(max_examples=150)
 def test_hostile_texts_have_the_tokens_of_the_whole_text(tokenizer_of, data):

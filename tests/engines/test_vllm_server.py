@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +12,9 @@ import time
 import urllib.error
 import urllib.request
 
+import pandas as pd
 import pytest
+from runs import FOUR_RELIGIONS
 
 from audit.config import ServerConfig
 from audit.elicitation.expected import ExpectedElicitation
@@ -18,7 +22,7 @@ from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import token_reader
 from audit.engines.open import open_model
 from audit.engines.server import BudgetError
-from audit.runs.store import PartBegun
+from audit.runs.store import PartBegun, RunFolder
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
@@ -146,3 +150,44 @@ def test_what_a_budget_cut_off_is_asked_for_and_no_more(served, tmp_path):
         except BudgetError:
             continue
     assert n_sessions > 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_machine(
+    url, make_model, audit, tmp_path, child_environment
+):
+    settings = (
+        "elicitation=expected", "elicitation.max_pruned_points=0", "stimuli.emotions=[sad]",
+        "stimuli.situations_per_emotion=3", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
+        "elicitation.manipulation=0", "statistics.n_permutations=100", "shard_size=5", "prompt=scale-10",
+    )  # fmt: skip
+    run = tmp_path / "served"
+    words = [
+        sys.executable, "-m", "audit", "run", "model=vllm-serve", f"model.base_url={url}", "model.path=tiny",
+        "model.api_key_env=TESTS_KEY", f"run_dir={run}", *settings,
+    ]  # fmt: skip
+    environment = child_environment | {"TESTS_KEY": KEY}
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        while process.poll() is None and len(list(run.glob("ratings/part-*"))) < 3:
+            time.sleep(0.005)
+        process.kill()
+        said = process.communicate()[1]
+    assert process.returncode == -signal.SIGKILL, said[-2000:]
+    there = {path.name: path.read_bytes() for path in run.glob("ratings/part-*")}
+    assert 3 <= len(there) < 15
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    theirs = RunFolder(run).read_ratings(n_prompts=75)
+    assert theirs["prompt_index"].tolist() == list(range(75))
+    for number, name in enumerate(sorted(there)):
+        own = pd.read_parquet(io.BytesIO(there[name]))
+        pd.testing.assert_frame_equal(
+            theirs.iloc[5 * number : 5 * number + 5][["intensity"]].reset_index(drop=True), own[["intensity"]]
+        )
+    here = tmp_path / "here"
+    folder = make_model(wide=True)
+    assert audit("run", f"model.path={folder}", "model.dtype=float32", "engine=transformers", "engine.device=cpu",
+                 "model.max_model_len=512", f"run_dir={here}", *settings) == 0  # fmt: skip
+    ours = RunFolder(here).read_ratings(n_prompts=75)
+    assert theirs["intensity"].to_numpy() == pytest.approx(ours["intensity"].to_numpy(), abs=1e-3)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,6 +15,9 @@ from audit.tasks.base import Published, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
 from audit.tasks.inventory.publish import draw_answers, publish_inventory
+
+if TYPE_CHECKING:
+    from audit.engines.base import OpenModel
 
 
 class Inventory(Task[InventoryPlan]):
@@ -31,7 +34,9 @@ class Inventory(Task[InventoryPlan]):
         """Yield every prompt; see :func:`audit.tasks.inventory.plan.inventory_records`."""
         return inventory_records(plan)
 
-    def collect(self, plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+    def collect(
+        self, plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
         """Have filled in what is missing; see :func:`audit.tasks.inventory.ask.collect_answers`."""
         return collect_answers(plan, folder, command=command, say=say)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -27,11 +27,15 @@ from audit.tasks.rated.checks import (
 from audit.tasks.rated.publish import draw_ratings, publish_ratings
 from stimuli.human import read_human
 
+if TYPE_CHECKING:
+    from audit.engines.base import OpenModel
+
 
 class Ratings(Task[Plan]):
     """The perceiver rates something on the prompt's scale."""
 
     compared_by = "gaps"
+    asked_elsewhere = True
 
     def check_statistics(self, statistics: StatisticsConfig) -> None:
         """Take all settings: they are of ratings."""
@@ -55,7 +59,9 @@ class Ratings(Task[Plan]):
         """Yield every prompt; see :func:`audit.conversations.prompt_records`."""
         return prompt_records(plan)
 
-    def collect(self, plan: Plan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
+    def collect(
+        self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
+    ) -> Manifest:
         """Ask for the ratings that are missing, and then for those that check them."""
         config, scale = plan.config, plan.grid.variant.scale
         assert scale is not None
@@ -75,6 +81,7 @@ class Ratings(Task[Plan]):
             writes=method == "generate",
             command=command,
             say=say,
+            opened=opened,
         )
         with session.workers as workers:
             manifest = check_manipulation(session, session.manifest)

@@ -1,0 +1,294 @@
+"""An engine whose answers another stack has collected: a file with a line of JSON a prompt, by the prompts' ids.
+
+A line has an ``id``, or a ``custom_id``, and the model's text as it was written, under one of the names of
+:data:`TEXTS`; or it is a line of a batch's output, whose ``response`` has a chat completion as its ``body``. Nothing is
+guessed: what is not understood ends in one line that says where it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from audit.config import fingerprint
+from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
+from audit.errors import ConfigError, ModelError, StoreError
+from stimuli.prompts import Prompt
+
+TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
+"""Names under which a line may have the model's text."""
+_SHOWN: Final = 60
+"""Letters of an id that are shown."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers that were read from a file.
+
+    Attributes
+    ----------
+    texts
+        What was written after prompts, by their places in the run; of a prompt without an answer no entry.
+    n_prompts
+        Of the run.
+    n_without
+        Lines that say themselves that there is no answer.
+    n_repeated
+        Lines that say the same as an earlier one.
+    path, sha256
+        The file, and the SHA-256 of its bytes.
+    """
+
+    texts: Mapping[int, Generated]
+    n_prompts: int
+    n_without: int
+    n_repeated: int
+    path: Path
+    sha256: str
+
+    @property
+    def n_absent(self) -> int:
+        """Prompts that no line is of."""
+        return self.n_prompts - len(self.texts) - self.n_without
+
+
+def read_answers(path: Path, *, export: str, n_prompts: int) -> Answers:
+    """Read answers.
+
+    Parameters
+    ----------
+    path
+        A file of JSON lines in UTF-8; empty lines are skipped.
+    export
+        What the ids of the run's prompts begin with.
+    n_prompts
+        How many prompts it has.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read.
+    ConfigError
+        If a line is no JSON, has no id or one of another export, or is not understood; if a prompt has two different
+        answers, or there is no answer at all.
+    """
+    name = f"answers={path}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{name} cannot be read ({error.strerror or error})") from error
+    texts: dict[int, Generated | None] = {}
+    first: dict[int, int] = {}
+    n_repeated = 0
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        where = f"{name}: line {number}"
+        line = _object(raw, where)
+        place = _place(line, where, export=export, n_prompts=n_prompts)
+        text = _text(line, where)
+        if place in texts:
+            if texts[place] != text:
+                raise ConfigError(
+                    f"{where}: prompt {export}-{place} has another answer on line {first[place]}; a run has one answer "
+                    "a prompt: keep one, and give each further round of answers a file and a run of its own"
+                )
+            n_repeated += 1
+        texts.setdefault(place, text)
+        first.setdefault(place, number)
+    found = {place: text for place, text in texts.items() if text is not None}
+    if not found:
+        raise ConfigError(f"{name} has no answer; it takes a line of JSON a prompt: {_FORM}")
+    sha256 = hashlib.sha256(content).hexdigest()
+    return Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+
+
+_FORM: Final = '{"id": "...", "text": "..."}'
+
+
+def _object(raw: bytes, where: str) -> dict[str, Any]:
+    try:
+        line = json.loads(raw.decode("utf-8-sig"))
+    except ValueError as error:  # not UTF-8, or no JSON
+        raise ConfigError(f"{where} is no JSON ({error}); each line is one object: {_FORM}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where} is no JSON that can be read; each line is one object: {_FORM}") from error
+    if not isinstance(line, dict):
+        raise ConfigError(f"{where} is no JSON object but {_kind(line)}; each line is one object: {_FORM}")
+    return line
+
+
+def _place(line: Mapping[str, Any], where: str, *, export: str, n_prompts: int) -> int:
+    """Return which prompt a line is of."""
+    # A line of a batch has an id of its own beside ours.
+    named = line.get("custom_id", line.get("id"))
+    if not isinstance(named, str):
+        raise ConfigError(f"{where} has no id; give each answer the id of its prompt: {_FORM}")
+    own, _, number = named.rpartition("-")
+    shown = repr(named[:_SHOWN])
+    if own != export:
+        raise ConfigError(
+            f"{where}: id {shown} is of other prompts, whose ids begin {own[:_SHOWN]!r}; those of prompts= begin "
+            f"{export!r}: give the file of prompts that were asked"
+        )
+    if not (number.isascii() and number.isdigit() and str(int(number[:12])) == number and int(number) < n_prompts):
+        raise ConfigError(f"{where}: there is no prompt with the id {shown}; they end in -0 to -{n_prompts - 1}")
+    return int(number)
+
+
+def _text(line: Mapping[str, Any], where: str) -> Generated | None:
+    """Return what a model wrote; None where the line says that there is no answer."""
+    named = [name for name in TEXTS if name in line]
+    if len(named) > 1:
+        raise ConfigError(f"{where} has {' and '.join(named)}; keep the one that is the model's text")
+    if not named:
+        if line.get("error"):
+            return None
+        raise ConfigError(f"{where} has no text of a model; name it {', '.join(TEXTS[:-1])} or {TEXTS[-1]}: {_FORM}")
+    given = line[named[0]]
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return Generated(storable(given), 0, False)
+    if not isinstance(given, dict):
+        raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, and should be a text or a chat completion")
+    status = given.get("status_code", 200)
+    if line.get("error") or (isinstance(status, int) and status >= 400):
+        return None
+    return _completion(given.get("body", given), f"{where}: {named[0]}")
+
+
+def _completion(body: Any, where: str) -> Generated:
+    """Return the text of a chat completion."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not (isinstance(choices, list) and choices):
+        raise ConfigError(f"{where} is no chat completion (it has no choices); give the model's text alone: {_FORM}")
+    if len(choices) > 1:
+        raise ConfigError(f"{where} has {len(choices)} choices; a run has one answer a prompt: ask with n=1")
+    choice = choices[0] if isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ConfigError(f"{where} has a choice without a message; give the model's text alone: {_FORM}")
+    text, declined = message.get("content"), message.get("refusal")
+    if not isinstance(text, str):
+        # As of a server: reasoning that took all tokens, a call of a tool; there is no text to be read.
+        text = declined if isinstance(declined, str) else ""
+    refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
+    return Generated(storable(text), 0, choice.get("finish_reason") == "length", None, refuses)
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", bool: "true or false", str: "a text", dict: "an object", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+@dataclass(frozen=True)
+class AskedElsewhere:
+    """A model that another stack asked; a :class:`audit.engines.base.ModelSource`.
+
+    Attributes
+    ----------
+    name, by
+        What the user calls the model and the stack: nobody checked it.
+    answers
+        What was read.
+    prompts_sha256
+        Of the file of prompts.
+    """
+
+    name: str
+    by: str
+    answers: Answers
+    prompts_sha256: str
+
+    @property
+    def revision(self) -> str | None:
+        """See :class:`audit.engines.base.ModelSource`: nobody told."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        answers = self.answers
+        told = {
+            "by": self.by,
+            "answers": str(answers.path),
+            "answers_sha256": answers.sha256,
+            "prompts_sha256": self.prompts_sha256,
+            "n_answers": len(answers.texts),
+            "n_without_text": answers.n_without,
+            "n_without_line": answers.n_absent,
+            "n_repeated": answers.n_repeated,
+        }
+        return {"files": {}, "elsewhere": told}
+
+    def states(self) -> None:
+        """See :class:`audit.engines.base.ModelSource`."""
+
+    def identity(self) -> dict[str, Any]:
+        """See :class:`audit.engines.base.ModelSource`."""
+        model = {"name": self.name, "by": self.by}
+        return {"answers": self.answers.sha256, "model_files": fingerprint(model)}
+
+
+class AnsweredEngine:
+    """Gives the answers that were read, each to its prompt; see :class:`audit.engines.base.Engine`.
+
+    Parameters
+    ----------
+    answers
+        What was read.
+    by
+        What the user calls the stack that asked.
+    """
+
+    def __init__(self, answers: Answers, *, by: str) -> None:
+        self._answers = answers
+        self._places: Sequence[int] = ()
+        self.facts = EngineFacts(name="elsewhere", version=by, device="elsewhere", dtype="unknown")
+
+    def at(self, places: Sequence[int]) -> None:
+        """See :class:`audit.engines.base.Answered`."""
+        self._places = places
+
+    def forget(self) -> None:
+        """Forget nothing."""
+
+    def in_format(self, dtype: str) -> AbstractContextManager[None]:
+        """See :class:`audit.engines.base.Engine`."""
+        raise ModelError(f"answers that were collected elsewhere are not asked again in {dtype}")
+
+    def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
+        """See :class:`audit.engines.base.Engine`: whoever asked knows."""
+        return [True] * len(prompts)
+
+    def write(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seeds: Sequence[int] | None = None,
+        done: Done = unwatched,
+    ) -> list[Generated]:
+        """See :class:`audit.engines.base.Engine`; a prompt without an answer has no text."""
+        places, self._places = self._places, ()
+        if len(prompts) != len(places):
+            raise ModelError(f"{len(prompts)} prompts are asked where answers to {len(places)} were read")
+        done(len(prompts))
+        missing = Generated(None, 0, False)
+        return [self._answers.texts.get(place, missing) for place in places]
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+def answered_model(name: str, by: str, answers: Answers, *, prompts_sha256: str) -> OpenModel:
+    """Return the model whose answers were read."""
+    source = AskedElsewhere(name, by, answers, prompts_sha256)
+    return OpenModel(AnsweredEngine(answers, by=by), source, "its answers were collected elsewhere")

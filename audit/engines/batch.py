@@ -1,0 +1,412 @@
+"""Batches: a server's slow and cheap way to be asked, in the form of OpenAI's ``/v1/batches``.
+
+The requests of a part of a run are uploaded as one file, answered within a day, and fetched. What a batch is known by
+is kept in the run's folder before it is made and once it is made. So a process that ends at any moment finds its
+batches again: by their ids or, where it ended before it was told one, by a mark of its own among the batches that the
+server lists. Nothing is submitted twice where the server lists what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Final, TypeAlias, TypeVar
+from uuid import uuid4
+
+from audit.engines.base import Done, Kept, unwatched
+from audit.engines.server import LONGEST_PAUSE, BudgetError, Json, NoAnswerError, Odd, Server, Upload, request_names
+from audit.errors import ModelError
+
+_Read = TypeVar("_Read")
+_Take: TypeAlias = Callable[[str, Json], None]
+"""Takes the answer to a request by its name."""
+
+MOST_REQUESTS: Final = 50_000
+"""Requests of a batch, at most: OpenAI's limit."""
+MOST_BYTES: Final = 190 * 10**6
+"""Bytes of its file, somewhat below OpenAI's limit of 200 MB."""
+LEAST: Final = 100
+"""Requests that are worth a batch; fewer are asked one by one."""
+ROUNDS: Final = 3
+"""How often a request is asked by batch that comes back without an answer."""
+MARK: Final = "empathy_audit"
+"""Under what name a batch's metadata hold our mark."""
+_ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
+_PAGES: Final = 50
+"""Pages of a hundred batches that are searched for ours."""
+_SHOWN: Final = 300
+"""Letters of what a server says that are shown."""
+
+
+class Batches:
+    """Asks a server by batches, as :meth:`audit.engines.server.Server.ask_all` asks it request by request.
+
+    Parameters
+    ----------
+    server
+        Is asked. Its budget, its patience and what it keeps hold here, too: a request of a batch counts as one.
+    say
+        Takes lines about batches.
+    """
+
+    def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
+        self._server = server
+        self._say = _say if say is None else say
+        self._of: Kept | None = None
+        self._noted: dict[str, Json] = {}
+        self._most = MOST_REQUESTS
+        self._together = True
+
+    def ask_all(
+        self,
+        path: str,
+        payloads: Sequence[Mapping[str, Any]],
+        read: Callable[[Json], _Read],
+        *,
+        missing: Callable[[str], _Read] | None = None,
+        done: Done = unwatched,
+    ) -> list[_Read]:
+        """Ask many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
+
+        Raises
+        ------
+        ModelError
+            If the server has no batches, a batch fails or is cancelled, or the budget is spent. What was answered is
+            kept, and a batch that was submitted is found again.
+        """
+        server = self._server
+        if server.kept is not self._of:
+            self._of, self._noted = server.kept, {}
+        names = request_names(path, payloads)
+        places = {_short(name): place for place, name in enumerate(names)}
+        found: dict[int, _Read] = {}
+        for place, name in enumerate(names):
+            answer = None if self._of is None else self._of.get(name)
+            if answer is not None:
+                found[place] = read(answer)
+        told = _Told(done, len(payloads))
+        told.at(len(found))
+        odd: dict[int, str] = {}
+
+        def take(name: str, answer: Json) -> None:
+            """Read an answer, and keep it."""
+            place = places.get(name)
+            if place is None or place in found:
+                return
+            try:
+                value = read(answer)
+            except Odd as error:
+                odd[place] = str(error)
+                return
+            found[place] = value
+            if self._of is not None:
+                self._of.put(names[place], answer)
+
+        n_before = len(found)
+        for number, noted in self._open():
+            self._say(f"waiting for batch {noted['id']}, which was submitted before")
+            self._finish(number, noted, take, told)
+            told.at(len(found))
+        tries: Counter[int] = Counter()
+        while True:
+            left = [place for place in range(len(payloads)) if place not in found]
+            again = [place for place in left if tries[place] < ROUNDS]
+            if len(left) < LEAST or not again:
+                break
+            requests = {_short(names[place]): payloads[place] for place in again}
+            tries.update(places[name] for name in self._round(path, requests, take, told))
+            told.at(len(found))
+        if left and len(left) < LEAST:
+            asked = [payloads[place] for place in left]
+            own = [names[place] for place in left]
+            answers = server.ask_all(path, asked, read, missing=missing, done=told.more, names=own)
+            found |= dict(zip(left, answers, strict=True))
+        elif left:
+            why = next(iter(odd.values()), "no answer to a request")
+            said = f"{len(left):,} requests came back without an answer from {ROUNDS} batches ({why})"
+            if missing is None or len(found) == n_before:
+                raise ModelError(
+                    f"{server.base_url}: {said}; check them at the server, or ask one by one: engine.batch=null; what "
+                    "was answered is kept"
+                )
+            self._say(f"{said}: they have failed")
+            found |= {place: missing(odd.get(place, why)) for place in left}
+        told.at(len(payloads))
+        return [found[place] for place in range(len(payloads))]
+
+    # --- A round of batches ------------------------------------------------------------------------------------------
+
+    def _round(self, path: str, requests: Mapping[str, Mapping[str, Any]], take: _Take, told: _Told) -> list[str]:
+        """Submit requests by batches, wait for them and read them; return the names of those that were asked."""
+        submitted: list[tuple[int, Json, list[str]]] = []
+        spent: BudgetError | None = None
+        for lines in self._files(path, requests):
+            try:
+                n_allowed = self._server.allow(len(lines))
+            except BudgetError as error:
+                spent = error
+                break
+            allowed = dict(list(lines.items())[:n_allowed])
+            submitted.append((*self._submit(list(allowed.values())), list(allowed)))
+            if n_allowed < len(lines) or not self._together:
+                break
+        asked: list[str] = []
+        # What is submitted is paid for: it is waited for before a budget ends the run.
+        for number, noted, names in submitted:
+            if self._finish(number, noted, take, told):
+                asked += names
+        if spent is not None:
+            raise spent
+        return asked
+
+    def _files(self, path: str, requests: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
+        """Yield the lines of one batch after another, by the requests' names."""
+        lines: dict[str, bytes] = {}
+        size = 0
+        for name, payload in requests.items():
+            request = {"custom_id": name, "method": "POST", "url": f"/v1{path}", "body": payload}
+            line = f"{json.dumps(request)}\n".encode()
+            if lines and (len(lines) >= self._most or size + len(line) > MOST_BYTES):
+                yield lines
+                lines, size = {}, 0
+            lines[name] = line
+            size += len(line)
+        if lines:
+            yield lines
+
+    def _submit(self, lines: Sequence[bytes]) -> tuple[int, Json]:
+        """Upload a batch's file and make the batch; return its number and what is noted of it."""
+        number = next(number for number in count() if self._note_of(number) is None)
+        noted: Json = {"mark": uuid4().hex, "n": len(lines)}
+        self._note(number, noted)
+        uploaded = self._asked("POST", "/files", Upload("requests.jsonl", b"".join(lines), {"purpose": "batch"}))
+        made = self._make(noted["mark"], self._id(uploaded, "a file"))
+        noted = noted | {"id": self._id(made, "a batch")}
+        self._note(number, noted)
+        self._say(
+            f"batch {noted['id']} of {len(lines):,} requests is submitted; whatever ends this process, the same "
+            "command picks it up"
+        )
+        return number, noted
+
+    def _make(self, mark: str, file: str) -> Json:
+        """Make a batch; where it is not told whether it was made, it is looked for before it is made again."""
+        server = self._server
+        asked = {
+            "input_file_id": file,
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {MARK: mark},
+        }
+        for attempt in range(server.settings.retries + 1):
+            try:
+                return self._asked("POST", "/batches", asked, tries=1)
+            except NoAnswerError:
+                if attempt == server.settings.retries:
+                    raise
+                time.sleep(min(server.settings.backoff_s * 2**attempt, LONGEST_PAUSE))
+                if (made := self._marked(mark)) is not None:
+                    return made
+        raise AssertionError
+
+    def _marked(self, mark: str) -> Json | None:
+        """Return the batch that has a mark; None where the server lists none, or lists nothing."""
+        after = ""
+        for _ in range(_PAGES):
+            listed = self._server.control_request("GET", f"/batches?limit=100{after}")
+            batches = listed.get("data")
+            if not isinstance(batches, list):
+                return None
+            for batch in batches:
+                if isinstance(batch, dict) and isinstance(own := batch.get("metadata"), dict) and own.get(MARK) == mark:
+                    return batch
+            if not (batches and listed.get("has_more")):
+                return None
+            after = f"&after={self._id(batches[-1], 'a list of batches')}"
+        return None
+
+    # --- Waiting and reading -----------------------------------------------------------------------------------------
+
+    def _finish(self, number: int, noted: Json, take: _Take, told: _Told) -> bool:
+        """Wait for a batch and read what it gave; return whether it was asked at all."""
+        try:
+            batch = self._wait(noted, told)
+        except KeyboardInterrupt:
+            self._say(f"\nbatch {noted['id']} goes on at the server; the same command picks it up")
+            raise
+        for field in ("output_file_id", "error_file_id"):
+            if batch.get(field):
+                self._read(noted, self._id(batch, "a batch", field), take)
+        self._note(number, noted | {"read": True})
+        state = batch["status"]
+        if state == "expired":
+            self._say(f"batch {noted['id']} expired before all of it was answered; what is left is asked again")
+        if state == "cancelled":
+            raise ModelError(
+                f"{self._server.base_url}: batch {noted['id']} was cancelled there; what it had answered is kept, and "
+                "the same command asks for the rest anew"
+            )
+        if state == "failed":
+            self._failed(noted, batch)
+        return bool(state != "failed")
+
+    def _read(self, noted: Json, file: str, take: _Take) -> None:
+        """Read what a file of a batch has."""
+        n_lines = 0
+        for line in self._lines(file):
+            n_lines += "custom_id" in line
+            response = line.get("response")
+            if isinstance(response, dict):
+                answer = self._server.taken(response.get("status_code"), response.get("body"))
+                if answer is not None:
+                    take(str(line.get("custom_id")), answer)
+        if not n_lines:  # a proxy's page, say: what was answered is still there
+            raise ModelError(
+                f"{self._server.base_url}: file {file} of batch {noted['id']} holds no answer; the same command reads "
+                "it again"
+            )
+
+    def _wait(self, noted: Json, told: _Told) -> Json:
+        """Ask how a batch is, with longer and longer pauses, until it has ended."""
+        settings = self._server.settings
+        pause = settings.backoff_s
+        there = told.n
+        while True:
+            batch = self._server.control_request("GET", f"/batches/{noted['id']}")
+            if "http_status" in batch:
+                raise ModelError(
+                    f"{self._server.base_url}: knows no batch {noted['id']} (HTTP {batch['http_status']}"
+                    f"{batch.get('said', '')}), which this run had submitted; give the key of the same account, or ask "
+                    "what is left one by one: engine.batch=null"
+                )
+            if batch.get("status") in _ENDED:
+                return batch
+            if not isinstance(batch.get("status"), str):
+                raise ModelError(
+                    f"{self._server.base_url}: does not say how batch {noted['id']} is; the same command asks again"
+                )
+            counts = batch.get("request_counts")
+            n_answered = counts.get("completed") if isinstance(counts, dict) else None
+            if isinstance(n_answered, int):
+                told.at(there + min(n_answered, int(noted["n"])))
+            time.sleep(pause)
+            pause = min(max(pause * 2, 0.01), LONGEST_PAUSE)
+
+    def _lines(self, file: str) -> Iterator[Json]:
+        """Yield what a file of the server has, line by line; what is no JSON is no answer."""
+        content = self._server.control_request("GET", f"/files/{file}/content", raw=True)
+        if "raw" not in content:
+            raise ModelError(
+                f"{self._server.base_url}: does not give file {file} of a batch (HTTP {content.get('http_status')}"
+                f"{content.get('said', '')}); the same command tries again"
+            )
+        for text in str(content["raw"]).split("\n"):
+            try:
+                line = json.loads(text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(line, dict):
+                yield line
+
+    def _failed(self, noted: Json, batch: Json) -> None:
+        """Ask by smaller batches, one at a time, where the server holds so many requests for too many; or stop."""
+        errors = batch.get("errors")
+        listed = errors.get("data") if isinstance(errors, dict) else None
+        first = next((each for each in listed or () if isinstance(each, dict)), {})
+        said = " ".join(self._server.key.hidden(str(first.get("message") or "no reason given")).split())[:_SHOWN]
+        if "limit" in f"{first.get('code')} {said}".lower() and int(noted["n"]) > LEAST:
+            self._most, self._together = max(LEAST, int(noted["n"]) // 2), False
+            self._say(f"the server takes no batch of {noted['n']:,} requests ({_plain(said)}): half as many at a time")
+            return
+        raise ModelError(
+            f"{self._server.base_url}: batch {noted['id']} failed ({said}); mend it, and the same command submits "
+            "it anew"
+        )
+
+    # --- What is noted -----------------------------------------------------------------------------------------------
+
+    def _open(self) -> list[tuple[int, Json]]:
+        """Return the batches that an earlier session submitted and did not read to the end."""
+        found: list[tuple[int, Json]] = []
+        for number in count():
+            if (noted := self._note_of(number)) is None:
+                return found
+            if not noted.get("read"):
+                if "id" not in noted:  # it ended before it was told whether it was made
+                    made = self._marked(str(noted["mark"]))
+                    noted = noted | ({"read": True} if made is None else {"id": self._id(made, "a batch")})
+                    self._note(number, noted)
+                if not noted.get("read"):
+                    found.append((number, noted))
+        raise AssertionError
+
+    def _note(self, number: int, noted: Json) -> None:
+        self._noted[f"batch {number}"] = noted
+        if self._of is not None:
+            self._of.put(f"batch {number}", noted)
+
+    def _note_of(self, number: int) -> Json | None:
+        name = f"batch {number}"
+        return self._noted.get(name) or (None if self._of is None else self._of.get(name))
+
+    def _asked(self, method: str, path: str, payload: Mapping[str, Any] | Upload, *, tries: int | None = None) -> Json:
+        answer = self._server.control_request(method, path, payload, tries=tries)
+        if "http_status" not in answer:
+            return answer
+        raise ModelError(
+            f"{self._server.base_url}: takes no batches (HTTP {answer['http_status']} at "
+            f"{path}{answer.get('said', '')}); engine.batch=null asks one by one"
+        )
+
+    def _id(self, answer: Json, what: str, field: str = "id") -> str:
+        """Return an id that may stand in an address and in a line.
+
+        Raises
+        ------
+        ModelError
+            If it is none.
+        """
+        found = answer.get(field)
+        if isinstance(found, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}", found):
+            return found
+        raise ModelError(f"{self._server.base_url}: gives {what} without an id; check that it takes OpenAI's batches")
+
+
+class _Told:
+    """How many prompts have been told of: never fewer than before."""
+
+    def __init__(self, done: Done, total: int) -> None:
+        self.n = 0
+        self._done = done
+        self._total = total
+
+    def at(self, n: int) -> None:
+        """Tell that so many are done in all."""
+        n = min(n, self._total)
+        if n > self.n:
+            self._done(n - self.n)
+            self.n = n
+
+    def more(self, n: int) -> None:
+        """Tell that so many more are done."""
+        self.at(self.n + n)
+
+
+def _short(name: str) -> str:
+    """Return a request's name as an id that servers take: the first half of its hash, and its number."""
+    digest, _, number = name.rpartition("-")
+    return f"{digest[:32]}-{number}"
+
+
+def _plain(text: str) -> str:
+    """Return a server's words for a terminal: nothing in them acts."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+"""The user's own chat template of a model, or our plain form for base models; and the date that templates print."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from audit.errors import ModelError
+
+PLAIN: Final = "plain"
+"""The plain form's name, as ``model.chat_template`` has it."""
+_PLAIN: Final = (
+    "{%- for message in messages %}"
+    "{%- if message['role'] == 'user' %}{{ 'Question:\\n' }}"
+    "{%- elif message['role'] == 'assistant' %}{{ 'Answer:\\n' }}"
+    "{%- endif %}"
+    "{{ message['content'] + '\\n\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{ 'Answer:\\n' }}{%- endif %}"
+)
+_NEXT_QUESTION: Final = re.compile(r"^[ \t]*Question:", re.MULTILINE)
+_LONGEST: Final = 2**20
+"""Bytes of a template's file, at most: what is longer is no template."""
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """How messages become the text that a model is given, where that is not left to the model's own tokenizer.
+
+    Attributes
+    ----------
+    asked
+        How messages call it, such as ``model.chat_template=FILE``.
+    text
+        A Jinja template, as transformers takes one; it is run in the sandbox of transformers.
+    is_plain
+        Whether it is our plain form.
+    """
+
+    asked: str
+    text: str
+    is_plain: bool
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its text, by which a run names it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def fault(self, error: Exception) -> str:
+        """Say in a line what is wrong with the template, and where."""
+        line = getattr(error, "lineno", None)
+        if line is None:
+            frames = traceback.extract_tb(error.__traceback__)
+            line = next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
+        place = f", line {line}" if line is not None else ""
+        return f"{self.asked}{place}: {' '.join(str(error).split()) or type(error).__name__}"
+
+    def cut(self, text: str) -> str:
+        """Return what a model wrote, up to where it goes on with a question of its own.
+
+        A base model does not end its answer: in the plain form it goes on with the next question. A user's own template
+        says nothing of the kind.
+        """
+        found = _NEXT_QUESTION.search(text) if self.is_plain else None
+        return text if found is None else text[: found.start()].rstrip()
+
+
+def read_template(asked: str | None) -> ChatTemplate | None:
+    """Return the template that ``model.chat_template`` names; None where it names none.
+
+    Parameters
+    ----------
+    asked
+        A file, or ``plain``.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be read, or holds no text.
+    """
+    if asked is None:
+        return None
+    said = f"model.chat_template={asked}"
+    if asked == PLAIN:
+        return ChatTemplate(said, _PLAIN, True)
+    path = Path(asked).expanduser()
+    try:
+        with path.open("rb") as handle:
+            content = handle.read(_LONGEST + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{said}: is no text in UTF-8; give a Jinja file, or {PLAIN}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{said}: cannot be read ({reason}); give a Jinja file, or {PLAIN}") from error
+    if len(content) > _LONGEST or not text.strip():
+        wrong = "is empty" if not text.strip() else "is longer than a template"
+        raise ModelError(f"{said}: {wrong}; give a Jinja file, or {PLAIN}")
+    return ChatTemplate(said, text, False)
+
+
+def pinned(date: str) -> dict[str, Any]:
+    """Return the variables by which a chat template is told the date, whichever of the two ways it asks for it.
+
+    Llama's write ``date_string`` where it is given; others call ``strftime_now``, which transformers has among its
+    globals, where a variable of that name goes before it.
+
+    Parameters
+    ----------
+    date
+        YYYY-MM-DD.
+    """
+    return {"date_string": datetime.fromisoformat(date).strftime("%d %b %Y"), "strftime_now": clock(date)}
+
+
+def clock(date: str) -> Callable[[str], str]:
+    """Return what writes a date, YYYY-MM-DD, in the form that it is given: ``strftime_now`` on that day."""
+    return datetime.fromisoformat(date).strftime
+
+
+def another_day(date: str) -> str:
+    """Return a date, YYYY-MM-DD, that has no part in common with another one."""
+    first, second = "2011-03-05", "2012-11-19"
+    return second if set(date.split("-")) & set(first.split("-")) else first
+
+
+def shows_day(text: str, day: datetime) -> str | None:
+    """Return a date as a text shows it, in one of the forms that chat templates use; None where it does not."""
+    forms = ("%Y-%m-%d", "%d %b %Y", "%d %B %Y", "%B %d, %Y", "%b %d, %Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
+    return next((shown for form in forms if (shown := day.strftime(form)) in text), None)

