@@ -365,6 +365,7 @@ def _tokenizer(config: AuditConfig) -> ChatTokenizer | None:
     """Return the model's tokenizer without its weights; None where it is a server's."""
     from audit.engines.chat import ChatTokenizer
     from audit.engines.resolve import hush, resolve_model
+    from audit.engines.templates import read_template
 
     if config.model.base_url is not None or config.engine.name == "openai":
         return None
@@ -375,6 +376,8 @@ def _tokenizer(config: AuditConfig) -> ChatTokenizer | None:
         name=config.model.name,
         trust_remote_code=config.model.trust_remote_code,
         add_special_tokens=config.engine.add_special_tokens,
+        template=read_template(config.model.chat_template),
+        date=config.model.date,
     )
 
 
@@ -422,7 +425,8 @@ def _probe(
 ) -> Probe | None:
     """Ask a few shards of a run, in a folder that is dropped."""
     n = len(plan.grid)
-    size, took, load_s, spent = min(_PROBED_PROMPTS, n), [], 0.0, 0.0
+    size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
+    took: list[tuple[int, float]] = []
     say(f"probing: a few of the {n:,} prompts are asked as the run asks them, for about {seconds:.0f} s ...")
     while True:
         found = _asked(task, plan, size, seconds - spent, n_shards=_PROBED)

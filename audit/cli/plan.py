@@ -44,7 +44,7 @@ _OUTPUT: Final[Option[float | None]] = Option(
 )
 _MOST: Final[Option[float | None]] = Option("price.most", a_number, None, "money that there is: what fits", "PRICE")
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "a file that takes the plan as JSON", "FILE")
-_OPTIONS: Final = (_PROBE, _TOKENS, _LIKE, _HOURS, _INPUT, _OUTPUT, _MOST, _OUT)
+_OPTIONS: Final[tuple[Option[Any], ...]] = (_PROBE, _TOKENS, _LIKE, _HOURS, _INPUT, _OUTPUT, _MOST, _OUT)
 _USAGE: Final = Usage("plan", "[-m] [OVERRIDE ...]", options=_OPTIONS)
 PROBE_S: Final = 40.0
 
