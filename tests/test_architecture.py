@@ -138,9 +138,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
+    "forecast": {
+        *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
+        "statistics", "stimuli", "tasks.base",
+    },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "exported", "pipeline", "paired_raters", "preference", "raters",
-        "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "exported", "forecast", "pipeline", "paired_raters", "preference", "progress",
+        "raters", "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},
     "api": {

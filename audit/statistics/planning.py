@@ -207,16 +207,31 @@ def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: f
     >>> round(detectable_gap(10.0, 100), 2)  # for many narratives 2.80 · 10 / √100 = 2.80
     2.83
     """
+    return detectable_by(sd / float(np.sqrt(n_narratives)), n_narratives - 1, power=power, alpha=alpha)
+
+
+def detectable_by(se: float, df: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Return the smallest gap, in points, that a two-sided t-test finds with a standard error.
+
+    Parameters
+    ----------
+    se
+        Standard error, in points; positive.
+    df
+        Its degrees of freedom, at least 1; need not be whole.
+    power, alpha
+        As of :func:`detectable_gap`.
+    """
     _check_power(power, alpha)
 
     def excess(noncentrality: float) -> float:
-        return _t_power(noncentrality, n_narratives, alpha=alpha) - power
+        return _t_power(noncentrality, df + 1, alpha=alpha) - power
 
     upper = 1.0
     while excess(upper) < 0:
         upper *= 2
     noncentrality: float = optimize.brentq(excess, 0.0, upper, xtol=1e-12)
-    return sd * noncentrality / float(np.sqrt(n_narratives))
+    return se * noncentrality
 
 
 def spread_interval(sd: float, n_narratives: int, *, alpha: float = 0.05) -> tuple[float, float]:
@@ -330,14 +345,14 @@ def equivalence_power(margin: float, n_narratives: int, *, alpha: float = 0.05) 
     return 2 * _exceeds(t, df, reach, most=reach / t) - _spread_below(reach / t, df)
 
 
-def _t_power(noncentrality: float, n_narratives: int, *, alpha: float) -> float:
+def _t_power(noncentrality: float, n_narratives: float, *, alpha: float) -> float:
     """Power of the two-sided t-test at a gap of ``noncentrality`` standard errors."""
     df = n_narratives - 1
     t = float(special.stdtrit(df, 1 - alpha / 2))
     return _exceeds(t, df, noncentrality) + _exceeds(t, df, -noncentrality)
 
 
-def _exceeds(t: float, df: int, noncentrality: float, *, most: float = float("inf")) -> float:
+def _exceeds(t: float, df: float, noncentrality: float, *, most: float = float("inf")) -> float:
     """Chance that a noncentral t exceeds t > 0 and the spread u in its denominator, χ/√df, is below ``most``.
 
     The mean of Φ(noncentrality − t·u) over u by Gauss–Legendre's rule, where Φ is not yet 1 or 0 and u has density.
@@ -353,7 +368,7 @@ def _exceeds(t: float, df: int, noncentrality: float, *, most: float = float("in
     return _spread_below(float(start), df) + float(middle)
 
 
-def _spread_below(u: float, df: int) -> float:
+def _spread_below(u: float, df: float) -> float:
     """Chance that χ/√df is below u."""
     return float(special.gammainc(df / 2, df / 2 * u * u))
 

@@ -1,0 +1,270 @@
+"""``plan``: what a run is going to take, before anything is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.cli.base import Command
+from audit.cli.jobs import each_job, overrides_help
+from audit.cli.options import (
+    Option,
+    Usage,
+    a_number,
+    a_path,
+    option_lines,
+    whole_from,
+)
+from audit.cli.printing import note, print_table, say
+from audit.errors import ConfigError, StoreError
+from audit.progress import duration
+from audit.wording import SCOPES, dimension_title, plural
+
+if TYPE_CHECKING:
+    from audit.config import AuditConfig
+    from audit.forecast import Forecast
+
+_PROBE: Final[Option[float | None]] = Option(
+    "probe", a_number, None, "seconds that a probe may take; 40, or of a server's model 0: no probe", "SECONDS"
+)
+_TOKENS: Final = Option("tokens", whole_from(0), 1, "0 = tokens are not counted; a million prompts take a minute")
+_LIKE: Final[Option[Path | None]] = Option(
+    "like", a_path, None, "a run of the same design: how its ratings spread says what gap this one finds", "RUN_DIR"
+)
+_HOURS: Final[Option[float | None]] = Option("hours", a_number, None, "time that there is: what fits", "HOURS")
+_INPUT: Final[Option[float | None]] = Option(
+    "price.input", a_number, None, "of a million tokens that are read", "PRICE"
+)
+_OUTPUT: Final[Option[float | None]] = Option(
+    "price.output", a_number, None, "of a million tokens that are written", "PRICE"
+)
+_MOST: Final[Option[float | None]] = Option("price.most", a_number, None, "money that there is: what fits", "PRICE")
+_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "a file that takes the plan as JSON", "FILE")
+_OPTIONS: Final[tuple[Option[Any], ...]] = (_PROBE, _TOKENS, _LIKE, _HOURS, _INPUT, _OUTPUT, _MOST, _OUT)
+_USAGE: Final = Usage("plan", "[-m] [OVERRIDE ...]", options=_OPTIONS)
+PROBE_S: Final = 40.0
+
+_HELP: Final = """\
+usage: python -m audit plan [-m] [OVERRIDE ...] [OPTION ...]
+
+Says what `run` with the same overrides is going to take: prompts, tokens, time on this machine, money, disk, and the
+gap that it could find. A few prompts are asked for that, as the run asks them, and dropped. Nothing is kept.
+
+options:
+{options}
+
+"""
+
+
+def _help() -> str:
+    return _HELP.format(options=option_lines(*_OPTIONS)) + overrides_help("plan")
+
+
+def _plan(words: Sequence[str]) -> int:
+    names = set(_USAGE.names)
+    own = [word for word in words if word.partition("=")[0] in names]
+    given = _USAGE.read(own)
+    options = {option.name: given[option] for option in _OPTIONS}
+    for name, value in options.items():
+        if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
+            raise ConfigError(f"{name}={value}: must be a number from 0 up")
+    if options["price.most"] is not None and options["price.input"] is None:
+        raise ConfigError("price.most needs the price of tokens: price.input=PRICE price.output=PRICE")
+    plans: list[dict[str, Any]] = []
+    code, _ = each_job(
+        [word for word in words if word not in own],
+        lambda config, composed: plans.append(_one(config, options, sweep=composed.number)),
+    )
+    if len(plans) > 1:
+        _show_sum(plans)
+    if (out := options["out"]) is not None:
+        content = plans[0] if len(plans) == 1 else plans
+        try:
+            out.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error
+    return code
+
+
+def _one(config: AuditConfig, options: dict[str, Any], *, sweep: int | None) -> dict[str, Any]:
+    """Plan one run, print it, and return it as plain values."""
+    from audit.forecast import detectable, forecast, subset
+    from audit.tasks.registry import TASKS
+
+    task = TASKS[config.task.kind]
+    plan = task.plan(config)
+    say(plan.announced)
+    served = config.model.base_url is not None
+    probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
+    found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
+    lines = [("what", "how many"), *_counted(found)]
+    lines += _timed(found, served=served)
+    price = _price(found, options)
+    lines += [("money", price[1])] if price else []
+    lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(_free(found.folder))} are free"))
+    like = options["like"] or (found.folder if (found.folder / "tables" / "gap.csv").is_file() else None)
+    gaps = [] if like is None else detectable(like, plan)
+    for gap in gaps:
+        title = f"{dimension_title(gap.dimension)} ({gap.variant}), {SCOPES.get(gap.scope, gap.scope)}"
+        wanted = ""
+        if gap.n_for_wanted is not None:
+            enough = (
+                "no number of narratives" if math.isinf(gap.n_for_wanted) else f"{gap.n_for_wanted:,.0f} narratives"
+            )
+            wanted = f"; {config.statistics.wanted:g} points: {enough}"
+        lines.append(
+            (f"gap found, {title}", f"{gap.points:.2g} points, {plural(gap.n_narratives, 'narrative')}{wanted}")
+        )
+    print_table(lines)
+    if like is None:
+        note(
+            "what gap this run could find is told by like=RUN_DIR, a run of the same design, however small, whose "
+            "ratings spread alike"
+        )
+    elif gaps:
+        note(
+            f"gaps that are found with a chance of {config.statistics.power:.0%}, if ratings spread as those of {like}"
+        )
+    else:
+        note(f"{like} has no standard error to plan by: it takes two narratives or more")
+    fits = _fitting(found, plan, gaps, price, options, subset)
+    for text in fits:
+        note(text)
+    return {
+        "command_is_for": plan.announced,
+        "run_dir": str(found.folder),
+        "calls": [asdict(each) for each in found.calls],
+        "n_too_long": found.n_too_long,
+        "n_characters": found.n_characters,
+        "tokens_read": found.tokens_read,
+        "tokens_written_most": found.tokens_written_most,
+        "seconds": found.seconds,
+        "seconds_low": found.low_s,
+        "seconds_high": found.high_s,
+        "probe": None if found.probe is None else asdict(found.probe),
+        "price_most": None if price is None else price[0],
+        "bytes_on_disk": found.bytes_on_disk,
+        "detectable": [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(gap).items()}
+            for gap in gaps
+        ],
+        "fits": fits,
+    }
+
+
+def _counted(found: Forecast) -> list[tuple[str, str]]:
+    lines = []
+    for each in found.calls:
+        left = "" if each.n_left == each.n else f" ({each.n - each.n_left:,} of {each.n:,} are there)"
+        lines.append((each.what, f"{'' if each.exact else 'at most '}{each.n_left:,}{left}"))
+    read = found.tokens_read
+    if read is None:
+        lines.append(("tokens read", f"not counted: {found.n_characters:,} characters"))
+    else:
+        own = found.calls[0]
+        exact = own.tokens_read == own.tokens_read_most
+        lines.append(
+            (
+                "tokens read by prompts",
+                f"{own.tokens_read:,}, exactly" if exact else _range(own.tokens_read, own.tokens_read_most),
+            )
+        )
+        if len(found.calls) > 1:
+            lines.append(("tokens read in all", ("about " if exact else "") + _range(*read)))
+    lines.append(("tokens written", f"at most {found.tokens_written_most:,}"))
+    if found.n_too_long:
+        lines.append(("too long", f"{plural(found.n_too_long, 'prompt')}: they will fail; raise model.max_model_len"))
+    return lines
+
+
+def _range(low: int | None, high: int | None) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _timed(found: Forecast, *, served: bool) -> list[tuple[str, str]]:
+    if found.seconds is None or found.probe is None:
+        why = "not probed: a server's model costs money; probe=60 asks it" if served else "not probed (probe=0)"
+        return [("time", why if found.calls[0].n_left else "all prompts are there")]
+    probe = found.probe
+    spread = f"{min(probe.rates):.3g} to {max(probe.rates):.3g}"
+    rate = f"{probe.per_s:.3g} prompts/s ({spread}), of {plural(probe.n, 'prompt')}"
+    return [
+        ("time", f"about {duration(found.seconds)} ({duration(found.low_s or 0)} to {duration(found.high_s or 0)})"),
+        ("rate, by the probe", rate),
+    ]
+
+
+def _price(found: Forecast, options: dict[str, Any]) -> tuple[float, str] | None:
+    of_input, of_output = options["price.input"], options["price.output"]
+    if of_input is None and of_output is None:
+        return None
+    if found.tokens_read is None:
+        # Four characters a token is a rule of thumb for English; two leaves room.
+        read, about = found.n_characters // 2, ", a token of two characters taken"
+    else:
+        read, about = found.tokens_read[1], ""
+    most = (read * (of_input or 0.0) + found.tokens_written_most * (of_output or 0.0)) / 1e6
+    return most, f"at most {most:,.2f}{about}"
+
+
+def _fitting(
+    found: Forecast,
+    plan: Any,
+    gaps: Sequence[Any],
+    price: tuple[float, str] | None,
+    options: dict[str, Any],
+    subset: Any,
+) -> list[str]:
+    """Say which override takes as many narratives as are wanted, or as time and money are enough for."""
+    if plan.grid.narratives is None:
+        return []
+    said = []
+    enough = [gap.n_for_wanted for gap in gaps if gap.n_for_wanted is not None and math.isfinite(gap.n_for_wanted)]
+    if enough:
+        n_emotions = len({each.emotion for each in plan.grid.narratives.narratives})
+        each = math.ceil(max(enough) / n_emotions)
+        said.append(
+            f"{plan.config.statistics.wanted:g} points are found by stimuli.situations_per_emotion={each} "
+            f"({max(enough):,.0f} narratives), if there are as many"
+        )
+    if options["hours"] is not None and found.seconds is not None and found.probe is not None:
+        fixed = found.probe.load_s + 10
+        share = max(0.0, (options["hours"] * 3600 - fixed) / max(found.seconds - fixed, 1e-9))
+        said.append(f"hours={options['hours']:g}: {subset(plan, share)}")
+    if options["price.most"] is not None and price is not None:
+        share = options["price.most"] / max(price[0], 1e-9)
+        said.append(f"price.most={options['price.most']:g}: {subset(plan, share)}")
+    return said
+
+
+def _show_sum(plans: Sequence[dict[str, Any]]) -> None:
+    n = sum(plan["calls"][0]["n_left"] for plan in plans)
+    said = [plural(n, "prompt")]
+    if all(plan["seconds"] is not None for plan in plans):
+        said.append(f"about {duration(sum(plan['seconds'] for plan in plans))}")
+    if all(plan["price_most"] is not None for plan in plans):
+        said.append(f"at most {sum(plan['price_most'] for plan in plans):,.2f} of money")
+    print(f"all {len(plans)} runs: {', '.join(said)}")
+
+
+def _free(folder: Path) -> int:
+    import shutil
+
+    place = folder.resolve()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _bytes(n: int) -> str:
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n / 1e3:.3g} kB"
+
+
+COMMAND: Final = Command("plan", "say what a run is going to take: prompts, tokens, time, money, disk", _help, _plan)

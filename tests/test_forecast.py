@@ -1,0 +1,169 @@
+"""What a run is going to take: counts are exact, and what is estimated says what it rests on."""
+
+import json
+
+import pandas as pd
+import pytest
+from runs import FOUR_RELIGIONS
+
+from audit.runs.store import RunFolder
+
+SMALL = (
+    "engine=transformers", "engine.device=cpu", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]",
+    *FOUR_RELIGIONS, "statistics.n_permutations=100",
+)  # fmt: skip
+N = 100  # 5 perceivers x 5 experiencers x 4 narratives
+NO_CHECKS = ("elicitation.check_sample=0", "elicitation.noise_sample=0", "elicitation.manipulation=0")
+
+
+@pytest.fixture
+def planned(audit, tmp_path, capsys):
+    """Return a function that plans a run and returns the plan, and what was printed."""
+
+    def plan(*words):
+        capsys.readouterr()
+        assert audit("plan", *words, f"out={tmp_path / 'plan.json'}") == 0
+        return json.loads((tmp_path / "plan.json").read_text()), capsys.readouterr()
+
+    return plan
+
+
+def by_kind(plan):
+    return {each["what"]: each for each in plan["calls"]}
+
+
+def test_prompts_and_their_tokens_are_those_that_the_run_asks(planned, audit, number_model, tmp_path):
+    words = (f"model.path={number_model}", *SMALL, "elicitation=expected", f"run_dir={tmp_path / 'run'}",
+             "elicitation.check_sample=10", "elicitation.noise_sample=8", "elicitation.manipulation=4",
+             "elicitation.prefill='Number: '")  # fmt: skip
+    plan, said = planned(*words, "probe=0")
+    assert not (tmp_path / "run").exists()
+    assert f"prompts                 {N}" in said.out.replace("  ", "  ")
+    assert "not probed (probe=0)" in said.out
+    assert audit("run", *words) == 0
+    ratings = RunFolder(tmp_path / "run").read_ratings(n_prompts=N)
+    prompts = by_kind(plan)["prompts"]
+    assert prompts["n"] == prompts["n_left"] == N
+    assert prompts["tokens_read"] == prompts["tokens_read_most"] == ratings["n_prompt_tokens"].sum()
+    asked = json.loads((tmp_path / "run" / "manifest.json").read_text())["checks"]
+    assert by_kind(plan)["without identities"]["n"] == asked["manipulation"]["n_prompts"]
+    assert by_kind(plan)["asked again"]["n"] == asked["asked_again"]["n_prompts"]
+    assert asked["elicitation_sample"]["n_prompts"] <= by_kind(plan)["answered in words"]["n"] == 10
+
+
+def test_of_a_run_that_goes_on_what_is_left_is_planned(planned, audit, number_model, tmp_path):
+    run = tmp_path / "run"
+    words = (
+        f"model.path={number_model}",
+        *SMALL,
+        *NO_CHECKS,
+        "elicitation=expected",
+        f"run_dir={run}",
+        "shard_size=30",
+    )
+    assert audit("run", *words) == 0
+    whole = RunFolder(run).read_ratings(n_prompts=N)
+    plan, said = planned(*words)
+    assert by_kind(plan)["prompts"]["n_left"] == 0
+    assert "all prompts are there" in said.out
+    with RunFolder(run) as folder:  # as it was before its second shard was asked
+        rows = [whole.iloc[start : start + 30] for start in (0, 60, 90)]
+        folder.clear("ratings")
+        for number, own in zip((0, 2, 3), rows, strict=True):
+            folder.write_shard(number, own)
+    plan, _ = planned(*words, "probe=0")
+    prompts = by_kind(plan)["prompts"]
+    assert (prompts["n"], prompts["n_left"]) == (N, 30)
+    assert prompts["tokens_read"] == whole["n_prompt_tokens"].iloc[30:60].sum()
+
+
+def test_a_strategy_s_stages_have_bounds_that_hold(planned, audit, tiny_model, tmp_path):
+    words = (f"model.path={tiny_model}", *SMALL, *NO_CHECKS, "elicitation=generate", "elicitation.max_tokens=4",
+             "strategy=perspective", "strategy.stages.0.max_tokens=6", f"run_dir={tmp_path / 'run'}")  # fmt: skip
+    from audit.cli.main import main
+
+    words = tuple(word for word in words if not word.startswith("strategy.stages"))
+    plan, _ = planned(*words, "probe=0", "tokens=1")
+    assert main(["run", *words]) == 0
+    folder = RunFolder(tmp_path / "run")
+    stages, ratings = folder.read_stages(), folder.read_ratings(n_prompts=N)
+    kinds = by_kind(plan)
+    for name, own in stages.groupby("stage"):
+        read = own["n_prompt_tokens"].sum()
+        assert kinds[f"stage {name}"]["tokens_read"] <= read <= kinds[f"stage {name}"]["tokens_read_most"]
+        assert own["n_tokens"].sum() <= kinds[f"stage {name}"]["tokens_written_most"]
+    asked = ratings["n_prompt_tokens"].sum()
+    assert kinds["prompts"]["tokens_read"] < asked <= kinds["prompts"]["tokens_read_most"]
+
+
+def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_model, tmp_path):
+    words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected", "reports_dir=reports")
+    plan, said = planned(*words, "probe=5")
+    assert not (tmp_path / "reports").exists()
+    probe = plan["probe"]
+    assert probe["n"] >= 25
+    assert all(rate > 0 for rate in probe["rates"])
+    assert plan["seconds_low"] <= plan["seconds"] <= plan["seconds_high"]
+    assert "probing" in said.err
+    assert "of 100 prompts" not in said.err  # of the run's own progress, most of which is not asked
+
+
+def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, audit, number_model, tmp_path):
+    run = tmp_path / "run"
+    words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected")
+    assert audit("run", *words, f"run_dir={run}") == 0
+    power = pd.read_csv(run / "tables" / "power.csv").iloc[0]
+    wanted = f"statistics.wanted={power['detectable_points'] * 2}"
+    plan, said = planned(*words, wanted, f"like={run}", "probe=0")
+    [own] = [gap for gap in plan["detectable"] if gap["scope"] == "narratives"]
+    assert own["points"] == pytest.approx(power["detectable_points"])
+    assert 2 <= own["n_for_wanted"] < own["n_narratives"]
+    assert "points are found by stimuli.situations_per_emotion=" in said.err
+    more, _ = planned(*words[:3], "stimuli.situations_per_emotion=8", *words[4:], f"like={run}", "probe=0")
+    [later] = [gap for gap in more["detectable"] if gap["scope"] == "narratives"]
+    assert later["n_narratives"] == 16
+    assert later["points"] < own["points"] / 1.9  # four times the narratives, and more degrees of freedom
+
+
+def test_what_fits_into_money_fits(planned, number_model):
+    words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=generate", "probe=0", "price.input=2",
+             "price.output=10")  # fmt: skip
+    plan, _ = planned(*words)
+    cost = (plan["tokens_read"][1] * 2 + plan["tokens_written_most"] * 10) / 1e6
+    assert plan["price_most"] == pytest.approx(cost)
+    fits, _ = planned(*words, f"price.most={cost * 0.6}")
+    assert fits["fits"] == [f"price.most={cost * 0.6:g}: stimuli.situations_per_emotion=1 fits (2 narratives of 4)"]
+    assert planned(*words, f"price.most={cost * 1.01}")[0]["fits"][0].endswith("all of it fits")
+    assert "not even one narrative" in planned(*words, f"price.most={cost / 100}")[0]["fits"][0]
+    less, _ = planned(*(w.replace("emotion=2", "emotion=1") for w in words))
+    assert less["price_most"] <= cost * 0.6
+
+
+def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
+    plans, said = planned("-m", f"model.path={number_model}", *SMALL, *NO_CHECKS, "prompt=origin,scale-10", "probe=0")
+    assert len(plans) == 2
+    assert "all 2 runs: 200 prompts" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("price.most=3",), "price.most needs the price of tokens"),
+        (("probe=-1",), "probe=-1.0: must be a number from 0 up"),
+        (("like=nowhere",), "nowhere/tables/gap.csv cannot be read"),
+        (("prob=3",), "prob: there is no such option"),
+    ],
+)
+def test_what_cannot_be_planned_ends_in_one_line(words, says, audit, number_model, capsys):
+    assert audit("plan", f"model.path={number_model}", *SMALL, "probe=0" if "probe=-1" not in words else words[0], *(
+        w for w in words if not w.startswith("probe"))) == 2  # fmt: skip
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("audit: ")
+    assert says in last
+
+
+def test_of_a_server_s_model_tokens_are_not_counted_and_nothing_is_asked(planned):
+    plan, said = planned("model=openai", "model.path=gpt", *SMALL[2:], *NO_CHECKS)
+    assert plan["tokens_read"] is None
+    assert plan["n_characters"] > 1000
+    assert "a server's model costs money; probe=60 asks it" in said.out
