@@ -67,7 +67,8 @@ class Calls:
     n, n_left
         How many there are in all, and how many of them are not answered yet.
     tokens_read, tokens_read_most
-        Of those that are left, at least and at most; None where they are the server's to count.
+        Of those that are left: without what stages write, and with texts as long as they may be; None where they are
+        the server's to count. A text is tokenised again as part of a prompt, where it has about as many tokens.
     tokens_written_most
         At most.
     exact

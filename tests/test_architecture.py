@@ -143,8 +143,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "statistics", "stimuli", "tasks.base",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "exported", "forecast", "pipeline", "paired_raters", "preference", "progress",
-        "raters", "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "exported", "forecast", "pipeline", "paired_raters", "preference",
+        "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},
     "api": {

@@ -105,7 +105,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is no command; there are: calibrate, consolidate, judge, people, prompts, replicate, report, run",
+            "'xyz' is no command; there are: calibrate, consolidate, judge, people, plan, prompts, replicate, report",
         ),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),
@@ -167,7 +167,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run statistics.margin=inf", "statistics.margin: Input should be"),
         (
             "run model=nonsense",
-            "model=nonsense: there is no such choice; there are: llama3, llama3-70b, mistral, ollama, openai, own",
+            "model=nonsense: there is no such choice; there are: llama-cpp, llama3, llama3-70b, mistral, ollama",
         ),
         ("run +model=nonsense", "model=nonsense: there is no such choice"),
         ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),

@@ -151,7 +151,10 @@ def children(pid):
 def test_no_replica_outlives_the_command(number, tiny_model, child_environment, tmp_path):
     command = [sys.executable, "-m", "audit", "run", *overrides(tiny_model, TWO, "run_dir=run", "shard_size=2")]
     with (tmp_path / "said.txt").open("w") as said:
-        process = subprocess.Popen(command, cwd=tmp_path, env=child_environment, stdout=said, stderr=said)
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=child_environment, stdout=said, stderr=said,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which tests in the background ignore
+        )  # fmt: skip
     try:
         workers, deadline = [], time.monotonic() + 60
         while not list(tmp_path.glob("run/ratings/part-*")) and time.monotonic() < deadline:
