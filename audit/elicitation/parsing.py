@@ -81,7 +81,7 @@ def parse_response(
     Parameters
     ----------
     response
-        The model's raw text. Text inside ``<think>``, and turns that the model invents, are not read.
+        The model's raw text. Text inside ``<think>`` and its like, and turns that the model invents, are not read.
     low, high
         The scale's ends, as asked in the prompt.
     quoted

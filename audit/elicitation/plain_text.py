@@ -6,7 +6,11 @@ import re
 import unicodedata
 from typing import Final
 
-_THINKING = re.compile(r"[<\[](?P<close>/?)(?:think|thinking|reasoning)[>\]]", re.IGNORECASE)
+_THINKING = re.compile(r"[<\[◁](?P<close>/?)(?:(?:seed:)?think|thinking|reasoning)[>\]▷]", re.IGNORECASE)
+_CHANNEL = re.compile(r"<\|channel\|>(?P<name>[^<\n]{0,60})<\|message\|>")
+"""Where a message of gpt-oss begins: it thinks in the channel analysis, and answers in final."""
+_CHANNELS_BARE = re.compile(r"\Aanalysis.*?assistantfinal", re.DOTALL)
+"""The same where a server has taken the special tokens out and left the words between them."""
 _SPECIAL_TOKEN = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|</?s>|\[/?inst\]|</?(?:start|end)_of_turn>|<(?:eos|bos|pad)>", re.IGNORECASE
 )
@@ -57,6 +61,11 @@ _SPOKEN_POINT = re.compile(r"\b([0-9]{1,3}) point ([0-9])\b")
 
 def answer_of(response: str) -> str:
     """Keep what the model answers: no thinking (nothing at all where it does not end), no turn that it invents."""
+    if channels := list(_CHANNEL.finditer(response)):
+        final = next((each for each in channels if each["name"].strip() == "final"), None)
+        response = "" if final is None else response[final.end() :]
+    elif bare := _CHANNELS_BARE.match(response):
+        response = response[bare.end() :]
     tags = list(_THINKING.finditer(response))
     if tags and not tags[-1]["close"]:
         return ""
