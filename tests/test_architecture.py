@@ -138,13 +138,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
+    "doctor": {"config", "elicitation", "engines", "errors", "plan", "progress", "wording"},
     "forecast": {
         *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
         "statistics", "stimuli", "tasks.base",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "exported", "forecast", "pipeline", "paired_raters", "preference",
-        "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "doctor", "exported", "forecast", "pipeline", "paired_raters",
+        "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
+        "tasks.registry",
     },
     "__main__": {"cli"},
     "api": {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, consolidate, judge, people, plan, prompts, replicate, report, run
+from audit.cli import calibrate, consolidate, doctor, judge, people, plan, prompts, replicate, report, run
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say
 from audit.errors import ConfigError
@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Command]] = {
         consolidate.COMMAND,
         prompts.COMMAND,
         plan.COMMAND,
+        doctor.COMMAND,
     )
 }
 """All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""

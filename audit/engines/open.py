@@ -102,6 +102,18 @@ def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
     return engine.model_copy(update={**one, "name": "openai" if served else here})
 
 
+def torch_sees() -> tuple[str, int, list[str]]:
+    """Return what torch uses of the CPU, how many threads, and which GPUs it sees, with memory and CUDA's version."""
+    import torch
+
+    gpus = [torch.cuda.get_device_properties(number) for number in range(count_gpus())]
+    return (
+        torch.backends.cpu.get_cpu_capability(),
+        torch.get_num_threads(),
+        [f"{gpu.name}, {gpu.total_memory / 1e9:.0f} GB, CUDA {torch.version.cuda}" for gpu in gpus],
+    )
+
+
 def has_gpu() -> bool:
     """Whether this machine has a GPU that torch computes on."""
     import torch

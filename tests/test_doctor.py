@@ -1,0 +1,114 @@
+"""What doctor says of a machine: its faults are named with a remedy, and nothing tells who the user is."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from audit import doctor
+from audit.doctor import Tried, _compared
+
+TINY = ("engine=transformers", "engine.device=cpu", "elicitation=expected", "stimuli.emotions=[sad]")
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def examined(audit, number_model, capsys, tmp_path):
+    def run(*words, code=0, model=number_model):
+        page = tmp_path / "page.md"
+        assert audit("doctor", f"model.path={model}", *TINY, f"out={page}", *words) == code
+        said = capsys.readouterr()
+        assert page.read_text() == said.out
+        return said.out
+
+    return run
+
+
+def test_secrets_and_the_home_folder_are_not_on_the_page(examined, monkeypatch, number_model):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret77")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret88")
+    monkeypatch.setenv("USER", "mueller")
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "no module in /home/mueller/x")
+    monkeypatch.setattr("pathlib.Path.home", lambda: number_model.parent)
+    page = examined("probe=0")
+    assert "HF_TOKEN: set" in page
+    assert "A run would work." in page
+    for secret in ("hf_secret77", "sk-secret88", "mueller", str(number_model.parent)):
+        assert secret not in page
+
+
+def test_what_does_not_import_is_a_note_with_its_remedy(examined, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name != "torchaudio" else None)
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "operator torchvision::nms does not exist")
+    page = examined("probe=0")
+    assert "vLLM does not import: operator torchvision::nms" in page
+    assert "pip uninstall torchvision torchcodec" in page
+
+
+def test_a_full_disk_and_a_model_that_is_not_there_end_with_code_1(examined, monkeypatch, tmp_path):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "")
+    page = examined("probe=0", code=1, model=tmp_path / "gone")
+    assert "**Mend:**" in page
+    assert "gone is neither a folder on this machine nor a hub id" in page
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10, 9, 1))
+    page = examined("probe=0", code=1)
+    assert "less than 2 GB free" in page
+    assert "A run would not work." in page
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import time; time.sleep(60)", r"no answer within 2 s"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
+        ("raise RuntimeError('out of memory')", "exit code 1: RuntimeError: out of memory"),
+    ],
+)
+def test_an_engine_that_hangs_or_dies_is_a_finding(code, says):
+    assert says in doctor._child(["-c", code], 2.0 if "sleep" in code else 60.0)[1]
+
+
+def test_garbage_of_an_engine_s_process_is_a_finding(monkeypatch):
+    class Any:
+        def model_copy(self, update):
+            return self
+
+        def model_dump(self, mode):
+            return {}
+
+    asked = Any()
+    asked.engine = Any()
+    monkeypatch.setattr(doctor, "_child", lambda *_: ("no json at all", ""))
+    assert "ended without an answer: no json at all" in doctor.try_engine("vllm", asked, limit_s=1).fault
+
+
+def test_engines_that_disagree_are_told_and_those_that_agree_too():
+    one = Tried("transformers", "", "5 on cpu, float32", 1, 3, (50.0, 60.0, None))
+    near, far = (Tried("vllm", "", "1 on cpu, float32", 1, 3, (50.0, 60.0 + off, 3.0)) for off in (0.01, 0.5))
+    lines, wrong, notes = _compared([one, near], "transformers", scale=100)
+    assert lines[-1].endswith("0.01 points of 100: they agree")
+    assert not wrong
+    assert not notes
+    lines, wrong, notes = _compared([one, far], "transformers", scale=100)
+    assert lines[-1].endswith("they do NOT agree")
+    assert "fault of one of them" in notes[0]
+    _, wrong, notes = _compared([Tried("transformers", "signal 9"), near], "transformers", scale=100)
+    assert wrong == ["engine=transformers did not answer: signal 9"]
+    _, wrong, notes = _compared([one, Tried("vllm", "signal 9")], "transformers", scale=100)
+    assert not wrong
+    assert notes == ["engine=vllm did not answer: signal 9"]
+
+
+@pytest.mark.slow
+def test_the_engine_of_a_run_is_tried_in_a_process_of_its_own(examined, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "left out by a test")
+    page = examined("limit_s=120")
+    assert "20 of 20 prompts rated" in page
+    assert "A run would work." in page
+
+
+def test_bad_options_end_in_one_line(audit, capsys):
+    assert audit("doctor", "limit_s=0") == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "audit: limit_s=0: must be above 0"
+    assert audit("doctor", "-m", "seed=0,1") == 2
+    assert "doctor looks at one run" in capsys.readouterr().err
