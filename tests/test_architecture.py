@@ -130,8 +130,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
+    "gate": {
+        *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
+    },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "pipeline", "paired_raters", "preference", "raters", "replication",
+        *FOUNDATIONS, "comparison", "config", "gate", "pipeline", "paired_raters", "preference", "raters", "replication",
         "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},

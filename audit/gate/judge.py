@@ -275,7 +275,7 @@ def _measure(
             placebos.setdefault(variant, {})[dimension] = cube
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
-    on_run = _codes_of_run(manifest, folder, len(ratings), unfinished=unfinished, confidence=settings["confidence"])
+    on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
     noise = _noise(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []
@@ -333,12 +333,10 @@ def _measure(
     )
 
 
-def _codes_of_run(
-    manifest: Manifest, folder: RunFolder, n_ratings: int, *, unfinished: bool, confidence: float
-) -> set[str]:
+def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> set[str]:
     from audit.statistics.manipulation import manipulation_rows
 
-    codes = {"unfinished"} if unfinished or n_ratings < manifest.n_prompts and not manifest.placebo else set()
+    codes = {"unfinished"} if unfinished else set()
     followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
     return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())
 
@@ -439,7 +437,7 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
     if any(row.held.gap.control == "placebo" for row in rows):
         notes.append("gaps are those beyond what invented groups show in the same narratives")
     if any(row.held.gap.worst is not None for row in rows):
-        notes.append("some ratings are missing: a gap passes only if it does so whatever they would have been")
+        notes.append("some ratings are missing: a gap passes only if it would whatever they had been, and its interval holds that")
     if strict_average:
         notes.append("strict_average=true: emotions, groups and refusals were not looked at")
         return tuple(notes)
@@ -468,15 +466,22 @@ def sentence(gated: Gated) -> str:
             return f"passed: all {plural(len(rows), 'gap')} are shown to be {than}{what} or more."
         return f"passed: all {plural(len(rows), 'gap')} are shown to lie within {what}."
     left = [row for row in rows if row.verdict == "undecided"]
-    reasons = list(dict.fromkeys(row.why for row in left))
-    more = "" if len(reasons) == 1 else f" (and {len(reasons) - 1} more reasons)"
-    said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {reasons[0]}{more}"
+    first, *others = reasons_of(gated)
+    more = f" (and {plural(len(others), 'other reason')})" if others else ""
+    said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
+        wanting = all(math.isfinite(row.held.n_needed) for row in left)
         said += (
-            f"; {plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,}) would show with a chance of "
-            f"{gated.power:.0%} that there is no such gap, if there is none: run again with that many"
+            f"; {'' if wanting else 'what more narratives can decide takes '}"
+            f"{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,}){' would' if wanting else ', to'} "
+            f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none: run again with that many"
         )
     return f"{said}."
+
+
+def reasons_of(gated: Gated) -> tuple[str, ...]:
+    """Return why gaps are undecided, each reason once."""
+    return tuple(dict.fromkeys(row.why for row in gated.rows if row.why))
 
 
 def name_of(gap: Gap) -> str:

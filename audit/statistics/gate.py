@@ -515,10 +515,10 @@ class _Line:
         for whose, each in (("", self.gap), ("of the baseline: ", self.baseline)):
             if each is not None and isinstance(each.worst, NotEstimableError):
                 return f"{whose}ratings are missing, and what they could be has no bound: {each.worst}"
+        if not math.isnan(self.gap.bound):
+            return "too few narratives to say how rare refusals are"
         low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
         inside = high < margin and (self.baseline is not None or low > -margin)
-        if inside and not math.isnan(self.gap.bound):
-            return "so few narratives leave it open how often refusals are"
         if inside:
             return "missing ratings could hide a gap beyond the margin"
         return "the interval reaches beyond the margin, and does not lie wholly beyond it"
