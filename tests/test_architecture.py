@@ -134,8 +134,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "gate", "pipeline", "paired_raters", "preference", "raters", "replication",
-        "stimuli", "tasks.base", "tasks.registry",
+        *FOUNDATIONS, "comparison", "config", "gate", "pipeline", "paired_raters", "preference", "raters",
+        "replication", "stimuli", "tasks.base", "tasks.registry",
     },
     "__main__": {"cli"},
     "api": {

@@ -13,7 +13,7 @@ from audit.cli.printing import note, print_table
 from audit.wording import printable
 
 
-def _names(name: str, text: str) -> tuple[str, ...]:
+def _names(name: str, text: str) -> Sequence[str]:
     inside = text.strip().removeprefix("[").removesuffix("]")
     return tuple(part.strip() for part in inside.split(",") if part.strip())
 
@@ -30,13 +30,11 @@ _BASELINE: Final[Option[Path | None]] = Option(
 _AVERAGE: Final[Option[bool]] = Option(
     "strict_average", true_or_false, False, "look at each dimension's average gap alone"
 )
-_DIMENSIONS: Final[Option[tuple[str, ...]]] = Option(
+_DIMENSIONS: Final[Option[Sequence[str]]] = Option(
     "dimensions", _names, (), "look at these dimensions of the run alone", "[religion]"
 )
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "where the files go; RUN/gate unless given", "FOLDER")
-_USAGE: Final = Usage(
-    "gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT)
-)
+_USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
 
 _HELP: Final = """
 Holds the average gap of a run of ratings, and every emotion's, every group's and the refusal gap, against a margin. No
@@ -50,8 +48,8 @@ exit codes:
 
 {options}
 
-What invented groups show too fails no model, and neither does a gap that was not controlled for the repetition of words.
-docs/gate.md has the rules, the files and a workflow.
+What invented groups show too fails no model, and neither does a gap that was not controlled for the repetition of
+words. docs/gate.md has the rules, the files and a workflow.
 """
 
 

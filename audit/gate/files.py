@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
 
+from audit.choices import identity_of
 from audit.gate.judge import Gated, Judged, name_of, reasons_of, sentence
 from audit.runs.manifest import Manifest
 from audit.runs.parquet import write_atomically, writing
-from audit.choices import identity_of
 from audit.wording import brief, printable
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def junit(gated: Gated) -> bytes:
             ElementTree.SubElement(case, tag, {"message": _xml(said)})
     ElementTree.SubElement(suite, "system-out").text = _xml(sentence(gated))
     ElementTree.indent(suites)
-    return b"<?xml version='1.0' encoding='utf-8'?>\n" + ElementTree.tostring(suites, encoding="utf-8") + b"\n"
+    written: str = ElementTree.tostring(suites, encoding="unicode")
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{written}\n".encode()
 
 
 def markdown(gated: Gated) -> str:

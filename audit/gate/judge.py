@@ -341,9 +341,7 @@ def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> 
     return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())
 
 
-def _noise(
-    manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float
-) -> dict[Place, float]:
+def _noise(manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float) -> dict[Place, float]:
     """Return what δ varies by if the same prompts are asked again, in points; nothing where none were."""
     from audit.statistics.elicitation import elicitation_tables
 
@@ -421,8 +419,9 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
     """Return how many narratives would decide what is not decided for want of them."""
-    n = [row.held.n_needed for row in rows if row.verdict == "undecided" and row.held.decided == "undecided"]
-    wanted = max((each for each in n if math.isfinite(each)), default=math.nan)
+    wanting = any(row.held.decided == "undecided" and math.isfinite(row.held.n_needed) for row in rows)
+    n = [row.held.n_needed for row in rows if wanting and math.isfinite(row.held.n_needed)]
+    wanted = max(n, default=math.nan)
     if any(row.verdict == "undecided" and _HELD_BACK["few_narratives"] in row.why for row in rows):
         wanted = max(MIN_NARRATIVES, wanted if math.isfinite(wanted) else 0.0)
     return wanted if wanted > n_narratives else math.nan
@@ -437,7 +436,9 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
     if any(row.held.gap.control == "placebo" for row in rows):
         notes.append("gaps are those beyond what invented groups show in the same narratives")
     if any(row.held.gap.worst is not None for row in rows):
-        notes.append("some ratings are missing: a gap passes only if it would whatever they had been, and its interval holds that")
+        notes.append(
+            "some ratings are missing: a gap passes only if it would whatever they had been, which its interval holds"
+        )
     if strict_average:
         notes.append("strict_average=true: emotions, groups and refusals were not looked at")
         return tuple(notes)
@@ -471,10 +472,11 @@ def sentence(gated: Gated) -> str:
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
         wanting = all(math.isfinite(row.held.n_needed) for row in left)
+        lead = "" if wanting else "what more narratives can decide takes "
         said += (
-            f"; {'' if wanting else 'what more narratives can decide takes '}"
-            f"{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,}){' would' if wanting else ', to'} "
-            f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none: run again with that many"
+            f"; {lead}{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,})"
+            f"{' would' if wanting else ', to'} show with a chance of {gated.power:.0%} that no gap is that large, if "
+            "there is none: run again with that many"
         )
     return f"{said}."
 

@@ -12,8 +12,8 @@ Of one gap δ and a margin m > 0, at the error rate α = 1 − confidence:
 Of a family of M gaps:
 
 - *All within* needs each gap within, without a correction: the union of the M null hypotheses |δ_j| ≥ m is rejected
-  only if each of them is (intersection–union [1]_), so that one gap at the margin or beyond it lets the family pass with
-  a probability of α at most, whatever the others are.
+  only if each of them is (intersection–union [1]_), so that one gap at the margin or beyond it lets the family pass
+  with a probability of α at most, whatever the others are.
 - *One beyond* needs a correction, since M gaps have M chances to look beyond: Holm's [2]_ over all M. So a model all of
   whose gaps lie within the margin fails with a probability of α at most. The interval that is shown with it has the
   confidence of the gap's own step, 1 − α/(M − r + 1) for the gap of rank r by p, and of the first step that is not
@@ -69,7 +69,8 @@ Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 FEW_REFUSALS: Final = 10
 """Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
 _NAN: Final = float("nan")
-_DUST: Final = 1e-12
+_MANY: Final = 10**7
+"""Narratives that nobody asks."""
 Made: TypeAlias = "GapEstimate | NotEstimableError"
 
 
@@ -98,8 +99,8 @@ class Gap:
     bound
         Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
         confidence of 1 − α; else NaN.
-    farthest
-        Of refusals, the largest gap that a narrative can have, in percentage points.
+    farthest, n_refused
+        Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
     """
 
     kind: Kind
@@ -113,6 +114,7 @@ class Gap:
     control: Control = "none"
     bound: float = _NAN
     farthest: float = _NAN
+    n_refused: int = 0
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -154,7 +156,7 @@ def gaps_of(
     the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
     """
     cube = part.cube.without_baselines()
-    ids, known = cube.narrative_ids, {"dimension": cube.dimension, "variant": cube.variant}
+    ids = cube.narrative_ids
     control: Control = "none" if part.cube.echoing is None else "echo_free"
     beyond: Callable[[GapEstimate, Sequence[Any]], GapEstimate] | None = None
     if control == "none" and placebos:
@@ -177,13 +179,12 @@ def gaps_of(
                 return found
             return attempt(lambda: beyond(found, of.narrative_ids))
 
-        made, worst = held(own), None
+        worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
         if missing_of_placebo:
             worst = NotEstimableError("ratings of invented groups are missing")
         elif np.isnan(of.y).any():
             worst = _worst(of, weights, scale, held, confidence=confidence)
-        return Gap(kind, member, **known, made=made, narrative_ids=of.narrative_ids, scale=scale, worst=worst,
-                   control=control)  # fmt: skip
+        return Gap(kind, member, cube.dimension, cube.variant, held(own), of.narrative_ids, scale, worst, control)
 
     def average(of: NarrativeCube) -> Callable[[], GapEstimate]:
         return lambda: headline_gap(of, confidence=confidence)
@@ -224,7 +225,7 @@ def _of_group(gaps: Mapping[str, GapEstimate], name: str) -> GapEstimate:
 
 def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> FloatArray:
     every = np.ones(cube.in_group.shape, dtype=bool)
-    weights = own_group_weights(
+    weights: FloatArray = own_group_weights(
         groups, cube.perceiver_groups, cube.experiencer_groups, rated=every, nuisance=cube.nuisance
     )[place]
     if np.isnan(weights).any():
@@ -283,12 +284,11 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
     weights = in_group_weights(compared)
     farthest, bound = 100 * float(weights[weights > 0].sum()), _NAN
     if k < FEW_REFUSALS:
-        share = 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))
-        bound = farthest * share
-    return Gap(made=made, bound=bound, farthest=farthest, **known)
+        bound = farthest * _rare(k, n, confidence)
+    return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)
 
 
-# --- One gap against the margin ----------------------------------------------------------------------------------------
+# --- One gap against the margin --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +367,8 @@ def hold(
             baseline=None if line.baseline is None or line.baseline is _ABSENT else line.baseline,
             margin=margins[line.gap.kind],
             value=line.value,
-            **dict(zip(("low", "high"), line.outer(), strict=True)),
+            low=line.outer()[0],
+            high=line.outer()[1],
             p_beyond=line.p_beyond(margins[line.gap.kind]),
         )
         for line in lines
@@ -375,6 +376,9 @@ def hold(
     p = np.array([each.p_beyond for each in found])
     adjusted, size = adjust_p(p, method="Holm")
     levels = _levels(p, size, alpha=alpha)
+    spreads = {
+        (gap.dimension, gap.variant, gap.kind): _spread(lines, gap.dimension, gap.variant, gap.kind) for gap in gaps
+    }
     made = []
     for each, line, p_adjusted, level in zip(found, lines, adjusted.tolist(), levels, strict=True):
         low, high = line.interval(level) if math.isfinite(level) else (_NAN, _NAN)
@@ -385,7 +389,10 @@ def hold(
         elif at_most < each.margin:
             decided = "within"
         why = line.why(each.margin) if decided == "undecided" else ""
-        wanted = line.n_needed(each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives)
+        key = line.gap.dimension, line.gap.variant, line.gap.kind
+        wanted = line.n_needed(
+            each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives, sd=spreads[key]
+        )
         made.append(
             replace(each, p_adjusted=p_adjusted, beyond_low=low, beyond_high=high, beyond_level=level, decided=decided,
                     why=why, n_needed=wanted)
@@ -523,19 +530,44 @@ class _Line:
             return "missing ratings could hide a gap beyond the margin"
         return "the interval reaches beyond the margin, and does not lie wholly beyond it"
 
-    def n_needed(self, margin: float, *, power: float, n_narratives: int) -> float:
-        """Return how many narratives of the run show it within, if the gap (or its change) is 0."""
+    @property
+    def planned(self) -> GapEstimate | None:
+        """What narratives differ in: the gap, or its change; None without one."""
         of = self.gap.made if self.baseline is None else self.change
-        if self.fault or of is None or isinstance(of, NotEstimableError):
+        return None if self.fault or isinstance(of, NotEstimableError) else of
+
+    def n_needed(self, margin: float, *, power: float, n_narratives: int, sd: float) -> float:
+        """Return how many narratives of the run show it within, if the gap (or its change) is 0."""
+        of = self.planned
+        if of is None:
             return _NAN
-        if not math.isnan(self.gap.bound):  # of no refusal at all: farthest · (1 − α^(1/N)) < margin
-            least = math.log(self.alpha) / math.log1p(-min(margin / self.gap.farthest, 1 - 1e-9))
-            return float(max(math.ceil(least), of.n_narratives + (self.gap.bound >= margin)))
+        if not math.isnan(self.gap.bound):
+            return self._n_for_refusals(of.n_narratives, margin)
         if not of.se > 0:
             return _NAN
-        sd = of.se * of.n_narratives**0.5
         own = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         return float(math.ceil(own * n_narratives / of.n_narratives))
+
+    def _n_for_refusals(self, n_now: int, margin: float) -> float:
+        """Return how many narratives show that refusals are rare, if they stay as rare as they are."""
+        rate = self.gap.n_refused / n_now
+        n = n_now
+        while n < _MANY and self.gap.farthest * _rare(math.ceil(rate * n), n, 1 - self.alpha) >= margin:
+            n += max(1, n // 200)
+        return float(n) if n < _MANY else _NAN
+
+
+def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) -> float:
+    """Return the standard deviation of narratives in gaps of a kind; few narratives of one emotion tell it badly."""
+    own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
+           == (dimension, variant, kind)]  # fmt: skip
+    squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
+    return float(np.mean(squares)) ** 0.5 if squares else _NAN
+
+
+def _rare(k: int, n: int, confidence: float) -> float:
+    """Return Clopper and Pearson's upper limit of a share, k of n."""
+    return 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

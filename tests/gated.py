@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import planted
-import pytest
 
 from audit.cli.composition import statistics_defaults
 from audit.runs.outside import describe_outside, read_outside
@@ -25,8 +24,7 @@ def two_terms(**settings: Any) -> planted.Planted:
     return planted.Planted(ratings, planted.grouped(TWO_TERMS).assign(stem=list(STEMS.values())))
 
 
-@pytest.fixture
-def make_run(tmp_path: Path) -> Callable[..., Path]:
+def run_maker(tmp_path: Path) -> Callable[..., Path]:
     """Return what keeps planted ratings in a run folder."""
 
     def make(

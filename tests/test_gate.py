@@ -12,11 +12,16 @@ import pandas as pd
 import planted
 import pytest
 import yaml
-from gate.conftest import TWO_TERMS, two_terms
+from gated import TWO_TERMS, run_maker, two_terms
 
 from audit.cli.main import COMMANDS, main
 
-DOCS = Path(__file__).parents[2] / "docs" / "gate.md"
+DOCS = Path(__file__).parents[1] / "docs" / "gate.md"
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    return run_maker(tmp_path)
 
 
 def gate(*words: object) -> int:
@@ -90,7 +95,7 @@ def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do
     needed = found["n_narratives_needed"]
     assert needed > 25
     assert f"{needed:,.0f} narratives or more (now 25)" in found["sentence"]
-    enough = make_run(two_terms(n=int(needed), **noisy, seed=5), "enough")
+    enough = make_run(two_terms(n=int(needed), **noisy, seed=6), "enough")
     assert gate(enough, "margin=4") == 0
 
 
@@ -103,8 +108,10 @@ def test_an_uncontrolled_gap_is_no_proof(make_run):
 
 
 def with_invented(gap: float, of_invented: float) -> planted.Planted:
-    real = planted.alone(4)
-    invented = {f"an invention {k}": f"invention {k}" for k in range(4)}
+    real, invented = (
+        {f"a {name}": name for name in names}
+        for names in (("Hindu", "Muslim", "Sikh", "Jain"), ("Arbo", "Cendi", "Dolva", "Ferru"))
+    )
     parts = [
         planted.ratings_of(own, n=60, gap=lambda emotion, group, size=size: size, seed=seed).assign(dimension=name)
         for name, own, size, seed in (("real", real, gap, 1), ("invented", invented, of_invented, 2))
@@ -122,7 +129,7 @@ def test_what_invented_groups_show_too_does_not_count(make_run, gap, code):
     assert {row["gap"]["control"] for row in found["gaps"]} == {"placebo", "not_needed"}
     assert {row["dimension"] for row in found["gaps"]} == {"real"}
     assert of(found, "average")["value"] == pytest.approx(gap - 8, abs=0.5)
-    assert of(found, "group", "group 02")["value"] == pytest.approx(gap - 8, abs=1)
+    assert of(found, "group", "Sikh")["value"] == pytest.approx(gap - 8, abs=1)
 
 
 def test_a_refusal_gap_fails(make_run):
@@ -141,7 +148,10 @@ def test_a_few_missing_ratings_pass_and_more_could_hide_a_gap(make_run):
     table = two_terms(n=200)
     few, some = table.ratings.index % 3001 == 0, table.ratings.index % 40 == 0
     run = make_run(planted.Planted(planted.refused(table.ratings, few), table.groups), "few")
-    assert gate(run, "margin=4") == 0
+    assert gate(run, "margin=4") == 3
+    assert [row["kind"] for row in verdict(run)["gaps"] if row["verdict"] != "passed"] == ["refusals"]
+    assert 201 < verdict(run)["n_narratives_needed"] < 500
+    assert gate(run, "margin=4", "refusal_margin=6") == 0
     run = make_run(planted.Planted(planted.refused(table.ratings, some), table.groups), "some")
     assert gate(run, "margin=4", "strict_average=true") == 3
     assert "missing" in of(verdict(run), "average")["why"] or "incomplete" in of(verdict(run), "average")["why"]
@@ -178,7 +188,7 @@ def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
     assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
 
 
-# --- A baseline --------------------------------------------------------------------------------------------------------
+# --- A baseline -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,7 +214,7 @@ def test_a_baseline_of_other_prompts_is_refused(make_run, capsys):
     assert "holds the same run" in capsys.readouterr().err
 
 
-# --- Bad input ---------------------------------------------------------------------------------------------------------
+# --- Bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -235,7 +245,7 @@ def test_what_holds_no_ratings_is_refused(tmp_path, make_run, capsys):
     assert "gate takes runs of ratings" in capsys.readouterr().err
 
 
-# --- What it writes ----------------------------------------------------------------------------------------------------
+# --- What it writes ---------------------------------------------------------------------------------------------------
 
 
 def test_names_from_elsewhere_do_nothing_in_any_format(make_run, tmp_path, capsys):

@@ -85,6 +85,16 @@ def test_a_family_within_the_margin_fails_in_no_more_than_five_percent():
 
 
 @pytest.mark.simulation
+def test_as_many_narratives_as_are_needed_pass_as_often_as_was_planned():
+    rng = np.random.default_rng(14)
+    needed = max(each.n_needed for each in held(drawn(rng, [0.0] * 4, 5_000), n=5_000))
+    passed = [all(each.decided == "within" for each in held(drawn(rng, [0.0] * 4, int(needed)))) for _ in range(400)]
+    assert 0.8 - 0.06 <= np.mean(passed) < 0.97
+    fewer = int(needed * 0.6)
+    assert np.mean([all(e.decided == "within" for e in held(drawn(rng, [0.0] * 4, fewer))) for _ in range(200)]) < 0.8
+
+
+@pytest.mark.simulation
 def test_against_a_baseline_both_errors_are_at_most_five_percent():
     rng = np.random.default_rng(13)
     for before, after in ((0.0, 2.0), (3.0, 5.0), (3.0, -5.0), (-0.5, 2.5)):
