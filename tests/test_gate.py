@@ -15,6 +15,11 @@ import yaml
 from gated import TWO_TERMS, run_maker, two_terms
 
 from audit.cli.main import COMMANDS, main
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.statistics.analysis import analyse
+from audit.statistics.controls import Repetition
+from audit.tables.ratings import MANIPULATED
 
 DOCS = Path(__file__).parents[1] / "docs" / "gate.md"
 
@@ -186,6 +191,38 @@ def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
     assert len(verdict(run)["gaps"]) == 22
     assert gate(run, "margin=2", "dimensions=[one]") == 0
     assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
+
+
+def test_the_gaps_are_those_of_the_report(make_run):
+    for planted_, placebo in ((two_terms(sd=4.0), ()), (with_invented(9.0, 8.0), ("invented",))):
+        run = make_run(planted_, f"run{len(placebo)}", placebo=placebo)
+        gate(run, "margin=2")
+        found, manifest = verdict(run), Manifest.read(run)
+        tables = analyse(
+            RunFolder(run).read_ratings(n_prompts=manifest.n_prompts), scales={"outside": (0, 100)}, seed=0,
+            repetition=Repetition(manifest.stems, manifest.placebo),
+        ).tables  # fmt: skip
+        [decides] = tables["controls"].query("headline").to_dict("records")
+        assert decides["control"] == ("placebo_difference" if placebo else "echo_free")
+        gap = of(found, "average")["gap"]
+        assert (gap["delta"], gap["se"], gap["df"]) == pytest.approx([decides[k] for k in ("delta_points", "se", "df")])
+        for row in tables["families"].query("family in ('emotion', 'group')").to_dict("records"):
+            own = of(found, row["family"], row["member"])["gap"]
+            if not placebo:
+                assert (own["delta"], own["se"]) == pytest.approx((row["delta_points"], row["se"]))
+
+
+def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run):
+    run = make_run(two_terms())
+    rows = [
+        {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": 50.0 + (k + (kind == "own")) % 3, "status": "rated"}
+        for k in range(20) for kind in ("own", "wrong")
+    ]  # fmt: skip
+    table = {column: None for column in MANIPULATED}
+    with RunFolder(run) as folder:
+        folder.write_manipulated([table | row for row in rows])
+    assert gate(run, "margin=2") == 3
+    assert "a manipulation check failed" in of(verdict(run), "average")["why"]
 
 
 # --- A baseline -------------------------------------------------------------------------------------------------------
