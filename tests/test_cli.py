@@ -104,7 +104,8 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is no command; there are: calibrate, consolidate, gate, judge, people, prompts, replicate, report, run",
+            "'xyz' is no command; there are: calibrate, consolidate, gate, judge, people, prompts, replicate, report, "
+            "run",
         ),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),

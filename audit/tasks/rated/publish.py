@@ -127,8 +127,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
     remarks = (
-        *remarks_on_run(manifest, ratings),
-        *not_followed(followed),
+        *_remarkson_run(manifest, ratings),
+        *_not_followed(followed),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
@@ -195,7 +195,7 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
     )
 
 
-def remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, and what the table of another tool leaves open."""
     yield from unfinished(manifest, ratings)
     n_unexplained = manifest.counts["unparseable"]
@@ -209,7 +209,7 @@ def remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark
         )
 
 
-def not_followed(manipulation: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+def _not_followed(manipulation: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """Say which manipulation checks the model failed."""
     what = {
         "emotion": "a narrative's own emotion was not found to be rated higher than a wrong one",
