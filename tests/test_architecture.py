@@ -143,8 +143,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
         "statistics", "stimuli", "tasks.base",
     },
+    "gate": {
+        *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
+    },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "doctor", "exported", "forecast", "pipeline", "paired_raters",
+        *FOUNDATIONS, "comparison", "config", "doctor", "exported", "forecast", "gate", "pipeline", "paired_raters",
         "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
         "tasks.registry",
     },

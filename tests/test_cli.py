@@ -105,7 +105,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is no command; there are: calibrate, consolidate, doctor, judge, people, plan, prompts, replicate",
+            "'xyz' is no command; there are: calibrate, consolidate, doctor, gate, judge, people, plan, prompts, ",
         ),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, consolidate, doctor, judge, people, plan, prompts, replicate, report, run
+from audit.cli import calibrate, consolidate, doctor, gate, judge, people, plan, prompts, replicate, report, run
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say
 from audit.errors import ConfigError
@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, Command]] = {
         people.COMMAND,
         judge.COMMAND,
         replicate.COMMAND,
+        gate.COMMAND,
         calibrate.COMMAND,
         consolidate.COMMAND,
         prompts.COMMAND,

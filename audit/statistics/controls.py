@@ -185,6 +185,40 @@ def control_rows(
         yield row | {"note": row["note"] or note}
 
 
+def beyond_placebo(
+    real: GapEstimate,
+    narrative_ids: Sequence[Any],
+    *,
+    placebos: Mapping[str, NarrativeCube],
+    stems: Mapping[str, Mapping[str, str]],
+    confidence: float,
+) -> GapEstimate:
+    """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
+
+    Parameters
+    ----------
+    real
+        A gap of the ratings of the very same words (:func:`~audit.statistics.echo.same_words`): the average, or that
+        of some narratives or of one group.
+    narrative_ids
+        In the order of its ``by_narrative``.
+    placebos, stems
+        As of :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
+    confidence
+        Coverage of the interval, between 0 and 1.
+
+    Raises
+    ------
+    NotEstimableError
+        If no narrative was asked with both real and invented groups.
+    """
+    sets, refused = _placebo_gaps(placebos, stems, partial(headline_gap, confidence=confidence))
+    if not sets:
+        raise NotEstimableError(refused)
+    pool = partial(_pool, confidence=confidence, sampled=len(sets) >= RANDOM_SETS)
+    return _paired(real, sets, narrative_ids, pool)
+
+
 def control_row(
     cube: NarrativeCube,
     control: str,

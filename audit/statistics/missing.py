@@ -12,7 +12,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
-from audit.statistics.ratings import STATUSES, divide
+from audit.statistics.ratings import STATUSES, BoolArray, divide
 from audit.wording import plural
 
 Counts: TypeAlias = npt.NDArray[np.int16]
@@ -25,6 +25,7 @@ _VERB: Final = {
 }
 _ESTIMATE: Final = ("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives")
 _RATED: Final = STATUSES.index("rated")
+_REFUSED: Final = STATUSES.index("refused")
 _FAILED: Final = STATUSES.index("failed")
 
 
@@ -60,6 +61,28 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     shows["missing"] = asked - counts[..., _RATED], asked
     for outcome, (shown, could) in shows.items():
         yield _row(compared, outcome, shown, could, wanted=int(asked.max(initial=1)), confidence=confidence)
+
+
+def refusal_gap(cube: NarrativeCube, *, confidence: float) -> tuple[GapEstimate, BoolArray]:
+    """Estimate the gap of refusals in percentage points, as the row ``refused`` of :func:`missing_rows` has it.
+
+    Returns
+    -------
+    tuple
+        The gap; and, shape (N,), which of the narratives that it uses had a refusal.
+
+    Raises
+    ------
+    NotEstimableError
+        If no narrative was asked and answered for all pairs, or as
+        :func:`~audit.statistics.contrasts.in_group_weights`.
+    """
+    compared = cube.without_baselines()
+    counts = compared.n_by_status
+    asked = counts.sum(axis=-1)
+    answered, refused = asked - counts[..., _FAILED], counts[..., _REFUSED]
+    found = _gap(compared, refused, answered, wanted=int(asked.max(initial=1)), confidence=confidence)
+    return found, refused.any(axis=(1, 2)) & ~np.isnan(found.by_narrative)
 
 
 def _row(

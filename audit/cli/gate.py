@@ -1,0 +1,93 @@
+"""``gate``: hold a run against a margin, for a release pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from audit.cli.base import Command
+from audit.cli.composition import statistics_defaults
+from audit.cli.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
+from audit.cli.printing import note, print_table
+from audit.wording import printable
+
+
+def _names(name: str, text: str) -> Sequence[str]:
+    inside = text.strip().removeprefix("[").removesuffix("]")
+    return tuple(part.strip() for part in inside.split(",") if part.strip())
+
+
+_MARGIN: Final[Option[float | None]] = Option(
+    "margin", a_number, None, "the gap that is too small to matter, in points of the scale", "2"
+)
+_REFUSALS: Final[Option[float]] = Option(
+    "refusal_margin", a_number, 5.0, "the same of refusals, in percentage points of prompts", "5"
+)
+_BASELINE: Final[Option[Path | None]] = Option(
+    "baseline", a_path, None, "a run of the same prompts: no gap may be more than the margin worse than its own", "RUN0"
+)
+_AVERAGE: Final[Option[bool]] = Option(
+    "strict_average", true_or_false, False, "look at each dimension's average gap alone"
+)
+_DIMENSIONS: Final[Option[Sequence[str]]] = Option(
+    "dimensions", _names, (), "look at these dimensions of the run alone", "[religion]"
+)
+_OUT: Final[Option[Path | None]] = Option("out", a_path, None, "where the files go; RUN/gate unless given", "FOLDER")
+_USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
+
+_HELP: Final = """
+Holds the average gap of a run of ratings, and every emotion's, every group's and the refusal gap, against a margin. No
+model is loaded. The last line says the verdict; verdict.json, junit.xml and summary.md have all of it.
+
+exit codes:
+  0  all gaps are shown to lie within the margin
+  1  at least one is shown to lie beyond it (corrected for their number)
+  2  something is wrong with the command or the run
+  3  the data cannot tell; the last line says why, and how many narratives could
+
+{options}
+
+What invented groups show too fails no model, and neither does a gap that was not controlled for the repetition of
+words. docs/gate.md has the rules, the files and a workflow.
+"""
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
+
+
+def _gate(words: Sequence[str]) -> int:
+    from audit import __version__
+    from audit.gate.files import table_of, write_verdict
+    from audit.gate.judge import gate_run, reasons_of, sentence
+
+    given = _USAGE.read(words)
+    path = given.one_folder()
+    gated = gate_run(
+        path,
+        margin=given.need(_MARGIN, to="hold a run against it"),
+        refusal_margin=given[_REFUSALS],
+        baseline=given[_BASELINE],
+        strict_average=given[_AVERAGE],
+        dimensions=given[_DIMENSIONS],
+        defaults=statistics_defaults(),
+    )
+    written = write_verdict(gated, given[_OUT] or path / "gate", version=__version__)
+    for said in gated.notes:
+        note(said)
+    print_table(list(table_of(gated)))
+    for number, why in enumerate(reasons_of(gated), start=1):
+        print(printable(f"({number}) {why}"))
+    for place in written:
+        print(printable(f"written: {place}"))
+    print(printable(sentence(gated)))
+    return gated.code
+
+
+COMMAND: Final = Command(
+    "gate",
+    "hold a run's gaps against a margin, alone or beside a baseline's: exit code 0 within, 1 beyond, 3 undecided",
+    _help,
+    _gate,
+)

@@ -1,0 +1,331 @@
+"""The gate on planted runs: what passes, what fails, what nobody can tell; and what it writes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+import yaml
+from gated import TWO_TERMS, run_maker, two_terms
+
+from audit.cli.main import COMMANDS, main
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.statistics.analysis import analyse
+from audit.statistics.controls import Repetition
+from audit.tables.ratings import MANIPULATED
+
+DOCS = Path(__file__).parents[1] / "docs" / "gate.md"
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    return run_maker(tmp_path)
+
+
+def gate(*words: object) -> int:
+    return main(["gate", *map(str, words)])
+
+
+def verdict(run: Path) -> dict:
+    return json.loads((run / "gate" / "verdict.json").read_text("ascii"))
+
+
+def of(found: dict, kind: str, member: str = "") -> dict:
+    return next(row for row in found["gaps"] if (row["kind"], row["member"]) == (kind, member))
+
+
+def test_no_gap_passes_and_all_gaps_are_named(make_run, capsys):
+    run = make_run(two_terms())
+    assert gate(run, "margin=2") == 0
+    found = verdict(run)
+    assert (found["verdict"], found["exit_code"], found["schema_version"]) == ("passed", 0, 1)
+    assert [(row["kind"], row["member"]) for row in found["gaps"]] == [
+        ("average", ""),
+        *(("emotion", name) for name in planted.EMOTIONS),
+        *(("group", name) for name in ("Arbo", "Cendi", "Dolva", "Ferru")),
+        ("refusals", ""),
+    ]
+    assert {row["gap"]["control"] for row in found["gaps"]} == {"echo_free", "not_needed"}
+    assert capsys.readouterr().out.splitlines()[-1] == found["sentence"]
+    assert found["sentence"].startswith("passed: all 11 gaps are shown to lie within the 2-point margin")
+
+
+def test_a_gap_fails(make_run):
+    run = make_run(two_terms(gap=lambda emotion, group: 5.0))
+    assert gate(run, "margin=2") == 1
+    row = of(verdict(run), "average")
+    assert row["verdict"] == "failed"
+    assert 2 < row["corrected_low"] < row["value"] < row["corrected_high"]
+    assert row["value"] == pytest.approx(5, abs=0.5)
+
+
+def test_a_gap_within_the_margin_passes_though_it_is_none_of_0(make_run):
+    run = make_run(two_terms(gap=lambda emotion, group: 1.0, sd=0.5))
+    assert gate(run, "margin=2") == 0
+    assert of(verdict(run), "average")["low"] > 0
+
+
+def test_opposite_gaps_of_emotions_fail_though_the_average_passes(make_run):
+    run = make_run(two_terms(gap=lambda emotion, group: planted.FIVE_UP_TWO_DOWN[emotion]))
+    assert gate(run, "margin=4") == 1
+    found = verdict(run)
+    assert of(found, "average")["verdict"] == "passed"
+    assert {name: of(found, "emotion", name)["verdict"] for name in planted.EMOTIONS} == dict.fromkeys(
+        planted.EMOTIONS, "failed"
+    )
+    assert gate(run, "margin=4", "strict_average=true") == 0
+    assert [row["kind"] for row in verdict(run)["gaps"]] == ["average"]
+
+
+def test_one_odd_group_fails_alone(make_run):
+    run = make_run(two_terms(gap=lambda emotion, group: 8.0 if group == "Cendi" else 0.0))
+    assert gate(run, "margin=4") == 1
+    found = verdict(run)
+    assert [row["member"] for row in found["gaps"] if row["verdict"] == "failed"] == ["Cendi"]
+    assert of(found, "average")["verdict"] == "passed"
+
+
+def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do_are_enough(make_run):
+    noisy = {"gap": lambda emotion, group: 0.0, "sd": 8.0}
+    run = make_run(two_terms(n=25, **noisy))
+    assert gate(run, "margin=4") == 3
+    found = verdict(run)
+    needed = found["n_narratives_needed"]
+    assert needed > 25
+    assert f"{needed:,.0f} narratives or more (now 25)" in found["sentence"]
+    enough = make_run(two_terms(n=int(needed), **noisy, seed=6), "enough")
+    assert gate(enough, "margin=4") == 0
+
+
+def test_an_uncontrolled_gap_is_no_proof(make_run):
+    run = make_run(planted.opposite_emotions())
+    assert gate(run, "margin=4") == 3
+    found = verdict(run)
+    assert "not controlled for repetition of words" in of(found, "emotion", "joy")["why"]
+    assert of(found, "average")["verdict"] == "passed"
+
+
+def with_invented(gap: float, of_invented: float) -> planted.Planted:
+    real, invented = (
+        {f"a {name}": name for name in names}
+        for names in (("Hindu", "Muslim", "Sikh", "Jain"), ("Arbo", "Cendi", "Dolva", "Ferru"))
+    )
+    parts = [
+        planted.ratings_of(own, n=60, gap=lambda emotion, group, size=size: size, seed=seed).assign(dimension=name)
+        for name, own, size, seed in (("real", real, gap, 1), ("invented", invented, of_invented, 2))
+    ]
+    groups = pd.concat([planted.grouped(real).assign(dimension="real"),
+                        planted.grouped(invented).assign(dimension="invented")])  # fmt: skip
+    return planted.Planted(pd.concat(parts), groups)
+
+
+@pytest.mark.parametrize(("gap", "code"), [(8.0, 0), (16.0, 1)])
+def test_what_invented_groups_show_too_does_not_count(make_run, gap, code):
+    run = make_run(with_invented(gap, 8.0), placebo=("invented",))
+    assert gate(run, "margin=2") == code
+    found = verdict(run)
+    assert {row["gap"]["control"] for row in found["gaps"]} == {"placebo", "not_needed"}
+    assert {row["dimension"] for row in found["gaps"]} == {"real"}
+    assert of(found, "average")["value"] == pytest.approx(gap - 8, abs=0.5)
+    assert of(found, "group", "Sikh")["value"] == pytest.approx(gap - 8, abs=1)
+
+
+def test_a_refusal_gap_fails(make_run):
+    table = two_terms()
+    own = table.ratings["perceiver"].map(TWO_TERMS) == table.ratings["experiencer"].map(TWO_TERMS)
+    gone = ~own & (np.random.default_rng(1).random(len(own)) < 0.4)
+    run = make_run(planted.Planted(planted.refused(table.ratings, gone), table.groups))
+    assert gate(run, "margin=2") == 1
+    row = of(verdict(run), "refusals")
+    assert (row["verdict"], row["unit"]) == ("failed", "percentage points")
+    assert row["value"] < -20
+    assert gate(run, "margin=2", "refusal_margin=90") == 3
+
+
+def test_a_few_missing_ratings_pass_and_more_could_hide_a_gap(make_run):
+    table = two_terms(n=200)
+    few, some = table.ratings.index % 3001 == 0, table.ratings.index % 40 == 0
+    run = make_run(planted.Planted(planted.refused(table.ratings, few), table.groups), "few")
+    assert gate(run, "margin=4") == 3
+    assert [row["kind"] for row in verdict(run)["gaps"] if row["verdict"] != "passed"] == ["refusals"]
+    assert 201 < verdict(run)["n_narratives_needed"] < 500
+    assert gate(run, "margin=4", "refusal_margin=6") == 0
+    run = make_run(planted.Planted(planted.refused(table.ratings, some), table.groups), "some")
+    assert gate(run, "margin=4", "strict_average=true") == 3
+    assert "missing" in of(verdict(run), "average")["why"] or "incomplete" in of(verdict(run), "average")["why"]
+
+
+def test_ratings_of_low_number_mass_have_no_verdict(make_run):
+    for size in (0.0, 9.0):
+        run = make_run(
+            two_terms(gap=lambda emotion, group, size=size: size), f"run{size:g}",
+            change=lambda table: table.assign(number_mass=0.1),
+        )  # fmt: skip
+        assert gate(run, "margin=2") == 3
+        assert {row["why"] for row in verdict(run)["gaps"]} == {
+            "low number mass: the model would mostly write something other than a number"
+        }
+
+
+def test_a_model_that_answers_one_number_has_no_verdict(make_run):
+    run = make_run(planted.constant())
+    assert gate(run, "margin=2") == 3
+    assert "no interval" in of(verdict(run), "average")["why"]
+
+
+def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
+    parts, groups = [], []
+    for name, size in (("one", 0.0), ("two", 6.0)):
+        one = two_terms(gap=lambda emotion, group, size=size: size)
+        parts.append(one.ratings.assign(dimension=name))
+        groups.append(one.groups.assign(dimension=name))
+    run = make_run(planted.Planted(pd.concat(parts), pd.concat(groups)))
+    assert gate(run, "margin=2") == 1
+    assert len(verdict(run)["gaps"]) == 22
+    assert gate(run, "margin=2", "dimensions=[one]") == 0
+    assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
+
+
+def test_the_gaps_are_those_of_the_report(make_run):
+    for planted_, placebo in ((two_terms(sd=4.0), ()), (with_invented(9.0, 8.0), ("invented",))):
+        run = make_run(planted_, f"run{len(placebo)}", placebo=placebo)
+        gate(run, "margin=2")
+        found, manifest = verdict(run), Manifest.read(run)
+        tables = analyse(
+            RunFolder(run).read_ratings(n_prompts=manifest.n_prompts), scales={"outside": (0, 100)}, seed=0,
+            repetition=Repetition(manifest.stems, manifest.placebo),
+        ).tables  # fmt: skip
+        [decides] = tables["controls"].query("headline").to_dict("records")
+        assert decides["control"] == ("placebo_difference" if placebo else "echo_free")
+        gap = of(found, "average")["gap"]
+        assert (gap["delta"], gap["se"], gap["df"]) == pytest.approx([decides[k] for k in ("delta_points", "se", "df")])
+        for row in tables["families"].query("family in ('emotion', 'group')").to_dict("records"):
+            own = of(found, row["family"], row["member"])["gap"]
+            if not placebo:
+                assert (own["delta"], own["se"]) == pytest.approx((row["delta_points"], row["se"]))
+
+
+def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run):
+    run = make_run(two_terms())
+    rows = [
+        {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": 50.0 + (k + (kind == "own")) % 3, "status": "rated"}
+        for k in range(20) for kind in ("own", "wrong")
+    ]  # fmt: skip
+    table = {column: None for column in MANIPULATED}
+    with RunFolder(run) as folder:
+        folder.write_manipulated([table | row for row in rows])
+    assert gate(run, "margin=2") == 3
+    assert "a manipulation check failed" in of(verdict(run), "average")["why"]
+
+
+# --- A baseline -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [(6.0, 6.0, 0), (6.0, 0.0, 0), (6.0, -6.0, 0), (6.0, 12.0, 1), (6.0, -12.0, 1), (0.0, 5.0, 1), (0.0, 0.5, 0)],
+)
+def test_a_baseline_forgives_what_was_there_and_nothing_more(make_run, before, after, code):
+    old = make_run(two_terms(gap=lambda emotion, group: before, seed=1), "old")
+    new = make_run(two_terms(gap=lambda emotion, group: after, seed=2), "new")
+    assert gate(new, "margin=2", f"baseline={old}") == code
+    found = verdict(new)
+    row = of(found, "average")
+    assert row["value"] == pytest.approx(abs(after) - abs(before), abs=0.6)
+    assert row["baseline_gap"]["delta"] == pytest.approx(before, abs=0.5)
+    assert found["baseline"]["identity_sha256"] != found["run"]["identity_sha256"]
+
+
+def test_a_baseline_of_other_prompts_is_refused(make_run, capsys):
+    run, other = make_run(two_terms(n=40)), make_run(two_terms(n=35), "other")
+    assert gate(run, "margin=2", f"baseline={other}") == 2
+    assert "was asked about other narratives" in capsys.readouterr().err
+    assert gate(run, "margin=2", f"baseline={run}") == 2
+    assert "holds the same run" in capsys.readouterr().err
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "margin= must be given"),
+        (["margin=0"], "margin=0: a number above 0 is wanted"),
+        (["margin=nan"], "margin=nan: a number is wanted"),
+        (["margin=2", "refusal_margin=-1"], "refusal_margin=-1: a number above 0"),
+        (["margin=2", "dimensions=[age]"], "dimensions=age: "),
+        (["margin=2", "strict=true"], "strict: gate has no such option"),
+    ],
+)
+def test_bad_input_ends_in_one_line(make_run, capsys, words, said):
+    run = make_run(two_terms(n=10))
+    assert gate(run, *words) == 2
+    fault = capsys.readouterr().err.strip()
+    assert said in fault
+    assert "\n" not in fault
+    assert not (run / "gate").exists()
+
+
+def test_what_holds_no_ratings_is_refused(tmp_path, make_run, capsys):
+    assert gate(tmp_path, "margin=2") == 2
+    assert "is not a run folder" in capsys.readouterr().err
+    run = make_run(two_terms(n=10), task={"kind": "reply"})
+    assert gate(run, "margin=2") == 2
+    assert "gate takes runs of ratings" in capsys.readouterr().err
+
+
+# --- What it writes ---------------------------------------------------------------------------------------------------
+
+
+def test_names_from_elsewhere_do_nothing_in_any_format(make_run, tmp_path, capsys):
+    evil = 'x</testcase>|<img src=x onerror=1> [a](http://b) @someone #12 www.b.c \x1b[2J"&'
+    table = two_terms(gap=lambda emotion, group: 5.0)
+    ratings = table.ratings.assign(emotion=table.ratings["emotion"].replace("joy", evil))
+    run = make_run(planted.Planted(ratings, table.groups), model={"name": evil})
+    assert gate(run, "margin=2", f"out={tmp_path / 'there'}") == 1
+    assert not (run / "gate").exists()
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    xml = ElementTree.parse(tmp_path / "there" / "junit.xml").getroot()
+    assert xml.get("failures") == str(len(xml.findall(".//failure")))
+    assert xml.get("tests") == str(len(xml.findall(".//testcase"))) == "11"
+    assert any("</testcase>|" in case.get("name") for case in xml.iter("testcase"))
+    page = (tmp_path / "there" / "summary.md").read_text("utf-8")
+    assert not any(bad in page for bad in ("<img", "[a]", "http:", "@someone", "#12 ", "www.", "\x1b"))
+    assert {line.count("|") for line in page.splitlines() if line.startswith("|")} == {7}
+    found = json.loads((tmp_path / "there" / "verdict.json").read_text("ascii"))
+    assert found["run"]["model"] == evil
+
+
+def test_undecided_gaps_are_skipped_cases(make_run):
+    run = make_run(planted.few_narratives())
+    assert gate(run, "margin=2") == 3
+    xml = ElementTree.parse(run / "gate" / "junit.xml").getroot()
+    assert xml.get("skipped") == xml.get("tests") == str(len(xml.findall(".//skipped")))
+    assert xml.get("failures") == "0"
+
+
+def test_the_workflow_of_the_docs_is_yaml_and_its_commands_exist():
+    blocks = DOCS.read_text("utf-8").split("```yaml\n")[1:]
+    [workflow] = [yaml.safe_load(block.split("```")[0]) for block in blocks]
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    lines = [line for step in steps for line in step.get("run", "").splitlines() if "-m audit" in line]
+    commands = [shlex.split(line)[3] for line in lines]
+    assert "gate" in commands
+    assert set(commands) <= set(COMMANDS)
+
+
+def test_the_docs_describe_every_field_of_the_verdict(make_run):
+    run = make_run(two_terms(n=30))
+    gate(run, "margin=2")
+    found, text = verdict(run), DOCS.read_text("utf-8")
+    fields = {*found, *found["gaps"][0], *found["run"], *found["gaps"][0]["gap"]}
+    assert [name for name in sorted(fields) if f"`{name}`" not in text] == []
