@@ -42,7 +42,7 @@ def write_gguf(path, *, arch="llama", settings=(), factors=None, without="", tem
     writer.add_tokenizer_pre("default")
     writer.add_token_list(words)
     writer.add_token_types([3, 3] + [1] * 257)
-    writer.add_token_merges(["t h"])
+    writer.add_token_merges(["t h", "t h"])  # of one alone transformers 5.17 reads the letters
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
     if begins is not None:

@@ -86,7 +86,7 @@ def test_a_strategy_s_stages_have_bounds_that_hold(planned, audit, make_model, t
     folder = RunFolder(tmp_path / "run")
     stages, ratings = folder.read_stages(), folder.read_ratings(n_prompts=N)
     kinds = by_kind(plan)
-    for name, own in stages.groupby("stage"):
+    for name, own in stages.groupby("stage", observed=True):
         read = own["n_prompt_tokens"].sum()
         assert kinds[f"stage {name}"]["tokens_read"] <= read <= kinds[f"stage {name}"]["tokens_read_most"]
         assert own["n_tokens"].sum() <= kinds[f"stage {name}"]["tokens_written_most"]

@@ -178,7 +178,7 @@ def test_a_users_template_goes_before_the_model_s_own(tiny_model, open_engine, t
         ("a\nb\n{% if %}x{% endif %}", r", line 3: Expected an expression"),
         ("a\n{{ messages[0].nope.x }}", r", line 2: 'dict object' has no attribute 'nope'"),
         ("a\n{{ messages[0].content }}{{ ''.__class__.__mro__ }}", r", line 2: access to attribute '__class__'"),
-        ("{{ messages.clear() }}", r", line 1: access to attribute 'clear' of 'list' object is unsafe"),
+        ("{{ messages.append(1) }}", r", line 1: access to attribute 'append' of 'list' object is unsafe"),
         ("{% include '/etc/passwd' %}", r", line 1: no loader"),
         ("{{ raise_exception('not\nso') }}", r", line 1: not so"),
         ("Be kind.", r": leaves out what the user says"),
