@@ -349,3 +349,41 @@ def child_environment():
         "PYTHONPATH": os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")])),
         "OMP_NUM_THREADS": "1",
     }
+
+
+# --- Of tests/workers: a conftest of its own would stand in the way of tests/statistics/conftest.py, which is imported.
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory, tiny_model):
+    """Return a function that gives the folder of a run that one process made; not to be written to."""
+    from sharing import collect, overrides
+
+    made = {}
+
+    def run(*more):
+        if more not in made:
+            made[more] = tmp_path_factory.mktemp("alone") / "run"
+            collect(made[more], overrides(tiny_model, *more))
+        return made[more]
+
+    return run
+
+
+@pytest.fixture
+def on_progress(monkeypatch):
+    """Return a function that says what to do, in time, to the processes of workers that have answered some prompt."""
+    from audit.workers.pool import Pool, Progressed
+
+    acts = []
+    post = Pool._post
+
+    def watched(self, state, event):
+        if isinstance(event, Progressed):
+            state.pool = self
+            for act in acts:
+                act(state)
+        post(self, state, event)
+
+    monkeypatch.setattr(Pool, "_post", watched)
+    return acts.append
