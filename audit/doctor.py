@@ -23,6 +23,7 @@ from typing import Any, Final
 from audit.config import AuditConfig, load_config
 from audit.errors import AuditError
 from audit.progress import Say
+from audit.tasks.registry import TASKS
 from audit.wording import printable
 
 PACKAGES: Final = (
@@ -92,24 +93,31 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
     faults = list(_disk_faults(config))
     notes: list[str] = []
+    plan = TASKS[config.task.kind].plan(config)
+    scale = plan.grid.variant.scale
+    writes = scale is None or bool(plan.strategy.stages) or config.elicitation_method == "generate"
+    lines, chosen, fault = _choice(config, writes=writes)
+    page += lines
+    faults += [fault] if fault else []
     engines = ["transformers"]
     if importlib.util.find_spec("vllm") is not None:
         say("importing vLLM in a process of its own ...")
         fault = _import_fault("vllm", limit_s)
         if fault:
-            notes.append(f"vLLM does not import: {fault}{_remedy_of_import()}")
+            said = f"vLLM does not import: {fault}{_remedy_of_import()}, or use engine=transformers"
+            (faults if chosen == "vllm" else notes).append(said)
         else:
             engines.append("vllm")
-    lines, chosen, fault = _choice(config)
-    page += lines
-    faults += [fault] if fault else []
-    if probe and chosen != "openai":
+    if probe and chosen != "openai" and scale is None:
+        notes.append("no engine was tried, since the task's answers are no numbers; without task= engines are tried")
+    elif probe and chosen != "openai":
         page += ["", f"## Probe: {PROBED} prompts of {_anonymous(config.model.path)}, by `expected`", ""]
         tried = []
         for name in engines:
             say(f"trying {name}: loading the model and asking {WARM + PROBED} prompts ...")
             tried.append(try_engine(name, config, limit_s=limit_s))
-        told, wrong, notable = _compared(tried, chosen, scale=_scale(config))
+        assert scale is not None
+        told, wrong, notable = _compared(tried, chosen, scale=scale.high - scale.low)
         page += told
         faults += wrong
         notes += notable
@@ -181,8 +189,11 @@ def _disk_faults(config: AuditConfig) -> Iterator[str]:
             yield f"{there} ({what}) may not be written to; name another place"
 
 
-def _choice(config: AuditConfig) -> tuple[list[str], str, str]:
-    """Return what is said of the engine that a run takes, its name, and what keeps it from being taken."""
+def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
+    """Return what is said of the engine that a run takes, its name, and what keeps it from being taken.
+
+    ``writes`` is whether the run has the model write texts, for which another engine may be taken.
+    """
     from audit.engines.formats import choose_format
     from audit.engines.open import choose_engine, has_gpu
     from audit.engines.resolve import resolve_model
@@ -190,10 +201,10 @@ def _choice(config: AuditConfig) -> tuple[list[str], str, str]:
     lines: list[str] = []
     chosen = ""
     try:
-        for what, writes in (("`expected`", False), ("written texts", True)):
-            choice = choose_engine(config.engine, writes=writes)
+        for what, of_texts in (("`expected`", False), ("written texts", True)):
+            choice = choose_engine(config.engine, writes=of_texts)
             lines.append(f"- for {what}: {choice.name}: {choice.why}")
-            chosen = chosen or choice.name
+            chosen = choice.name if of_texts == writes else chosen
         if chosen == "openai":
             return [*lines, "- the model is a server's: nothing is loaded here"], chosen, ""
         files = resolve_model(config.model)
@@ -247,13 +258,6 @@ def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[st
         last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
         return done.stdout, _line(f"{how}: {last[0] if last else 'nothing was said'}")
     return done.stdout, ""
-
-
-def _scale(config: AuditConfig) -> float:
-    from audit.plan import make_plan
-
-    scale = make_plan(config).grid.variant.scale
-    return 100.0 if scale is None else float(scale.high - scale.low)
 
 
 def _compared(tried: Sequence[Tried], chosen: str, *, scale: float) -> tuple[list[str], list[str], list[str]]:

@@ -138,7 +138,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
-    "doctor": {"config", "elicitation", "engines", "errors", "plan", "progress", "wording"},
+    "doctor": {"config", "elicitation", "engines", "errors", "plan", "progress", "tasks.registry", "wording"},
     "forecast": {
         *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
         "statistics", "stimuli", "tasks.base",

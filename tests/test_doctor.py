@@ -45,6 +45,32 @@ def test_what_does_not_import_is_a_note_with_its_remedy(examined, monkeypatch):
     assert "pip uninstall torchvision torchcodec" in page
 
 
+def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_working(examined, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "operator torchvision::nms does not exist")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
+    page = examined("probe=0", "engine=vllm", code=1)
+    assert "- **Mend:** vLLM does not import: operator torchvision::nms" in page
+    assert "A run would not work." in page
+    assert "A run would work." in examined("probe=0")  # engine=transformers, which the others ask for
+
+
+def test_the_engine_that_writes_texts_is_the_one_of_a_run_that_has_them(examined, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "it is broken")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
+    monkeypatch.setattr("audit.engines.open.has_gpu", lambda: False)
+    for words in (("elicitation=generate",), ("task=reply",), ("strategy=perspective",)):
+        assert "**Mend:** vLLM does not import" in examined("probe=0", "engine=auto", *words, code=1)
+    assert "- Note: vLLM does not import" in examined("probe=0", "engine=auto")
+
+
+def test_of_a_task_without_numbers_no_engine_is_tried_and_none_is_blamed(examined, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "left out by a test")
+    monkeypatch.setattr("audit.doctor.try_engine", lambda *_, **__: pytest.fail("an engine was tried"))
+    page = examined("task=reply")
+    assert "no engine was tried, since the task's answers are no numbers" in page
+    assert "A run would work." in page
+
+
 def test_a_full_disk_and_a_model_that_is_not_there_end_with_code_1(examined, monkeypatch, tmp_path):
     monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "")
     page = examined("probe=0", code=1, model=tmp_path / "gone")
