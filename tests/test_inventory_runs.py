@@ -172,6 +172,8 @@ class Scripted(TokenEngine):
     max_model_len = 100_000
     n_calls = 0
 
+    template = None
+
     @property
     def tokenizer(self):
         return self

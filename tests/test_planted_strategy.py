@@ -43,6 +43,8 @@ class Scripted(TokenEngine):
     facts = EngineFacts("scripted", "1", "cpu", "float32")
     max_model_len = 100_000
 
+    template = None
+
     @property
     def tokenizer(self):
         return self

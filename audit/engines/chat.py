@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
-from audit.config import DATE
+from audit.config import DATE, EngineConfig, ModelConfig
 from audit.engines.shared import SharedTokens, cut_pattern
-from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned
+from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -106,6 +107,24 @@ class ChatTokenizer:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
         return cls(tokenizer, name=name, add_special_tokens=add_special_tokens, template=template, date=date)
+
+    @classmethod
+    def of(cls, model: ModelConfig, engine: EngineConfig, folder: Path) -> ChatTokenizer:
+        """Read the tokenizer of a model, whose files are in a folder, as its card and the engine's settings say.
+
+        Raises
+        ------
+        ModelError
+            As :meth:`load`, or if the card's chat template cannot be read.
+        """
+        return cls.load(
+            model.tokenizer or str(folder),
+            name=model.name,
+            trust_remote_code=model.trust_remote_code,
+            add_special_tokens=engine.add_special_tokens,
+            template=read_template(model.chat_template),
+            date=model.date,
+        )
 
     @cached_property
     def has_system_role(self) -> bool:

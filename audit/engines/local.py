@@ -12,7 +12,6 @@ from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, enc
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
-from audit.engines.templates import ChatTemplate
 from stimuli.prompts import Prompt
 
 
@@ -21,8 +20,6 @@ class TokenEngine(ABC):
 
     tokenizer: ChatTokenizer
     """The model's tokenizer and chat template."""
-    template: ChatTemplate | None = None
-    """The user's chat template; None is the model's own."""
     max_model_len: int
     """How many tokens prompt and response may have together."""
 
@@ -72,9 +69,10 @@ class TokenEngine(ABC):
 
     def _ended(self, written: Generated) -> Generated:
         """Return a text up to its end, where a user's chat template says what ends it."""
-        if self.template is None or written.text is None:
+        template = self.tokenizer.template
+        if template is None or written.text is None:
             return written
-        own = self.template.cut(written.text)
+        own = template.cut(written.text)
         return written if own == written.text else replace(written, text=own, cut=False)
 
 

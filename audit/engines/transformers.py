@@ -23,7 +23,6 @@ from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine, open_local
 from audit.engines.packed import PackedReader
 from audit.engines.resolve import ModelFiles
-from audit.engines.templates import read_template
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
@@ -60,16 +59,7 @@ class TransformersEngine(TokenEngine):
         torch.manual_seed(seed)
         self._torch: Any = torch
         self._device = choose_device(config.device)
-        where = model.tokenizer or str(files.folder)
-        self.template = read_template(model.chat_template)
-        self.tokenizer = ChatTokenizer.load(
-            where,
-            name=model.name,
-            trust_remote_code=model.trust_remote_code,
-            add_special_tokens=config.add_special_tokens,
-            template=self.template,
-            date=model.date,
-        )
+        self.tokenizer = ChatTokenizer.of(model, config, files.folder)
         try:
             loaded, loading = transformers.AutoModelForCausalLM.from_pretrained(
                 str(files.folder),

@@ -90,12 +90,11 @@ class VllmEngine(TokenEngine):
         except Exception as error:
             raise ModelError(f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}") from error
         self._vllm = vllm
-        self.template = read_template(model.chat_template)
         self.tokenizer = ChatTokenizer(
             self._llm.get_tokenizer(),
             name=model.name,
             add_special_tokens=config.add_special_tokens,
-            template=self.template,
+            template=read_template(model.chat_template),
             date=model.date,
         )
         self.max_model_len = model.max_model_len

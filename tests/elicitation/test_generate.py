@@ -19,7 +19,7 @@ class Repeating(TokenEngine):
     """An engine that answers with one text; its tokens are characters."""
 
     max_model_len = 1000
-    tokenizer = SimpleNamespace(encode_prompts=lambda prompts: [list(prompt.user) for prompt in prompts])
+    tokenizer = SimpleNamespace(encode_prompts=lambda prompts: [list(prompt.user) for prompt in prompts], template=None)
 
     def __init__(self, says=SAYS):
         self.says = says

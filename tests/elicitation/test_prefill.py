@@ -183,6 +183,8 @@ class Says(TokenEngine):
     max_model_len = 1000
 
     class tokenizer:
+        template = None
+
         @staticmethod
         def encode_prompts(prompts):
             return [[1] for _ in prompts]

@@ -45,6 +45,8 @@ class Scripted(TokenEngine):
     facts = EngineFacts("scripted", "1", "cpu", "float32")
     name = "scripted"
 
+    template = None
+
     @property
     def tokenizer(self):
         return self

@@ -34,6 +34,8 @@ class Scripted(TokenEngine):
     max_model_len: int = 100_000
     calls: list[Call] = field(default_factory=list)
 
+    template = None
+
     @property
     def tokenizer(self):
         return self
