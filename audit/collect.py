@@ -153,10 +153,11 @@ def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
     return manifest
 
 
-def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> list[int]:
-    """Return the numbers of the shards that are not there yet."""
-    n_shards = -(-manifest.n_prompts // manifest.shard_size)
-    return sorted(set(range(n_shards)) - folder.shards(plan.kind))
+def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict[int, range]:
+    """Return the shards that are not there yet, in their order: the places of the grid by their numbers."""
+    n, size = manifest.n_prompts, manifest.shard_size
+    left = sorted(set(range(-(-n // size))) - folder.shards(plan.kind))
+    return {number: range(number * size, min((number + 1) * size, n)) for number in left}
 
 
 def collect(
@@ -335,11 +336,8 @@ def ask_shards(
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)
-    n_prompts, size = len(plan.grid), manifest.shard_size
-    missing = {
-        number: range(number * size, min((number + 1) * size, n_prompts))
-        for number in missing_shards(plan, manifest, folder)
-    }
+    n_prompts, size = manifest.n_prompts, manifest.shard_size
+    missing = missing_shards(plan, manifest, folder)
     if workers.n > len(missing) > 0:
         say(
             f"note: {plural(len(missing), 'shard')} of {size:,} prompts for {workers.n} workers, so that some have "

@@ -73,6 +73,8 @@ class Calls:
         At most.
     exact
         Whether the number of calls is exact; else it is the most that there can be.
+    within
+        Whether they are made in the time of the run's own prompts, as a strategy's stages are.
     """
 
     what: str
@@ -82,6 +84,7 @@ class Calls:
     tokens_read_most: int | None
     tokens_written_most: int
     exact: bool = True
+    within: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Forecast:
     n_characters
         Of all prompts of the run that are left.
     seconds, low_s, high_s
-        All of it, and as the slowest and the fastest shard of the probe would have it; None without a probe.
+        All of it, and as the fastest and the slowest shard of the probe would have it; None without a probe.
     probe
         What they rest on.
     bytes_on_disk
@@ -155,6 +158,11 @@ class Forecast:
         """Of all calls."""
         return sum(each.tokens_written_most for each in self.calls)
 
+    @property
+    def fixed_s(self) -> float:
+        """Of the seconds, those that do not grow with the prompts; 0 without a probe."""
+        return 0.0 if self.probe is None else self.probe.load_s + ANALYSIS_S[0]
+
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
     """Say what is left of a run, and what it takes.
@@ -177,13 +185,13 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
     """
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
-    there = _there(plan, folder)
-    tokenizer = _tokenizer(config) if count_tokens else None
-    counted = _count(task, plan, there, tokenizer, say=say)
+    left = _left(plan, folder)
+    tokenizer = _tokenizer(config, say) if count_tokens else None
+    counted = _count(task, plan, left, tokenizer, say=say)
     probe = None
     calls = counted.calls
     if probe_s and calls[0].n_left:
-        probe = _probe(task, plan, there, probe_s, words=_n_in_words(task, config) > 0, say=say)
+        probe = _probe(task, plan, probe_s, words=any(each.what == IN_WORDS for each in calls), say=say)
     seconds = low = high = None
     if probe is not None:
         seconds, low, high = (
@@ -202,11 +210,9 @@ def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: in
     """Return what loading, all calls, statistics and page take."""
     total = probe.load_s + ANALYSIS_S[0] + ANALYSIS_S[1] * calls[0].n
     for each in calls:
-        if each.what.startswith("stage "):  # a shard's stages are in the time of the shard
-            continue
-        in_words = each.what == IN_WORDS and probe.words_per_s is not None
-        per_s = probe.words_per_s if in_words and probe.words_per_s else rate
-        total += each.n_left / per_s / n_workers
+        if not each.within:
+            per_s = probe.words_per_s if each.what == IN_WORDS and probe.words_per_s else rate
+            total += each.n_left / per_s / n_workers
     return total
 
 
@@ -217,19 +223,16 @@ def _n_workers(config: AuditConfig) -> int:
 # --- What is there ---------------------------------------------------------------------------------------------------
 
 
-def _there(plan: Planned, path: Path) -> frozenset[range]:
-    """Return the places of the grid that are answered already."""
-    from audit.collect import earlier_manifest
+def _left(plan: Planned, path: Path) -> list[range]:
+    """Return the places of the grid that are not answered yet, in their order."""
+    from audit.collect import earlier_manifest, missing_shards
 
-    if not path.exists():
-        return frozenset()
-    folder = RunFolder(path)
-    folder.check()
-    manifest = earlier_manifest(plan, folder)
-    if manifest is None:
-        return frozenset()
-    size, n = manifest.shard_size, manifest.n_prompts
-    return frozenset(range(number * size, min((number + 1) * size, n)) for number in folder.shards(plan.kind))
+    if path.exists():
+        folder = RunFolder(path)
+        folder.check()
+        if (manifest := earlier_manifest(plan, folder)) is not None:
+            return list(missing_shards(plan, manifest, folder).values())
+    return [range(len(plan.grid))]
 
 
 # --- Counting --------------------------------------------------------------------------------------------------------
@@ -247,21 +250,20 @@ class _Counted:
 
 
 def _count(
-    task: Task[Any], plan: Planned, there: frozenset[range], tokenizer: ChatTokenizer | None, *, say: Say
+    task: Task[Any], plan: Planned, places: Sequence[range], tokenizer: ChatTokenizer | None, *, say: Say
 ) -> _Counted:
     config = plan.config
     stages = plan.strategy.stages
-    room = _room(task, plan)
-    answered = set().union(*there)
+    room = _room(plan)
     n = len(plan.grid)
-    n_left = n - len(answered)
+    n_left = sum(map(len, places))
     least, most = np.zeros(1 + len(stages), dtype=np.int64), np.zeros(1 + len(stages), dtype=np.int64)
     n_too_long, n_characters = 0, 0
     longest = config.model.max_model_len
     if tokenizer is not None:
         say(f"counting the tokens of {n_left:,} prompts ...")
     with Progress(n_left, unit="prompts", name="counting") as progress:
-        left = (record for place, record in enumerate(task.records(plan)) if place not in answered)
+        left = _at(task.records(plan), places)
         for records in _batched(left, _ENCODED):
             for number in range(len(stages) + 1):
                 asked = [_message(record, number, last=number == len(stages)) for record in records]
@@ -286,49 +288,42 @@ def _count(
         calls.append(
             Calls(
                 f"stage {stage.name}", n, n_left, int(least[number]) if known else None,
-                int(most[number]) if known else None, n_left * stage.max_tokens, exact=False,
+                int(most[number]) if known else None, n_left * stage.max_tokens, exact=False, within=True,
             )
         )  # fmt: skip
-    calls.extend(_beside(task, plan, calls[0], tokenizer, room))
+    calls.extend(_beside(plan, calls[0], tokenizer, room))
     return _Counted(tuple(calls), n_too_long if known and not stages else None, n_characters)
 
 
-def _beside(
-    task: Task[Any], plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int
-) -> Iterator[Calls]:
+def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
     """Yield what is asked beside the ratings, to tell how far they can be trusted; see audit/tasks/rated/checks.py."""
     config = plan.config
-    if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid):
-        return
     # Of a run whose prompts are all there, what was asked beside them is taken to be there too.
-    mean = None if prompts.tokens_read is None or not prompts.n_left else prompts.tokens_read / prompts.n_left
-    open_run = prompts.n_left > 0
+    if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
+        return
+    mean = None if prompts.tokens_read is None else prompts.tokens_read / prompts.n_left
     elicitation = config.elicitation
+    n_in_words = elicitation.check_sample if config.elicitation_method == "expected" else 0
     formats = 1 + len(elicitation.noise_formats)
     for what, n, own_room in (
-        (IN_WORDS, _n_in_words(task, config), elicitation.max_tokens),
+        (IN_WORDS, n_in_words, elicitation.max_tokens),
         (AGAIN, elicitation.noise_sample * formats, room),
     ):
-        n = min(n, prompts.n * formats) if open_run else 0
+        n = min(n, prompts.n * formats)
         if n:
             about = None if mean is None else round(n * mean)
             yield Calls(what, n, n, about, about, n * own_room, exact=False)
     led = bool(plan.strategy.stages) or plan.strategy.brings
-    if open_run and elicitation.manipulation and not led:
+    if elicitation.manipulation and not led:
         asked = [each.cell for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed)]
         sizes = None
         if tokenizer is not None:
-            begun = config.elicitation.prefill
-            shown = [replace(plan.grid.prompt(cell), begun=begun) for cell in asked]
+            shown = [replace(plan.grid.prompt(cell), begun=elicitation.prefill) for cell in asked]
             sizes = sum(map(len, tokenizer.encode_prompts(shown)))
         yield Calls(WITHOUT, len(asked), len(asked), sizes, sizes, len(asked) * room)
 
 
-def _n_in_words(task: Task[Any], config: AuditConfig) -> int:
-    return config.elicitation.check_sample if config.elicitation_method == "expected" else 0
-
-
-def _room(task: Task[Any], plan: Planned) -> int:
+def _room(plan: Planned) -> int:
     """Return the tokens that an answer may take."""
     config = plan.config
     if plan.strategy.reply is not None:
@@ -357,29 +352,30 @@ def _length(stages: Sequence[Any], name: str) -> int:
     return next(int(stage.max_tokens) for stage in stages if stage.name == name)
 
 
+def _at(records: Iterator[dict[str, Any]], places: Sequence[range]) -> Iterator[dict[str, Any]]:
+    """Yield those of all records that stand at some places, which ascend."""
+    begin = 0
+    for own in places:
+        yield from islice(records, own.start - begin, own.stop - begin)
+        begin = own.stop
+
+
 def _batched(records: Iterator[Any], size: int) -> Iterator[list[Any]]:
     while batch := list(islice(records, size)):
         yield batch
 
 
-def _tokenizer(config: AuditConfig) -> ChatTokenizer | None:
+def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
     """Return the model's tokenizer without its weights; None where it is a server's."""
     from audit.engines.chat import ChatTokenizer
-    from audit.engines.resolve import hush, resolve_model
-    from audit.engines.templates import read_template
+    from audit.engines.resolve import hush, resolve_model, say_unpacking
 
     if config.model.base_url is not None or config.engine.name == "openai":
         return None
     hush()
-    files = resolve_model(config.model)
-    return ChatTokenizer.load(
-        config.model.tokenizer or str(files.folder),
-        name=config.model.name,
-        trust_remote_code=config.model.trust_remote_code,
-        add_special_tokens=config.engine.add_special_tokens,
-        template=read_template(config.model.chat_template),
-        date=config.model.date,
-    )
+    if unpacking := say_unpacking(config.model):
+        say(unpacking)
+    return ChatTokenizer.of(config.model, config.engine, resolve_model(config.model).folder)
 
 
 # --- Probing ---------------------------------------------------------------------------------------------------------
@@ -403,9 +399,6 @@ class _ProbeFolder(RunFolder):
     def shards(self, kind: Kind = "ratings") -> set[int]:
         return set(range(self._of)) - self._asked if self.load_s else set()
 
-    def has_stages(self, number: int | None = None) -> bool:
-        return False
-
     def write_manifest(self, manifest: Any) -> None:
         super().write_manifest(manifest)
         self._clock = time.perf_counter()
@@ -421,9 +414,7 @@ class _ProbeFolder(RunFolder):
             raise _EnoughError
 
 
-def _probe(
-    task: Task[Any], plan: Planned, there: frozenset[range], seconds: float, *, words: bool, say: Say
-) -> Probe | None:
+def _probe(task: Task[Any], plan: Planned, seconds: float, *, words: bool, say: Say) -> Probe:
     """Ask a few shards of a run, in a folder that is dropped."""
     n = len(plan.grid)
     size, load_s, spent = min(_PROBED_PROMPTS, n), 0.0, 0.0
@@ -431,10 +422,8 @@ def _probe(
     say(f"probing: a few of the {n:,} prompts are asked as the run asks them, for about {seconds:.0f} s ...")
     while True:
         found = _asked(task, plan, size, seconds - spent, n_shards=_PROBED)
-        first = not took
+        load_s = load_s if took else found.load_s
         took = [(min(size, n - number * size), own) for number, own in found.took]
-        if first:
-            load_s = found.load_s
         spent += sum(own for _, own in took)
         if spent > seconds / 3 or size * _PROBED >= n or size >= 4096:
             break

@@ -133,7 +133,7 @@ def collect_run(folder, method, shard_size):
         earlier = earlier_manifest(plan, run)
         n = len(plan.grid)
         if earlier is not None:
-            n = sum(min(earlier.shard_size, n - k * earlier.shard_size) for k in missing_shards(plan, earlier, run))
+            n = sum(map(len, missing_shards(plan, earlier, run).values()))
         manifest = TASKS[config.task.kind].collect(plan, run, command="benchmark", say=lambda line: None)
         run.write_manifest(manifest)
     return time.perf_counter() - start, n
