@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.config import AuditConfig, load_config
+from audit.disk import existing, free_at
 from audit.errors import AuditError
 from audit.progress import Say
 from audit.tasks.registry import TASKS
@@ -143,7 +143,7 @@ def _machine(config: AuditConfig) -> Iterator[str]:
     if not gpus:
         yield "- GPU: torch sees none"
     for what, place in _places(config):
-        yield f"- free disk, {what}: {shutil.disk_usage(_existing(place)).free / 1e9:.1f} GB"
+        yield f"- free disk, {what}: {free_at(place) / 1e9:.1f} GB"
 
 
 def _cpu() -> str:
@@ -158,13 +158,6 @@ def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
     from audit.engines.digests import cache_folder
 
     return ("cache of models", cache_folder()), ("reports_dir", config.reports_dir)
-
-
-def _existing(place: Path) -> Path:
-    place = place.expanduser().absolute()
-    while not place.exists():
-        place = place.parent
-    return place
 
 
 def _packages() -> Iterator[str]:
@@ -182,8 +175,8 @@ def _variables() -> Iterator[str]:
 
 def _disk_faults(config: AuditConfig) -> Iterator[str]:
     for what, place in _places(config):
-        there = _existing(place)
-        if shutil.disk_usage(there).free < LEAST_FREE:
+        there = existing(place)
+        if free_at(place) < LEAST_FREE:
             yield f"{there} ({what}) has less than {LEAST_FREE / 1e9:g} GB free; free some, or name another place"
         if not os.access(there, os.W_OK):
             yield f"{there} ({what}) may not be written to; name another place"

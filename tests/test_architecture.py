@@ -33,6 +33,7 @@ OF_TASKS = {
 MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
+    "disk": set(),
     "tables": set(),
     "wording": set(),
     "runs": set(),
@@ -138,7 +139,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
-    "doctor": {"config", "elicitation", "engines", "errors", "plan", "progress", "tasks.registry", "wording"},
+    "doctor": {"config", "disk", "elicitation", "engines", "errors", "plan", "progress", "tasks.registry", "wording"},
     "forecast": {
         *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
         "statistics", "stimuli", "tasks.base",
@@ -147,8 +148,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "doctor", "exported", "forecast", "gate", "pipeline", "paired_raters",
-        "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
+        *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exported", "forecast", "gate", "pipeline",
+        "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
         "tasks.registry",
     },
     "__main__": {"cli"},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from audit.cli.printing import say
-from audit.errors import AuditError
+from audit.errors import AuditError, StoreError
 from audit.wording import printable
 from stimuli.errors import StimulusError
 
@@ -59,3 +61,14 @@ def attempt(step: Callable[[], None]) -> str | None:
         say(f"audit: {fault}")
         return fault
     return None
+
+
+@contextmanager
+def writing_out(out: Path | None) -> Iterator[None]:
+    """Turn what keeps ``out=FILE`` from being written into one line; whoever reads a pipe may leave."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error

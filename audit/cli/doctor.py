@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.base import FAILED, OK, Command
-from audit.cli.jobs import each_job, overrides_help
+from audit.cli.base import FAILED, OK, Command, writing_out
+from audit.cli.jobs import each_job, overrides_help, told_apart
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.printing import say
-from audit.errors import ConfigError, StoreError
+from audit.errors import ConfigError
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -40,19 +40,14 @@ def _help() -> str:
 
 
 def _doctor(words: Sequence[str]) -> int:
-    names = set(_USAGE.names)
-    own = [word for word in words if word.partition("=")[0] in names]
-    given = _USAGE.read(own)
+    given, overrides = told_apart(_USAGE, words)
     probe, limit_s, out = bool(given[_PROBE]), given[_LIMIT], given[_OUT]
     if limit_s <= 0:
         raise ConfigError(f"limit_s={limit_s:g}: must be above 0")
     if {"-m", "--multirun"} & set(words):
         raise ConfigError("doctor looks at one run; leave out -m")
     faults: list[str] = []
-    code, _ = each_job(
-        [word for word in words if word not in own],
-        lambda config, _: faults.extend(_one(config, probe=probe, limit_s=limit_s, out=out)),
-    )
+    code, _ = each_job(overrides, lambda config, _: faults.extend(_one(config, probe=probe, limit_s=limit_s, out=out)))
     if code == FAILED:
         return FAILED
     return NOT_WORKING if faults else OK
@@ -64,10 +59,8 @@ def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) 
     page, faults = examine(config, probe=probe, limit_s=limit_s, say=say)
     print("\n".join(page))
     if out is not None:
-        try:
+        with writing_out(out):
             out.write_text("\n".join(page) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error
     return faults
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.base import FAILED, OK, attempt
 from audit.cli.composition import Composed, choices, compose
 from audit.cli.elsewhere import Jobs, gathered, without_results
+from audit.cli.options import Given, Usage
 from audit.cli.printing import WIDTH, say
 
 if TYPE_CHECKING:
@@ -31,6 +32,18 @@ often used:
 
 all options and their defaults: python -m audit {command} --cfg job
 """
+
+
+def told_apart(usage: Usage, words: Sequence[str]) -> tuple[Given, list[str]]:
+    """Return a command's own options, and the overrides of the configuration that stand among them.
+
+    Raises
+    ------
+    ConfigError
+        If an option is given twice.
+    """
+    own = [word for word in words if word.partition("=")[0] in usage.names]
+    return usage.read(own), [word for word in words if word not in own]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.base import Command
-from audit.cli.jobs import each_job, overrides_help
+from audit.cli.base import Command, writing_out
+from audit.cli.jobs import each_job, overrides_help, told_apart
 from audit.cli.options import (
     Option,
     Usage,
@@ -20,7 +20,8 @@ from audit.cli.options import (
     whole_from,
 )
 from audit.cli.printing import note, print_table, say
-from audit.errors import ConfigError, StoreError
+from audit.disk import free_at
+from audit.errors import ConfigError
 from audit.progress import duration
 from audit.wording import SCOPES, dimension_title, plural
 
@@ -65,9 +66,7 @@ def _help() -> str:
 
 
 def _plan(words: Sequence[str]) -> int:
-    names = set(_USAGE.names)
-    own = [word for word in words if word.partition("=")[0] in names]
-    given = _USAGE.read(own)
+    given, overrides = told_apart(_USAGE, words)
     options = {option.name: given[option] for option in _OPTIONS}
     for name, value in options.items():
         if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
@@ -75,24 +74,19 @@ def _plan(words: Sequence[str]) -> int:
     if options["price.most"] is not None and options["price.input"] is None:
         raise ConfigError("price.most needs the price of tokens: price.input=PRICE price.output=PRICE")
     plans: list[dict[str, Any]] = []
-    code, _ = each_job(
-        [word for word in words if word not in own],
-        lambda config, composed: plans.append(_one(config, options, sweep=composed.number)),
-    )
+    code, _ = each_job(overrides, lambda config, _: plans.append(_one(config, options)))
     if len(plans) > 1:
         _show_sum(plans)
     if (out := options["out"]) is not None:
         content = plans[0] if len(plans) == 1 else plans
-        try:
+        with writing_out(out):
             out.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error
     return code
 
 
-def _one(config: AuditConfig, options: dict[str, Any], *, sweep: int | None) -> dict[str, Any]:
+def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print it, and return it as plain values."""
-    from audit.forecast import detectable, forecast, subset
+    from audit.forecast import detectable, forecast
     from audit.tasks.registry import TASKS
 
     task = TASKS[config.task.kind]
@@ -105,7 +99,7 @@ def _one(config: AuditConfig, options: dict[str, Any], *, sweep: int | None) -> 
     lines += _timed(found, served=served)
     price = _price(found, options)
     lines += [("money", price[1])] if price else []
-    lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(_free(found.folder))} are free"))
+    lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(free_at(found.folder))} are free"))
     like = options["like"] or (found.folder if (found.folder / "tables" / "gap.csv").is_file() else None)
     gaps = [] if like is None else detectable(like, plan)
     for gap in gaps:
@@ -131,7 +125,7 @@ def _one(config: AuditConfig, options: dict[str, Any], *, sweep: int | None) -> 
         )
     else:
         note(f"{like} has no standard error to plan by: it takes two narratives or more")
-    fits = _fitting(found, plan, gaps, price, options, subset)
+    fits = _fitting(found, plan, gaps, price, options)
     for text in fits:
         note(text)
     return {
@@ -217,9 +211,10 @@ def _fitting(
     gaps: Sequence[Any],
     price: tuple[float, str] | None,
     options: dict[str, Any],
-    subset: Any,
 ) -> list[str]:
     """Say which override takes as many narratives as are wanted, or as time and money are enough for."""
+    from audit.forecast import subset
+
     if plan.grid.narratives is None:
         return []
     said = []
@@ -232,8 +227,7 @@ def _fitting(
             f"({max(enough):,.0f} narratives), if there are as many"
         )
     if options["hours"] is not None and found.seconds is not None and found.probe is not None:
-        fixed = found.probe.load_s + 10
-        share = max(0.0, (options["hours"] * 3600 - fixed) / max(found.seconds - fixed, 1e-9))
+        share = max(0.0, (options["hours"] * 3600 - found.fixed_s) / max(found.seconds - found.fixed_s, 1e-9))
         said.append(f"hours={options['hours']:g}: {subset(plan, share)}")
     if options["price.most"] is not None and price is not None:
         share = options["price.most"] / max(price[0], 1e-9)
@@ -249,15 +243,6 @@ def _show_sum(plans: Sequence[dict[str, Any]]) -> None:
     if all(plan["price_most"] is not None for plan in plans):
         said.append(f"at most {sum(plan['price_most'] for plan in plans):,.2f} of money")
     print(f"all {len(plans)} runs: {', '.join(said)}")
-
-
-def _free(folder: Path) -> int:
-    import shutil
-
-    place = folder.resolve()
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
 
 
 def _bytes(n: int) -> str:

@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from audit.cli.base import Command
+from audit.cli.base import Command, writing_out
 from audit.cli.jobs import each_job, overrides_help
 from audit.cli.printing import note, say
-from audit.errors import StoreError
 from audit.wording import plural
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     out, export = config.out, export_id(plan)
     follows = out in written
     digest = hashlib.sha256()
-    try:
+    with writing_out(out):
         if out is None:
             target: AbstractContextManager[BinaryIO] = nullcontext(sys.stdout.buffer)
         else:
@@ -68,10 +67,6 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
                 digest.update(line)
                 stream.write(line)
             stream.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StoreError(f"out={out} cannot be written ({error.strerror or error})") from error
     if out is None:
         return
     say(f"{plural(len(plan.grid), 'prompt')}: {out}")
