@@ -24,9 +24,11 @@ from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import (
     as_fed,
+    check_same_model,
     check_same_run,
     describe_run,
     model_difference,
+    other_model_remedy,
     plan_difference,
     states_seen,
     with_sight,
@@ -160,6 +162,49 @@ def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict
     return {number: range(number * size, min((number + 1) * size, n)) for number in left}
 
 
+def nothing_to_ask(
+    plan: Planned, folder: RunFolder, manifest: Manifest, *, say: Say, opened: OpenModel | None = None
+) -> Manifest:
+    """Say that all prompts are there, if the model is still the one that was asked, and return the manifest with that.
+
+    Parameters
+    ----------
+    plan, folder, manifest
+        A run of which nothing is missing.
+    say
+        Takes the line.
+    opened
+        The model, if it is loaded; else its files or its revision are looked at, and nothing is loaded.
+
+    Raises
+    ------
+    StoreError
+        If the model has changed since: what is there is no answer of the one that is asked for.
+    """
+    from audit.engines.unchanged import Compared, compare_model
+
+    if opened is not None:
+        check_same_model(model_difference(manifest.identity.content, opened.known), folder.path)
+        compared = Compared()
+    else:
+        asked = manifest.model
+        compared = compare_model(plan.config.model, revision=asked.revision, files=asked.files)
+    if compared.changed:
+        raise StoreError(
+            f"run_dir={folder.path} holds answers of another model: model.path={plan.config.model.path} has changed "
+            f"since ({compared.changed}); {other_model_remedy(folder.path)}"
+        )
+    unknown = f", not checked against the model ({compared.unknown})" if compared.unknown else ""
+    say(f"all {len(plan.grid):,} prompts are there already{unknown}; analysing")
+    return _seen_as(manifest, compared.unknown)
+
+
+def _seen_as(manifest: Manifest, unknown: str) -> Manifest:
+    """Return the manifest that says why the model could not be told to be the same; nothing where it could."""
+    model = {name: value for name, value in manifest.model.content.items() if name != "not_checked"}
+    return manifest.having(model={**model, **({"not_checked": unknown} if unknown else {})})
+
+
 def collect(
     plan: Plan,
     folder: RunFolder,
@@ -282,8 +327,8 @@ def manifest_of(
     if earlier is None:
         manifest = describe_run(plan, workers.known, example={**example, **fed}, given=given, command=command)
     else:
-        check_same_run(model_difference(earlier.identity.content, workers.known), folder.path)
-        manifest = earlier
+        check_same_model(model_difference(earlier.identity.content, workers.known), folder.path)
+        manifest = _seen_as(earlier, "")
     return with_sight(manifest, workers.known)
 
 

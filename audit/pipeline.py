@@ -331,7 +331,7 @@ def calibrate_run(
     manifest = Manifest.read(path)
     statistics = load_statistics({**defaults, **manifest.statistics.content})
     with RunFolder(path) as folder:
-        ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
+        ratings = folder.ratings_of(manifest)
         with tqdm(unit="data set", file=sys.stderr, smoothing=0.1, disable=not progress) as bar:
 
             def say(done: int, total: int) -> None:

@@ -94,6 +94,16 @@ def write_all(
     return folder.write_file("report.html", html.encode())
 
 
+def not_checked(manifest: Manifest) -> Iterator[Remark]:
+    """Say that answers found in the folder were not held against the model, if they were not."""
+    if manifest.model.not_checked:
+        yield on_run(
+            "not_checked",
+            "All answers were there already when the run's command was given again, and were not checked against the "
+            f"model ({manifest.model.not_checked}): whether it has changed since is not known.",
+        )
+
+
 def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet or was not asked by us, and what its strategy could not bring."""
     if (other := manifest.model.elsewhere) is not None:
@@ -109,6 +119,7 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
                 else ""
             ),
         )
+    yield from not_checked(manifest)
     n_missing = manifest.n_prompts - len(answers)
     if n_missing:
         begun = set(map(str, answers["dimension"].unique()))

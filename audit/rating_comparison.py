@@ -88,7 +88,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         manifest, used = self.manifests[folder], self.used
         # Without its lock: a complete run does not change, and may lie where nothing can be written.
         stored = RunFolder(folder)
-        ratings = stored.read_ratings(n_prompts=manifest.n_prompts)
+        ratings = stored.ratings_of(manifest)
         digest = stored.ratings_sha256()
         stages = stored.read_stages()
         cost = cost_of(ratings, stages, n_prompts=manifest.n_prompts, seconds=manifest.timings.seconds_per_prompt)

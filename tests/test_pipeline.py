@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from runs import FOUR_RELIGIONS, collected, in_parts
@@ -285,8 +286,85 @@ def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, f
 
     opening._kept = None  # as in another process
     assert audit("run", *overrides("model", "mine")) == 2
-    assert "mine holds another run: model_files is" in capsys.readouterr().err.splitlines()[-1]
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("audit: run_dir=mine holds answers of another model: model_files is")
+    assert "name another run_dir to ask this one" in line
     assert "ratings/part-000003.parquet" not in shards_of(tmp_path / "mine")
+
+
+@pytest.fixture
+def checkpoint(tiny_model, tmp_path):
+    """Folder of a model that a test may write to, ``ckpt`` in the folder that it runs in."""
+    return shutil.copytree(tiny_model, tmp_path / "ckpt")
+
+
+def overwrite(checkpoint):
+    """Save a model of other weights over a model, as training does."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(checkpoint / "model.safetensors")
+    weights["lm_head.weight"] = weights["lm_head.weight"].flip(0).contiguous()
+    save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_weights_that_were_overwritten_are_named_before_the_old_answers_are_shown(checkpoint, audit, capsys, tmp_path):
+    assert audit("run", *overrides("ckpt", "mine")) == 0
+    before = tables_of(tmp_path / "mine")
+    overwrite(checkpoint)
+    capsys.readouterr()
+    assert audit("run", *overrides("ckpt", "mine")) == 2
+    out, err = capsys.readouterr()
+    assert not out  # no gap of the model that was
+    assert err.splitlines()[-1] == (
+        "audit: run_dir=mine holds answers of another model: model.path=ckpt has changed since (model.safetensors is "
+        "another file); name another run_dir to ask this one; python -m audit report mine analyses what the other one "
+        "answered"
+    )
+    # Both remedies work.
+    assert audit("report", "mine") == 0
+    assert tables_of(tmp_path / "mine") == before
+    from audit.engines import open as opening
+
+    opening._kept = None  # as in another process
+    assert audit("run", *overrides("ckpt", "new")) == 0
+    assert tables_of(tmp_path / "new")["gap.csv"] != before["gap.csv"]
+
+
+def test_answers_whose_model_is_gone_say_that_they_were_not_checked_until_it_is_back(
+    checkpoint, audit, capsys, tmp_path
+):
+    assert audit("run", *overrides("ckpt", "mine")) == 0
+    page = tmp_path / "mine" / "report.html"
+    assert "not checked against the model" not in page.read_text()
+    away = checkpoint.rename(tmp_path / "away")
+    capsys.readouterr()
+    assert audit("run", *overrides("ckpt", "mine")) == 0
+    err = capsys.readouterr().err
+    why = "model.path=ckpt: the run asked a folder, which is gone"
+    assert f"all 50 prompts are there already, not checked against the model ({why}); analysing" in err
+    assert "whether it has changed since is not known" in page.read_text()
+    away.rename(checkpoint)
+    assert audit("run", *overrides("ckpt", "mine")) == 0
+    assert "all 50 prompts are there already; analysing" in capsys.readouterr().err
+    assert "not checked against the model" not in page.read_text()
+
+
+@pytest.mark.parametrize("planted", [5000.0, -1.0, None], ids=["5000 on a scale to 100", "-1", "no number"])
+def test_a_rating_that_no_answer_is_read_as_is_refused_wherever_it_is_read(
+    planted, tiny_model, audit, finished, capsys
+):
+    file = in_parts(finished) / "ratings" / "part-000002.parquet"
+    table = pq.read_table(file)
+    rows = table.to_pydict()
+    rows["intensity"][3] = planted
+    place = rows["prompt_index"][3]
+    pq.write_table(pa.Table.from_pydict(rows, schema=table.schema), file)
+    for command in (["report", "run"], ["run", *overrides(tiny_model, "run")], ["gate", "run", "margin=2"]):
+        capsys.readouterr()
+        assert audit(*command) == 2, command
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert f"run/ratings: prompt {place} is rated " in line
+        assert "on a scale from 0 to 100" in line
 
 
 # --- Reporting --------------------------------------------------------------------------------------------------------

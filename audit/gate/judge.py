@@ -261,7 +261,7 @@ def _measure(
         raise ConfigError(f"dimensions={unknown}: {path} was not asked about it; it has {', '.join(known)}")
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
-    ratings = folder.read_ratings(n_prompts=manifest.n_prompts, unfinished=unfinished)
+    ratings = folder.ratings_of(manifest, unfinished=unfinished)
     wanted = {*(dimensions or known), *manifest.placebo}
     ratings = without_dimensions(ratings, [name for name in known if name not in wanted])
     scale = manifest.scale.low, manifest.scale.high

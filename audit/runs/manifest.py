@@ -86,7 +86,8 @@ class Elsewhere(_Part):
 class Model(_Part):
     """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name.
 
-    ``elsewhere`` is None unless another stack asked it.
+    ``elsewhere`` is None unless another stack asked it; ``not_checked`` says why a command that found all answers there
+    could not tell whether the model is still the same.
     """
 
     name: str = ""
@@ -95,6 +96,7 @@ class Model(_Part):
     dtype: str = ""
     files: Words = {}
     elsewhere: Elsewhere | None = None
+    not_checked: str = ""
 
 
 class Engine(_Part):
@@ -112,6 +114,11 @@ class Elicitation(_Part):
     method: str = ""
     prefill: str = ""
     parser: str = ""
+
+    @property
+    def keeps_scale(self) -> bool:
+        """Whether no rating can lie beyond the scale: the published parser takes such, and so do released files."""
+        return self.parser != "hou2025" and self.method != "outside"
 
 
 class Scale(_Part):

@@ -40,7 +40,7 @@ from audit.tables.base import Table, Type
 from audit.tables.inventory import ANSWERS
 from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
 from audit.tables.preference import JUDGED_PAIRS
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 
@@ -562,6 +562,30 @@ class RunFolder(_Folder):
     def read_ratings(self, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
         """Return all ratings in the grid's order; see :meth:`read`."""
         return self.read("ratings", n_prompts=n_prompts, unfinished=unfinished)
+
+    def ratings_of(self, manifest: Manifest, *, unfinished: bool = False) -> pd.DataFrame:
+        """Return all ratings of a run in the grid's order, each within the scale; see :meth:`read`.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`read`, or if a rating lies beyond the scale, or is none: no answer was read so.
+        """
+        ratings = self.read_ratings(n_prompts=manifest.n_prompts, unfinished=unfinished)
+        low, high = manifest.scale.low, manifest.scale.high
+        if not manifest.elicitation.keeps_scale or not low < high:
+            return ratings
+        rated = (ratings["status"] == Status.RATED.value).to_numpy()
+        within = ratings["intensity"].between(low, high).to_numpy(dtype=bool, na_value=False)
+        wrong = np.flatnonzero(rated & ~within)
+        if len(wrong):
+            first = ratings.iloc[wrong[0]]
+            raise StoreError(
+                f"{self.path}/ratings: prompt {first['prompt_index']} is rated {first['intensity']:g} on a scale from "
+                f"{low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer is read as: the file was "
+                "changed since; restore it, or name another run_dir to ask again"
+            )
+        return ratings
 
     def read(self, kind: Kind, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
         """Return all rows in the grid's order; words are categoricals, ``in_group`` and ``n_shared`` nullable.

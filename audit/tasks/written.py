@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from audit.collect import Asked, answer_columns, collect, earlier_manifest, end_parts, missing_shards
+from audit.collect import Asked, answer_columns, collect, earlier_manifest, end_parts, missing_shards, nothing_to_ask
 from audit.config import AuditConfig, MeasuresConfig
 from audit.conversations import narratives_of, prompt_records
 from audit.measures.choose import JUDGE, Wanted
@@ -88,8 +88,7 @@ class WrittenTexts(Task[Plan]):
         scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
         earlier = earlier_manifest(plan, folder)
         if earlier is not None and not missing_shards(plan, earlier, folder):
-            say(f"all {len(plan.grid):,} prompts are there already; analysing")
-            manifest = earlier
+            manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         else:
             session = collect(
                 plan,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards
+from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
 from audit.progress import Part, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -46,8 +46,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     if earlier is not None:
         earlier = earlier.having(inventory=plan.questionnaire)  # its key may have been corrected since
         if not missing_shards(plan, earlier, folder):
-            say(f"all {len(plan.grid):,} prompts are there already; analysing")
-            return earlier
+            return nothing_to_ask(plan, folder, earlier, say=say)
     from audit.workers.open import open_workers
 
     workers, load_s = open_workers(

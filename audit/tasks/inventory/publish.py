@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from audit.publish import write_all
+from audit.publish import not_checked, write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -57,10 +57,11 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
         alone=task.presentation == "single",
     )
     tables["inventory_outcomes"] = answer_outcomes(answers)
-    remarks = tuple(
-        remarks_on_answers(
+    remarks = (
+        *not_checked(manifest),
+        *remarks_on_answers(
             answers, tables, n_prompts=manifest.n_prompts, min_number_mass=manifest.statistics.min_number_mass
-        )
+        ),
     )
     drawn = draw_answers(manifest, tables)
     figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}

@@ -88,7 +88,7 @@ def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Che
     n_again = config.elicitation.noise_sample
     if not (n_sample or n_again):
         return
-    ratings = folder.read_ratings(n_prompts=manifest.n_prompts)
+    ratings = folder.ratings_of(manifest)
     wanted = []
     if n_sample:
         invented = [dimension.name for dimension in plan.grid.dimensions if dimension.placebo]

@@ -66,7 +66,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.tables.ratings import MANIPULATION
     from audit.tables.registry import OF_RATINGS
 
-    ratings = folder.read_ratings(n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
+    ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
     counts = ratings["status"].value_counts()
     n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})

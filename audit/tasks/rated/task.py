@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from audit.collect import collect, earlier_manifest, end_parts, missing_shards
+from audit.collect import collect, earlier_manifest, end_parts, missing_shards, nothing_to_ask
 from audit.config import AuditConfig, StatisticsConfig
 from audit.conversations import prompt_records
 from audit.plan import Plan, make_plan
@@ -69,8 +69,7 @@ class Ratings(Task[Plan]):
         if earlier is not None and not missing_shards(plan, earlier, folder):
             checked = not manipulation_is_missing(plan, earlier)
             if checked and not any(checks_of(plan, folder, earlier)):
-                say(f"all {len(plan.grid):,} prompts are there already; analysing")
-                return earlier
+                return nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         method = config.elicitation_method
         session = collect(
             plan,

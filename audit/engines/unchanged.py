@@ -1,0 +1,103 @@
+"""Whether a model is still the one that a run asked, told by its files or its revision and without loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.config import ModelConfig
+from audit.engines.digests import cache_folder
+from audit.engines.gguf import look_into
+from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
+from audit.errors import ModelError
+
+_PATIENCE_S = 10.0
+"""How long the hub may take to say which commit a model is at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What became of comparing a model with what a run recorded of it; both are empty where it is the same.
+
+    Attributes
+    ----------
+    changed
+        In which way it is another one.
+    unknown
+        Why it could not be told.
+    """
+
+    changed: str = ""
+    unknown: str = ""
+
+
+def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> Compared:
+    """Compare a model as it is now with what a run recorded of it.
+
+    Parameters
+    ----------
+    model
+        The card.
+    revision, files
+        What the run recorded: the hub's commit or what stands for it, and the SHA-256 of the files by name; empty
+        where it recorded none.
+
+    Notes
+    -----
+    A packaged model and a GGUF file are what their own bytes say, whatever they were unpacked to. A hub's model is at
+    the commit that the hub names; where the hub cannot be asked, at the one in its cache on this machine, which is what
+    a run would load then.
+    """
+    if model.base_url is not None:
+        return Compared(unknown="a server tells no hash of its weights")
+    path = Path(model.path).expanduser()
+    try:
+        if path.is_dir():
+            check_model_folder(path, name=model.name)
+            return _files(file_hashes(path), files)
+        if not revision:
+            there = "recorded no revision of it" if path.exists() or not files else "asked a folder, which is gone"
+            return Compared(unknown=f"model.path={model.path}: the run {there}")
+        if model.path.startswith("embedded:"):
+            now = packaged_revision(model.path)[1]
+        elif path.is_file():
+            now = f"gguf:{look_into(model, cache_folder()).digest}"
+        else:
+            now = _on_the_hub(model)
+    except (ModelError, OSError) as error:
+        return Compared(unknown=" ".join(str(error).split()))
+    return Compared() if now == revision else Compared(changed=f"it is {now} now, and was {revision}")
+
+
+def _files(now: Mapping[str, str], then: Mapping[str, str]) -> Compared:
+    if not then:
+        return Compared(unknown="the run recorded no hashes of its files")
+    name = next((name for name in sorted({*then, *now}) if now.get(name) != then.get(name)), None)
+    if name is None:
+        return Compared()
+    what = "is new" if name not in then else "is gone" if name not in now else "is another file"
+    return Compared(changed=f"{name} {what}")
+
+
+def _on_the_hub(model: ModelConfig) -> str:
+    """Return the commit of a hub's model that a run would load now."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = HfApi().model_info(model.path, revision=model.revision, timeout=_PATIENCE_S).sha
+    except HFValidationError as error:
+        raise ModelError(f"model.path={model.path} is neither a folder on this machine nor a hub id") from error
+    except Exception:  # whatever the network raises, or offline mode: then a run takes what is on this machine
+        found = None
+    if found is not None:
+        return found
+    kept = find_folder(
+        model.path,
+        asked=f"model.path={model.path}",
+        revision=model.revision,
+        check=lambda folder: check_model_folder(folder, name=model.name),
+        download=False,
+    )
+    return str(kept.revision)
