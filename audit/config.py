@@ -278,6 +278,10 @@ class StimuliConfig(_Strict):
     experiencer_terms: int | None = None
 
 
+MOST_PERMUTATIONS: Final = 10_000_000
+"""More would tell smaller p apart, which no corrected test asks for."""
+
+
 class StatisticsConfig(_Strict):
     """How the gap is computed, and what it stands beside; may change between analyses of the same ratings."""
 
@@ -295,6 +299,16 @@ class StatisticsConfig(_Strict):
     human: Path | None = None
     human_id: str = Field(default="narrative_id", min_length=1)
     human_rating: str = Field(default="intensity", min_length=1)
+
+    @field_validator("n_permutations")
+    @classmethod
+    def _no_more_than_tell(cls, n: int) -> int:
+        if n > MOST_PERMUTATIONS:
+            raise ConfigError(
+                f"n_permutations={n}: at most {MOST_PERMUTATIONS:,}; the smallest p is 1 / (n_permutations + 1), so "
+                "that more would tell p apart below one in ten million alone"
+            )
+        return n
 
 
 class ScorerConfig(_Strict):

@@ -175,6 +175,27 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run seed=1,2", "seed=1,2: several values; run -m seed=1,2 makes a run of each; seed=[1,2] is one list"),
         ("run seed=range(1,3)", "seed=range(1,3): several values; run -m seed=range(1,3) makes a run of each"),
         ("run prompt=origin,scale-10", "prompt=origin,scale-10: several values; run -m prompt=origin,scale-10 makes"),
+        (
+            "run strategy=[ecn,empathise-first]",
+            "strategy=[ecn,empathise-first]: one choice is wanted, and a list is several; run -m "
+            "strategy=ecn,empathise-first makes a run of each",
+        ),
+        ("run -m strategy=none,[ecn,two-stage]", "run -m strategy=ecn,two-stage makes a run of each"),
+        ("prompts model=[smollm2,llama3]", "model=[smollm2,llama3]: one choice is wanted"),
+        ("run task=1", "task=1: there is no such choice; there are: cause, emotion, intensity, inventory, reply"),
+        ("run task=null", "task=null: there is no such choice"),
+        ("run -m strategy=5,none", "strategy=5,none: there is no such choice; there are: basic-empathy"),
+        ("run strategy={a:1}", "strategy={a:1}: there is no such choice"),
+        (
+            "run statistics.n_permutations=1000000000000",
+            "n_permutations=1000000000000: at most 10,000,000; the smallest",
+        ),
+        (
+            "run run_dir=a=b",
+            """'run_dir=a=b' is no override, KEY=VALUE is wanted; with its value in quotes it is one: """,
+        ),
+        ("run run_dir=größe", """with its value in quotes it is one: 'run_dir="größe"'"""),
+        ("run run_dir=it's", """with its value in quotes it is one: 'run_dir="it'"'"'s"'"""),
         ("run engine=vlm", "engine=vlm: there is no such choice; did you mean 'vllm'?"),
         ("run promt=origin", "promt: there is no such option; did you mean 'prompt'?"),
         ("run model.dtpye=float32", "model.dtpye: there is no such option; did you mean 'model.dtype'?"),
@@ -398,3 +419,13 @@ def test_a_choice_of_ones_own_that_is_no_yaml_ends_in_one_line(audit, tmp_path, 
     [line] = capsys.readouterr().err.splitlines()
     assert "mine.yaml" in line
     assert "duplicate key name" in line
+
+
+def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(audit, capsys, tmp_path):
+    import shlex
+
+    for value in ("a=b", "größe", "it's", 'say "x"', "a&b"):
+        assert audit("prompts", "dimensions=religion", f"out={value}") == 2
+        [quoted] = shlex.split(capsys.readouterr().err.rpartition("it is one: ")[2])
+        assert audit("prompts", "dimensions=religion", "stimuli.situations_per_emotion=1", quoted) == 0
+        assert (tmp_path / value).is_file()

@@ -134,6 +134,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     if len(kinds) > 1:
         raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     words = _normalise(overrides)
+    _check_choices(words, OverridesParser.create())
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]
@@ -187,6 +188,57 @@ def _normalise(overrides: Sequence[str]) -> list[str]:
     return [*sweep, *(override for override in plain if override not in sweep)]
 
 
+def _check_choices(words: Sequence[str], parser: Any) -> None:
+    """Refuse a group's choice that is no name: Hydra merges those of a list under the last one's name.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that cannot be parsed is left to Hydra.
+    """
+    from hydra.core.override_parser.types import ChoiceSweep
+    from hydra.errors import HydraException
+
+    from audit.errors import ConfigError
+
+    groups = choices()
+    for word in words:
+        if word.startswith("-") or word.partition("=")[0] not in groups:
+            continue
+        try:
+            parsed = parser.parse_override(word)
+        except HydraException:
+            continue
+        name, given = parsed.key_or_group, parsed.value()
+        values = given.list if isinstance(given, ChoiceSweep) else [] if parsed.is_sweep_override() else [given]
+        for value in [] if parsed.is_delete() else values:
+            if isinstance(value, list):
+                each = ",".join(map(str, value))
+                raise ConfigError(
+                    f"{word}: one choice is wanted, and a list is several; run -m {name}={each} makes a run of each"
+                )
+            if not isinstance(value, str):
+                raise ConfigError(f"{word}: there is no such choice; there are: {', '.join(groups[name])}")
+
+
+def _quoted(override: str, parser: Any) -> str:
+    """Return an override whose value stands in quotes, as a shell takes it; empty where that says something else."""
+    import shlex
+
+    from hydra.errors import HydraException
+
+    key, sign, value = override.partition("=")
+    if not sign or value.lstrip()[:1] in ("", "[", "{", "'", '"'):  # an unclosed list is no text
+        return ""
+    escaped = value.replace('"', '\\"')
+    quoted = f'{key}="{escaped}"'
+    try:
+        taken = parser.parse_override(quoted).value()
+    except HydraException:
+        return ""
+    return shlex.quote(quoted) if str(taken) == value else ""
+
+
 def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
     """Say in our own words which override Hydra could not take."""
     from hydra.errors import HydraException
@@ -202,7 +254,10 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
             parsed = parser.parse_override(override)
         except HydraException as fault:
             reason = " ".join(str(fault).split())
-            return f"{override!r} is no override, KEY=VALUE is wanted (quote values with spaces or commas): {reason}"
+            said = f"{override!r} is no override, KEY=VALUE is wanted"
+            if quoted := _quoted(override, parser):
+                return f"{said}; with its value in quotes it is one: {quoted}"
+            return f"{said} (quote values with spaces or commas): {reason}"
         name = parsed.key_or_group
         if parsed.is_sweep_override() and not sweeps:
             values = override.partition("=")[2]
