@@ -429,3 +429,37 @@ def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(a
         [quoted] = shlex.split(capsys.readouterr().err.rpartition("it is one: ")[2])
         assert audit("prompts", "dimensions=religion", "stimuli.situations_per_emotion=1", quoted) == 0
         assert (tmp_path / value).is_file()
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        ("prompt", "system: '{persona} ${oc.env:A_TOKEN}'"),
+        ("prompt", "system: '{persona} ${oc.env:ABSENT,${oc.env:A_TOKEN}}'"),
+        ("prompt", "system: '{persona} ${model.name}'"),
+        ("strategy", "question: '${oc.env:A_TOKEN} {question}'"),
+        ("strategy", "stages: {look: {prompt: '${oc.env:A_TOKEN}', max_tokens: 9, temperature: 0.0, top_p: 1.0}}"),
+        ("stimuli", "intensity: ${oc.env:A_TOKEN}"),
+    ],
+)
+def test_a_file_of_somebody_else_s_cannot_show_a_model_the_environment(
+    group, text, audit, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("A_TOKEN", "secret-1234")
+    base = {"prompt": "origin", "strategy": "none", "stimuli": "geneva"}[group]
+    (tmp_path / "own" / group).mkdir(parents=True)
+    name = "" if group == "stimuli" else "name: mine\n"
+    (tmp_path / "own" / group / "mine.yaml").write_text(f"defaults:\n  - {base}\n{name}{text}\n")
+    words = ["--config-dir=own", f"{group}=mine", "dimensions=religion", "model.name=${oc.env:A_TOKEN}", "out=p.jsonl"]
+    assert audit("prompts", *words) == 2
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1].startswith(f"audit: {group}: shows ${{oc.env:A")
+    assert "secret-1234" not in out + err
+    assert not (tmp_path / "p.jsonl").exists()
+
+
+def test_a_place_may_be_told_by_the_environment(audit, tmp_path, monkeypatch):
+    monkeypatch.setenv("A_PLACE", "here")
+    words = ["dimensions=religion", "stimuli.situations_per_emotion=1", "out=${oc.env:A_PLACE}.jsonl"]
+    assert audit("prompts", *words) == 0
+    assert (tmp_path / "here.jsonl").is_file()

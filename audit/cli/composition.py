@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
 """What Hydra's own command line takes of flags, as far as it is of use here."""
 
+_SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "measures")
+"""Groups of which models are shown texts."""
+
 
 @dataclass(frozen=True)
 class Composed:
@@ -53,6 +56,7 @@ class Composed:
         from audit.errors import ConfigError
 
         try:
+            _check_no_environment(self._values)
             values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
             raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
@@ -61,6 +65,45 @@ class Composed:
         assert isinstance(values, dict)
         values.pop("experiment", None)
         return load_config({str(key): value for key, value in values.items()})
+
+
+def _check_no_environment(values: Any) -> None:
+    """Refuse what would show a model, or a server, a variable of the user's environment: it may be a key.
+
+    A prompt file may come from anybody. The variable may be reached by way of another option, so the texts are resolved
+    once with a resolver that refuses.
+
+    Raises
+    ------
+    ConfigError
+        If a prompt, strategy, task, elicitation, measure or the stimuli show one.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from omegaconf.resolvers import oc
+
+    from audit.errors import ConfigError
+
+    asked: list[str] = []
+
+    def refuse(name: str, *_: object) -> str:
+        asked.append(name)
+        return ""
+
+    OmegaConf.register_new_resolver("oc.env", refuse, replace=True)
+    try:
+        for group in _SHOWN:
+            try:
+                OmegaConf.to_container(values[group], resolve=True)
+            except OmegaConfBaseException:
+                continue  # said when all is resolved
+            if asked:
+                raise ConfigError(
+                    f"{group}: shows ${{oc.env:{asked[0]}}}, a variable of your environment, which may be secret; what "
+                    "models are shown takes none: write its value instead, if it may be seen"
+                )
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
 def conf_folder() -> Path:
