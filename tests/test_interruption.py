@@ -143,3 +143,28 @@ def test_a_run_killed_ten_times_ends_in_the_same_ratings(tiny_model, child_envir
         assert (run / "tables" / f"{name}.csv").read_bytes() == (undisturbed / "tables" / f"{name}.csv").read_bytes()
     assert status(run) == "complete"
     assert (run / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_run_that_is_asked_to_end_says_so_and_goes_on_later(
+    name, tiny_model, child_environment, tmp_path, monkeypatch
+):
+    run, said, number = tmp_path / "run", tmp_path / "said.txt", signal.Signals[name]
+    monkeypatch.chdir(tmp_path)
+    here = str(Path(__file__).parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([here, child_environment["PYTHONPATH"]]))
+    multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
+    with started(overrides(tiny_model, run), said) as process:
+        wait_until(lambda: len(shards(run)) >= 3, process)
+        os.kill(process.pid, number)
+    assert process.exitcode == 128 + number
+    assert said.read_text().splitlines()[-1] == (
+        f"ended by {name}; what was collected is kept, and the same command goes on from there"
+    )
+    there = len(shards(run))
+    assert 3 <= there < N_PROMPTS / SHARD_SIZE
+    with started(overrides(tiny_model, run), said) as process:
+        pass
+    assert process.exitcode == 0
+    assert f"{there * SHARD_SIZE:,} of {N_PROMPTS:,}" in said.read_text()
+    assert status(run) == "complete"

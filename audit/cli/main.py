@@ -6,10 +6,14 @@ Nothing heavy is imported before a command needs it: ``--help`` and ``--version`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from audit import __version__
@@ -65,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C."""
+    """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = FAILED
 
@@ -74,15 +78,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _dispatch(words)
 
     try:
-        attempt(step)
+        with _ended_as_by_ctrl_c():
+            attempt(step)
         return code
-    except KeyboardInterrupt:
-        say("\ninterrupted; what was collected is kept, and the same command goes on from there")
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            say(f"\n{how}; what was collected is kept, and the same command goes on from there")
+        return INTERRUPTED - signal.SIGINT + number
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); Python must not complain again when it closes the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COMMANDS[words[0]].unread if words and words[0] in COMMANDS else OK
+
+
+class _Ended(KeyboardInterrupt):
+    """The process was asked to end; all that waits for Ctrl-C waits for this."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, the first time; what nohup ignores stays ignored."""
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+
+    def end(number: int, _: object) -> NoReturn:
+        signal.signal(number, signal.SIG_DFL)
+        raise _Ended(number)
+
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            if signal.getsignal(number) is end:
+                signal.signal(number, signal.SIG_DFL)
 
 
 def _dispatch(words: Sequence[str]) -> int:

@@ -163,7 +163,7 @@ def test_no_replica_outlives_the_command(number, tiny_model, child_environment, 
         workers = children(process.pid)
         assert len(workers) == 2
         process.send_signal(number)
-        assert process.wait(20) == (130 if number == signal.SIGINT else -number)
+        assert process.wait(20) == (-number if number == signal.SIGKILL else 128 + number)
         assert gone(workers)
     finally:
         process.kill()
