@@ -113,7 +113,7 @@ def test_other_verdicts_are_not_called_other_gaps(audit, tmp_path):
         {"strategy": {"name": "ecn", "stages": []}},
         {"seed": 5},
         {"variant": "named"},
-        {"scale": (0, 10), "level": 5},
+        {"scale": (0, 200), "level": 100},
         {"source": "csv"},
     ],
 )
