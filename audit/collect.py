@@ -28,7 +28,6 @@ from audit.runs.provenance import (
     check_same_run,
     describe_run,
     model_difference,
-    other_model_remedy,
     plan_difference,
     states_seen,
     with_sight,
@@ -181,22 +180,20 @@ def nothing_to_ask(
     StoreError
         If the model has changed since: what is there is no answer of the one that is asked for.
     """
-    from audit.engines.unchanged import Compared, compare_model
+    from audit.engines.unchanged import compare_model
 
+    unknown = ""
     if opened is not None:
         check_same_model(model_difference(manifest.identity.content, opened.known), folder.path)
-        compared = Compared()
     else:
-        asked = manifest.model
-        compared = compare_model(plan.config.model, revision=asked.revision, files=asked.files)
-    if compared.changed:
-        raise StoreError(
-            f"run_dir={folder.path} holds answers of another model: model.path={plan.config.model.path} has changed "
-            f"since ({compared.changed}); {other_model_remedy(folder.path)}"
-        )
-    unknown = f", not checked against the model ({compared.unknown})" if compared.unknown else ""
-    say(f"all {len(plan.grid):,} prompts are there already{unknown}; analysing")
-    return _seen_as(manifest, compared.unknown)
+        asked, model = manifest.model, plan.config.model
+        compared = compare_model(model, revision=asked.revision, files=asked.files)
+        changed = f"model.path={model.path} has changed since ({compared.changed})" if compared.changed else ""
+        check_same_model(changed, folder.path)
+        unknown = compared.unknown
+    told = f", not checked against the model ({unknown})" if unknown else ""
+    say(f"all {len(plan.grid):,} prompts are there already{told}; analysing")
+    return _seen_as(manifest, unknown)
 
 
 def _seen_as(manifest: Manifest, unknown: str) -> Manifest:

@@ -177,7 +177,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     if len(kinds) > 1:
         raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     words = _normalise(overrides)
-    _check_choices(words, OverridesParser.create())
+    parser = OverridesParser.create()
+    _check_choices(words, parser)
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]
@@ -193,7 +194,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     except YAMLError as error:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explain(error, OverridesParser.create(), overrides)) from error
+        raise ConfigError(_explain(error, parser, overrides)) from error
     if gone:
         raise gone[0]
 

@@ -6,14 +6,13 @@ Nothing heavy is imported before a command needs it: ``--help`` and ``--version`
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from audit import __version__
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
-        with contextlib.suppress(OSError):  # the terminal may be gone
+        with suppress(OSError):  # the terminal may be gone
             say(f"\n{how}; what was collected is kept, and the same command goes on from there")
         return INTERRUPTED - signal.SIGINT + number
     except BrokenPipeError:

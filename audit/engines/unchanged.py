@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from audit.config import ModelConfig
@@ -86,17 +87,15 @@ def _on_the_hub(model: ModelConfig) -> str:
 
     try:
         found = HfApi().model_info(model.path, revision=model.revision, timeout=_PATIENCE_S).sha
-    except (
-        Exception
-    ):  # whatever the network raises, offline mode, or no hub id: then a run takes what is on this machine
-        found = None
+    except Exception:
+        found = None  # whatever the network raises, offline mode, or no hub id: a run takes what is on this machine
     if found is not None:
         return found
     kept = find_folder(
         model.path,
         asked=f"model.path={model.path}",
         revision=model.revision,
-        check=lambda folder: check_model_folder(folder, name=model.name),
+        check=partial(check_model_folder, name=model.name),
         download=False,
     )
     return str(kept.revision)

@@ -168,18 +168,16 @@ def states_seen(manifest: Manifest) -> list[str]:
     return list(dict.fromkeys(state for each in seen for state in each.get("fingerprints", ())))
 
 
-def check_same_model(difference: Difference | None, path: Path) -> None:
-    """Raise StoreError if the model of a folder's run differs from the one that is loaded.
+def check_same_model(difference: Difference | str | None, path: Path) -> None:
+    """Raise StoreError if the model of a folder's run differs from the one that is asked for; None or "" is none.
 
     A run's default folder does not go by the model's files, so that leaving ``run_dir`` out is no remedy.
     """
-    if difference is not None:
-        raise StoreError(f"run_dir={path} holds answers of another model: {difference}; {other_model_remedy(path)}")
-
-
-def other_model_remedy(path: Path) -> str:
-    """Say what to do with a folder that holds answers of a model that has changed since."""
-    return f"name another run_dir to ask this one; python -m audit report {path} analyses what the other one answered"
+    if difference:
+        raise StoreError(
+            f"run_dir={path} holds answers of another model: {difference}; name another run_dir to ask this one; "
+            f"python -m audit report {path} analyses what the other one answered"
+        )
 
 
 def check_same_run(difference: Difference | None, path: Path) -> None:
