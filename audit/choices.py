@@ -12,7 +12,7 @@ import pandas as pd
 
 from audit.config import fingerprint
 from audit.runs.manifest import Manifest
-from audit.wording import MISSING, dimension_title, scale_end
+from audit.wording import MISSING, dimension_title, plural, scale_end
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
@@ -82,6 +82,13 @@ def _made_by(manifest: Manifest) -> str:
     return "".join(f", {each}" for each in said if each)
 
 
+def thinking_of(manifest: Manifest) -> str:
+    """Say after a comma how long the model thought before its answers; empty if it did not."""
+    thinking = manifest.config.thinking
+    within = "" if thinking.mode == "on" else f", {thinking.mode}"
+    return f", thinking{within} ({plural(thinking.max_tokens, 'token')})" if thinking.is_on else ""
+
+
 def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty where none was recorded.
 
@@ -97,7 +104,9 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "prompt": variant,
         "strategy": manifest.strategy.name or NO_STRATEGY,
         "narratives": manifest.stimuli.source,
-        "elicitation": elicitation.method + (f", begun {elicitation.prefill!r}" if elicitation.prefill else ""),
+        "elicitation": elicitation.method
+        + (f", begun {elicitation.prefill!r}" if elicitation.prefill else "")
+        + thinking_of(manifest),
         "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
         "seed": str(manifest.seed),
         "engine": f"{engine.name} {engine.version}".strip()
@@ -322,7 +331,8 @@ def _answering(manifest: Manifest) -> str:
     """Return the SHA-256 of the settings by which an answer is got, without those that its method does not read."""
     unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
     read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
-    return fingerprint({"elicitation": read, **_asked(manifest)})
+    thinking = manifest.identity.content.get("thinking")
+    return fingerprint({"elicitation": read, **_asked(manifest), **({"thinking": thinking} if thinking else {})})
 
 
 def _asked(manifest: Manifest) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -58,11 +58,15 @@ class Asked:
         What its templates show.
     earlier
         What the strategy's stages wrote, a list a prompt, or none for any of them.
+    thoughts
+        What the model thought before each answer; one that the answer may not go on from has failed. None where it is
+        not asked to think.
     """
 
     cells: Sequence[PromptCell]
     values: Sequence[Mapping[str, str]]
     earlier: Sequence[Sequence[Written]]
+    thoughts: Sequence[Written] | None = None
 
 
 Answer: TypeAlias = "Callable[[Plan, OpenModel, Asked, Done], dict[str, list[Any]]]"
@@ -87,13 +91,17 @@ class Shared:
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
     def asked(self, places: Sequence[int], earlier: Sequence[Sequence[Written]]) -> Asked:
-        """Return prompts of the run by their ``prompt_index``, with what each stage wrote."""
+        """Return prompts of the run by their ``prompt_index``, with what each stage wrote, a thought being the last."""
         grid = self.plan.grid
         cells = [grid[place] for place in places]
         # The stages of a shard come one after another, and are of the same prompts.
         if self._last is None or self._last[0] != places:
             self._last = places, [strategy_values(grid, cell, self.given) for cell in cells]
-        return Asked(cells, self._last[1], earlier)
+        n_stages = len(self.plan.strategy.stages)
+        thoughts = None if len(earlier) <= n_stages else list(earlier[n_stages])
+        if thoughts is not None and self.plan.config.thinking.mode == "on":
+            thoughts = [replace(each, status="failed") if each.status == "cut" else each for each in thoughts]
+        return Asked(cells, self._last[1], earlier[:n_stages], thoughts)
 
     def beside(self, cells: Sequence[PromptCell]) -> Asked:
         """Return prompts that need not be of the run's grid, before which nothing is asked."""
@@ -122,7 +130,7 @@ class Session:
         plan, folder = self.plan, self.folder
         earlier: list[list[Written]] = []
         shards = sorted({place // self.manifest.shard_size for place in places})
-        for number in range(len(plan.strategy.stages)):
+        for number in range(len(plan.before)):
             rows = {row["prompt_index"]: row for shard in shards for row in folder.read_stage(shard, number) or []}
             if lacking := [place for place in places if place not in rows]:
                 raise StoreError(
@@ -268,7 +276,7 @@ def collect(
             config,
             folder,
             shared,
-            writes=writes or bool(plan.strategy.stages),
+            writes=writes or bool(plan.before),
             how=how,
             n_shards=None if earlier is None else len(missing_shards(plan, earlier, folder)),
             say=say,
@@ -388,7 +396,7 @@ def ask_shards(
     timings: Mapping[str, float] = manifest.timings.content
     n_asked, of_whole, of_all, clock = 0, 0.0, 0.0, time.perf_counter()
     there = n_prompts - sum(map(len, missing.values()))
-    with Progress(n_prompts, there=there, n_calls=1 + len(plan.strategy.stages)) as progress:
+    with Progress(n_prompts, there=there, n_calls=1 + len(plan.before)) as progress:
 
         def shard(number: int, places: range) -> Course[tuple[int, float]]:
             start = time.perf_counter()
@@ -425,19 +433,19 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
     from audit.strategies.run import Written
 
     earlier: list[list[Written]] = []
-    for number, stage in enumerate(plan.strategy.stages):
+    for number, name in enumerate(plan.before):
         kept = folder.read_stage(shard, number)
-        own = [(place, stage.name) for place in places]
+        own = [(place, name) for place in places]
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
-                f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {stage.name} of its "
+                f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {name} of its "
                 "prompts, so it is not of this run; name another run_dir"
             )
         if kept is None:
             job = partial(_write_stage, number=number, places=places, earlier=list(earlier))
-            written = yield Job(f"shard {shard}, stage {stage.name}", job, partial(part.call, stage.name))
+            written = yield Job(f"shard {shard}, stage {name}", job, partial(part.call, name))
             kept = [
-                {"prompt_index": place, "stage": stage.name, **asdict(each)}
+                {"prompt_index": place, "stage": name, **asdict(each)}
                 for place, each in zip(places, written, strict=True)
             ]
             folder.write_stage(shard, number, kept)
@@ -460,16 +468,30 @@ def _answer(
 def _write_stage(
     shared: Shared, model: OpenModel, done: Done, *, number: int, places: range, earlier: Sequence[Sequence[Written]]
 ) -> list[Written]:
-    from audit.strategies.run import run_stage
+    from audit.strategies.run import run_stage, write_thoughts
 
-    return run_stage(
-        shared.plan.strategy,
-        number,
+    plan = shared.plan
+    values = shared.asked(places, earlier).values
+    if number < len(plan.strategy.stages):
+        return run_stage(
+            plan.strategy,
+            number,
+            model.engine,
+            asked=values,
+            earlier=earlier,
+            places=places,
+            seed=plan.config.seed,
+            done=done,
+        )
+    return write_thoughts(
+        plan.strategy,
         model.engine,
-        asked=shared.asked(places, earlier).values,
+        settings=plan.config.thinking.stage,
+        asked=values,
         earlier=earlier,
+        room=plan.room,
         places=places,
-        seed=shared.plan.config.seed,
+        seed=plan.config.seed,
         done=done,
     )
 

@@ -31,7 +31,7 @@ from audit.errors import ConfigError
 from stimuli.errors import suggest
 from stimuli.knowledge import RELATIONS
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
-from stimuli.strategies import NO_STRATEGY, Examples, Stage, Strategy
+from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
 from stimuli.yaml_files import explain
 
 
@@ -55,6 +55,10 @@ MeasureName: TypeAlias = Literal[
     "lexical", "emotion", "lexicon", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
 ]
 """What a reply can be scored by."""
+
+
+ThinksIn: TypeAlias = Literal["auto", "think", "seed", "kimi", "gpt-oss"]
+"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`."""
 
 
 _Serialized: TypeAlias = dict[str, Any]
@@ -118,7 +122,7 @@ class _AtServer(_Elsewhere):
 class ModelConfig(_AtServer):
     """A model's card: what it is and how it is loaded."""
 
-    _of_servers = (*_AtServer._of_servers, "chat_template", "date")
+    _of_servers = (*_AtServer._of_servers, "chat_template", "date", "thinks_in")
 
     name: str = Field(min_length=1)
     path: str = Field(min_length=1)
@@ -131,6 +135,7 @@ class ModelConfig(_AtServer):
     elicitation: Literal["generate", "expected"]
     chat_template: str | None = Field(default=None, min_length=1)
     date: str = DATE
+    thinks_in: ThinksIn = "auto"
 
     @field_validator("date", mode="before")
     @classmethod
@@ -228,6 +233,29 @@ class ElicitationConfig(_Strict):
         if len(set(formats)) < len(formats):
             raise ValueError("a format is named twice; name each once")
         return formats
+
+
+class ThinkingConfig(_Strict):
+    """Whether the model thinks before its answer, how long, and how the thought is drawn.
+
+    ``on`` lets it end its thought itself: an answer whose thought did not end in ``max_tokens`` is missing. ``budget``
+    closes the thought there.
+    """
+
+    mode: Literal["off", "on", "budget"] = "off"
+    max_tokens: int = Field(default=1024, ge=1)
+    temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a thought is asked for."""
+        return self.mode != "off"
+
+    @property
+    def stage(self) -> Stage:
+        """How the thought is written, as the stages of strategies are."""
+        return Stage(THOUGHT, "", self.max_tokens, self.temperature, self.top_p)
 
 
 class ColumnsConfig(_Strict):
@@ -770,6 +798,7 @@ class AuditConfig(_Strict):
         default=IntensityTask(), discriminator="kind"
     )
     elicitation: ElicitationConfig
+    thinking: ThinkingConfig = ThinkingConfig()
     statistics: StatisticsConfig
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()

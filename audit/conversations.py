@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from audit.wording import plural
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords
 from stimuli.prompts import PromptGrid
-from stimuli.strategies import Strategy, strategy_values
+from stimuli.strategies import THOUGHT, Strategy, strategy_values
 
 if TYPE_CHECKING:
     from audit.report.explore import Asked, Explorer
@@ -116,13 +116,15 @@ def what_was_asked(
     brought = values_of(given)
     if strategy.brings and not brought:
         return None, "the run folder's given.parquet, with examples and knowledge, is gone"
+    thinking = manifest.config.thinking
+    thinks = thinking.mode if thinking.is_on else ""
     dropped = answers.loc[answers["n_dropped"].fillna(0) > 0].set_index("prompt_index")["n_dropped"].to_dict()
 
     def asked(place: int) -> Asked:
         cell = grid[place]
         values = strategy_values(grid, cell, brought)
         narrative = cell.narrative.wording(grid.variant.narrative)
-        return _conversation(values, strategy, written(place), narrative, int(dropped.get(place, 0)))
+        return _conversation(values, strategy, written(place), narrative, int(dropped.get(place, 0)), thinks=thinks)
 
     return asked, ""
 
@@ -171,6 +173,20 @@ def _texts_of(stages: pd.DataFrame) -> Callable[[int], dict[str, _Stage]]:
     return written
 
 
+_TOO_LONG: Final = "failed: it does not fit into the model's context"
+_THOUGHTS: Final = {
+    ("written", "on"): "",
+    ("written", "budget"): "",
+    ("empty", "on"): "the model thought nothing",
+    ("empty", "budget"): "the model thought nothing",
+    ("cut", "on"): "the model did not end it",
+    ("cut", "budget"): "the model did not end it; it was closed there",
+    ("failed", "on"): "failed: no thought",
+    ("failed", "budget"): "failed: no thought",
+}
+"""What is said of a thought, by what became of it and how the model was asked to think."""
+
+
 class _Stage(NamedTuple):
     """What the run folder has of one stage of one prompt."""
 
@@ -181,9 +197,18 @@ class _Stage(NamedTuple):
 
 
 def _conversation(
-    values: Mapping[str, str], strategy: Strategy, written: Mapping[str, _Stage], narrative: str, n_dropped: int
+    values: Mapping[str, str],
+    strategy: Strategy,
+    written: Mapping[str, _Stage],
+    narrative: str,
+    n_dropped: int,
+    *,
+    thinks: str,
 ) -> Asked:
-    """Return one prompt with all that was asked and written before it; ``n_dropped`` is of the question."""
+    """Return one prompt with all that was asked and written before it; ``n_dropped`` is of the question.
+
+    ``thinks`` is ``on`` or ``budget`` where the model thought before its answer; else empty.
+    """
     from audit.report.explore import Asked, CallShown
 
     # What a template shows of a stage without a row is not known.
@@ -212,11 +237,21 @@ def _conversation(
             "written": "",
             "empty": "nothing but white space was written",
             "cut": f"cut at {plural(stage.max_tokens, 'token')}",
-            "failed": "failed: no answer" if row.was_asked else "failed: it does not fit into the model's context",
+            "failed": "failed: no answer" if row.was_asked else _TOO_LONG,
         }[row.status]
         said = "; ".join(filter(None, [note, _left_out(row.n_dropped)]))
         calls.append(CallShown(stage.name, asked.user, row.text, note=said, system=system))
     note = "the question was not asked, since an earlier call failed" if failed else _left_out(n_dropped)
+    if thinks and not failed:
+        row = written.get(THOUGHT)
+        if row is None:
+            calls.append(CallShown(THOUGHT, last.user, "", note="not in the run folder"))
+        else:
+            said = _THOUGHTS[row.status, thinks] if row.was_asked or row.status != "failed" else _TOO_LONG
+            said = "; ".join(filter(None, [said, _left_out(row.n_dropped)]))
+            calls.append(CallShown(THOUGHT, last.user, row.text, note=said))
+            if row.status == "failed" or (row.status == "cut" and thinks == "on"):
+                note = "no answer was asked for, since the thought before it did not end"
     return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
 
 

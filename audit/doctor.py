@@ -95,7 +95,7 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     notes: list[str] = []
     plan = TASKS[config.task.kind].plan(config)
     scale = plan.grid.variant.scale
-    writes = scale is None or bool(plan.strategy.stages) or config.elicitation_method == "generate"
+    writes = scale is None or bool(plan.before) or config.elicitation_method == "generate"
     lines, chosen, fault = _choice(config, writes=writes)
     page += lines
     faults += [fault] if fault else []

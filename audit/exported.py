@@ -191,6 +191,8 @@ def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
     strategy = plan.strategy
     if not readable:
         return f"answers of task={kind} are not read from a file; task=intensity and task=reply are"
+    if plan.config.thinking.is_on:
+        return f"thinking={plan.config.thinking.mode} asks after a thought of the model's own, which is not there yet"
     if strategy.stages:
         return f"strategy {strategy.name} asks after what the model itself writes before, which stands in brackets here"
     if strategy.brings:

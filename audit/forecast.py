@@ -35,6 +35,7 @@ from audit.tasks.base import Task
 from audit.wording import plural
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Prompt, PromptGrid
+from stimuli.strategies import THOUGHT
 
 if TYPE_CHECKING:
     from audit.engines.chat import ChatTokenizer
@@ -278,10 +279,12 @@ def _count(
                     n_too_long += int((sizes + room > longest).sum())
             progress.done(len(records))
     known = tokenizer is not None
+    thinking = config.thinking
+    thought = n_left * thinking.max_tokens if thinking.is_on else 0
     calls = [
         Calls(
             "prompts", n, n_left,
-            int(least[-1]) if known else None, int(most[-1]) if known else None, n_left * room,
+            int(least[-1]) if known else None, int(most[-1]) + thought if known else None, n_left * room,
         )
     ]  # fmt: skip
     for number, stage in enumerate(stages):
@@ -291,8 +294,15 @@ def _count(
                 int(most[number]) if known else None, n_left * stage.max_tokens, exact=False, within=True,
             )
         )  # fmt: skip
+    if thinking.is_on:
+        calls.append(
+            Calls(
+                THOUGHT, n, n_left, int(least[-1]) if known else None, int(most[-1]) if known else None, thought,
+                exact=False, within=True,
+            )
+        )  # fmt: skip
     calls.extend(_beside(plan, calls[0], tokenizer, room))
-    return _Counted(tuple(calls), n_too_long if known and not stages else None, n_characters)
+    return _Counted(tuple(calls), n_too_long if known and not plan.before else None, n_characters)
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
@@ -313,7 +323,7 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
         if n:
             about = None if mean is None else round(n * mean)
             yield Calls(what, n, n, about, about, n * own_room, exact=False)
-    led = bool(plan.strategy.stages) or plan.strategy.brings
+    led = bool(plan.before) or plan.strategy.brings
     if elicitation.manipulation and not led:
         asked = [each.cell for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed)]
         sizes = None

@@ -17,7 +17,7 @@ from stimuli.identities import load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
-from stimuli.strategies import NO_STRATEGY, Strategy, check_strategy
+from stimuli.strategies import NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,21 @@ class Plan:
         return (*filter(None, [self.config.task.name]), self.config.stimuli.source)
 
     @property
+    def before(self) -> tuple[str, ...]:
+        """The calls of each prompt before the one for its answer: the strategy's stages, then the thought, if any."""
+        stages = (stage.name for stage in self.strategy.stages)
+        return (*stages, THOUGHT) if self.config.thinking.is_on else tuple(stages)
+
+    @property
+    def room(self) -> int:
+        """Tokens that an answer may take, whichever way it is got."""
+        scale, reply = self.grid.variant.scale, self.strategy.reply
+        if scale is not None:
+            return max(self.config.elicitation.max_tokens, len(str(scale.high)) + 2)
+        stage = reply if reply is not None else self.config.task.stage
+        return 0 if stage is None else stage.max_tokens
+
+    @property
     def begun(self) -> str:
         """What each answer is begun with; a text is begun by nobody but the model."""
         return "" if self.grid.variant.scale is None else self.config.elicitation.prefill
@@ -74,8 +89,11 @@ class Plan:
             if strategy.stages
             else ""
         )
+        thinking = self.config.thinking
+        within = plural(thinking.max_tokens, "token")
+        thinks = f", thinking {thinking.mode} (at most {within})" if thinking.is_on else ""
         return (
-            f"{self.config.model.name}, prompt {grid.variant.name}{led}: {len(narratives.narratives):,} of "
+            f"{self.config.model.name}, prompt {grid.variant.name}{led}{thinks}: {len(narratives.narratives):,} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
             f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
@@ -145,6 +163,7 @@ def make_plan(config: AuditConfig) -> Plan:
     strategy = config.strategy.strategy(replies=config.task.may_be_led)
     check_strategy(strategy, grid)
     _check_room(config, strategy)
+    _check_thinking(config, strategy)
     _check_wordings(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
@@ -172,6 +191,23 @@ def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
         raise ConfigError(
             f"wordings={config.wordings}: strategy {strategy.name} has stages, whose texts are compared in one wording "
             "alone; leave wordings=1, or take a strategy without stages"
+        )
+
+
+def _check_thinking(config: AuditConfig, strategy: Strategy) -> None:
+    """Refuse a thought that could not be told from a stage, or leaves no room."""
+    thinking, longest = config.thinking, config.model.max_model_len
+    if not thinking.is_on:
+        return
+    if any(stage.name == THOUGHT for stage in strategy.stages):
+        raise ConfigError(
+            f"strategy {strategy.name}: a stage is called {THOUGHT}, as what the model thinks is with "
+            f"thinking={thinking.mode}; give the stage another name"
+        )
+    if thinking.max_tokens >= longest:
+        raise ConfigError(
+            f"thinking.max_tokens={thinking.max_tokens} leaves no room for a prompt in "
+            f"model.max_model_len={longest} tokens; let it think less, or raise max_model_len as far as the model goes"
         )
 
 

@@ -15,6 +15,7 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.wording import either, plural
 from stimuli.stereotypes import load_stereotypes
+from stimuli.strategies import THOUGHT
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
@@ -37,6 +38,8 @@ def score_stages(
     from audit.measures.emotion import EmotionScorer, run_vocabulary
     from audit.texts.scores import score_stages
 
+    # A thought repeats the question, group and emotion with it: its words say little of what the model holds of them.
+    stages = stages.loc[stages["stage"] != THOUGHT]
     if stages.empty:
         return score_stages(stages, answers, lexicon=load_stereotypes()), manifest
     lexicon = load_stereotypes(manifest.statistics.stereotypes)
@@ -137,6 +140,46 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
             "knowledge_empty",
             f"COMET inferred nothing for {plural(n_empty, 'relation')} of narratives: prompts show a blank there.",
         )
+
+
+def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
+    """Say how long the model thought before its answers, and how many thoughts it did not end itself.
+
+    Parameters
+    ----------
+    stages
+        Columns of ``tables.STAGES``. Not modified.
+    answers
+        ``prompt_index`` and ``in_group`` of ratings or replies of real groups. Not modified.
+    manifest
+        The run's.
+    """
+    thinking = manifest.config.thinking
+    thoughts = stages.loc[stages["stage"] == THOUGHT].merge(answers[["prompt_index", "in_group"]], on="prompt_index")
+    thoughts = thoughts.loc[thoughts["status"] != "failed"]
+    if not (thinking.is_on and len(thoughts)):
+        return
+    n, cut = len(thoughts), thoughts["status"] == "cut"
+    lengths = thoughts["n_tokens"]
+    text = (
+        f"Before each answer the model thought: {plural(n, 'thought')} of {lengths.median():,.0f} tokens in the "
+        f"median, {lengths.max():,} at most, where {thinking.max_tokens:,} were allowed."
+    )
+    if n_cut := int(cut.sum()):
+        became = (
+            "the answers to those are missing"
+            if thinking.mode == "on"
+            else "those were closed where they stood, and the answer was asked for all the same"
+        )
+        shares = {own: 100 * cut[thoughts["in_group"] == own].mean() for own in (True, False)}
+        where = (
+            f" ({shares[True]:.1f}% of thoughts about the perceiver's own group, {shares[False]:.1f}% of those about "
+            "others)"
+            if all(share == share for share in shares.values())
+            else ""
+        )
+        text += f" {n_cut:,} of them the model did not end itself{where}: {became}."
+    yield on_run("thoughts", text)
 
 
 def on_run(code: str, text: str) -> Remark:

@@ -21,6 +21,7 @@ from audit.choices import (
     reference_runs,
     short,
     telling_choices,
+    thinking_of,
 )
 from audit.config import fingerprint
 from audit.errors import StoreError
@@ -210,7 +211,7 @@ def reply_choices(manifest: Manifest) -> dict[str, str]:
     kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
     if task.temperature and task.top_p != 1:
         kind += f", top p {task.top_p:g}"
-    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind}
+    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind + thinking_of(manifest)}
 
 
 def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:

@@ -83,6 +83,10 @@ class Prompt:
         What the model is made to begin its answer with; empty where it begins as it likes.
     question
         Whose emotion is asked about; None where it is not told. It is no part of what the model reads.
+    thinks
+        Whether the model writes its thought now, and not yet its answer.
+    thought
+        What it has thought before its answer; None where it has not.
     """
 
     system: str
@@ -90,6 +94,8 @@ class Prompt:
     turns: tuple[tuple[str, str], ...] = ()
     begun: str = ""
     question: Question | None = None
+    thinks: bool = False
+    thought: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from stimuli.identities import NO_PERSONA
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, PromptGrid, placeholders
 
 MAX_STAGES: Final = 16
+THOUGHT: Final = "thought"
+"""What a model thinks before its answer, where it is asked to: kept as what stages write is."""
 NO_STRATEGY: Final = "none"
 """The name of the strategy that leaves the prompts as they are, and of no other."""
 STAGE: Final = "stage_"

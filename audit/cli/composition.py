@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
 """What Hydra's own command line takes of flags, as far as it is of use here."""
 
-_SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "measures")
+_SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinking", "measures")
 """Groups of which models are shown texts."""
 
 

@@ -1,8 +1,9 @@
 """From a prompt's messages to token ids, by the model's own chat template.
 
 Models without a system role get the system text at the head of the first user message. Models that think before they
-answer are told not to; where the template opens a thinking block all the same, it is closed at once. An answer that is
-begun for the model stands after all that, as text of its own turn, which is not ended.
+answer are told not to, unless a thought is asked for; where the template opens one all the same, or cannot be told, it
+is closed at once: see :mod:`audit.engines.dialects`. An answer that is begun for the model stands after all that, as
+text of its own turn, which is not ended.
 
 The tokens that the tokenizer puts before any text (a BOS) stand before a prompt once, whether its template writes them,
 leaves them out or writes them twice. A template that prints the date is told one that stays the same.
@@ -10,12 +11,14 @@ leaves them out or writes them twice. A template that prints the date is told on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from audit.config import DATE, EngineConfig, ModelConfig
+from audit.config import DATE, EngineConfig, ModelConfig, ThinksIn
+from audit.engines.dialects import THINK, Dialect, dialect_of, no_dialect
 from audit.engines.shared import SharedTokens, cut_pattern
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
@@ -48,6 +51,8 @@ class ChatTokenizer:
         The user's, in place of the tokenizer's own.
     date
         YYYY-MM-DD, for templates that print today's.
+    thinks_in
+        The marks of its thoughts.
 
     Raises
     ------
@@ -63,6 +68,7 @@ class ChatTokenizer:
         add_special_tokens: bool = False,
         template: ChatTemplate | None = None,
         date: str = DATE,
+        thinks_in: ThinksIn = "auto",
     ) -> None:
         if template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError(
@@ -74,6 +80,7 @@ class ChatTokenizer:
         self.add_special_tokens = add_special_tokens
         self.template = template
         self.date = date
+        self.thinks_in = thinks_in
         self._begun: dict[str, str] = {"": ""}
         if template is not None and _SENTINEL not in self._render([("user", _SENTINEL)]):
             raise ModelError(
@@ -91,6 +98,7 @@ class ChatTokenizer:
         add_special_tokens: bool = False,
         template: ChatTemplate | None = None,
         date: str = DATE,
+        thinks_in: ThinksIn = "auto",
     ) -> ChatTokenizer:
         """Read the tokenizer in a local folder or of a hub id.
 
@@ -106,7 +114,14 @@ class ChatTokenizer:
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
             raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
-        return cls(tokenizer, name=name, add_special_tokens=add_special_tokens, template=template, date=date)
+        return cls(
+            tokenizer,
+            name=name,
+            add_special_tokens=add_special_tokens,
+            template=template,
+            date=date,
+            thinks_in=thinks_in,
+        )
 
     @classmethod
     def of(cls, model: ModelConfig, engine: EngineConfig, folder: Path) -> ChatTokenizer:
@@ -124,6 +139,7 @@ class ChatTokenizer:
             add_special_tokens=engine.add_special_tokens,
             template=read_template(model.chat_template),
             date=model.date,
+            thinks_in=model.thinks_in,
         )
 
     @cached_property
@@ -141,17 +157,64 @@ class ChatTokenizer:
         places = [text.find(content) for _, content in _TURNS]
         return -1 not in places and places == sorted(places)
 
-    def _render(self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None) -> str:
-        """Return what the template makes of messages; ``told``, what it is told of the date if not the pinned one."""
+    @cached_property
+    def dialect(self) -> Dialect | None:
+        """How the model marks its thoughts; None where nothing tells that it has any."""
+        own = getattr(self.hf, "chat_template", None) if self.template is None else self.template.text
+        # Some tokenizers have several templates, by name.
+        text = own if isinstance(own, str) else "\n".join(map(str, own.values())) if isinstance(own, Mapping) else ""
+        return dialect_of(self.thinks_in, text, lambda mark: len(self.encode(mark)) == 1)
+
+    @property
+    def thinking(self) -> Dialect:
+        """How the model marks its thoughts.
+
+        Raises
+        ------
+        ModelError
+            If nothing tells that it has any.
+        """
+        if self.dialect is None:
+            raise no_dialect(self.name)
+        return self.dialect
+
+    @cached_property
+    def closes_thoughts(self) -> str:
+        """Say by which marks thoughts are closed at once that the template cannot be told to leave; empty if by none.
+
+        ``<think>`` is not named, unless the card says it: templates that open it close it, or it has ever been closed.
+        """
+        if self.dialect is None or (self.dialect is THINK and self.thinks_in == "auto"):
+            return ""
+        probe = [("user", _SENTINEL)]
+        own = self._made(probe, pinned(self.date), enable_thinking=False, thinking=False)
+        return self.dialect.name if self._render(probe) != own else ""
+
+    def _render(
+        self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
+    ) -> str:
+        """Return what the template makes of messages, up to where the answer begins, or the thought.
+
+        ``told`` is what it is told of the date if not the pinned one.
+        """
         shown = pinned(self.date) if told is None else told
+        if thinks:
+            return self.thinking.opened(self._made(messages, shown, enable_thinking=True, thinking=True))
+        dialect = self.dialect
+        closed = {} if dialect is None else dict(dialect.closed)
+        text = self._made(messages, shown, enable_thinking=False, thinking=False, **closed)
+        if dialect is None or (dialect is THINK and self.thinks_in == "auto"):
+            return THINK.at_once(text) if text.rstrip().endswith(THINK.opens) else text
+        return dialect.at_once(text)
+
+    def _made(self, messages: Sequence[tuple[str, str]], shown: Mapping[str, Any], **told: Any) -> str:
         own = {} if self.template is None else {"chat_template": self.template.text}
         try:
             text: str = self.hf.apply_chat_template(
                 [{"role": role, "content": content} for role, content in messages],
                 tokenize=False,
                 add_generation_prompt=True,
-                enable_thinking=False,
-                thinking=False,
+                **told,
                 **shown,
                 **own,
             )
@@ -163,15 +226,15 @@ class ChatTokenizer:
                 f"model {self.name}: its chat template refuses the messages {', '.join(role for role, _ in messages)} "
                 f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
             ) from error
-        return text + "\n</think>\n\n" if text.rstrip().endswith("<think>") else text
+        return text
 
     def render(self, prompt: Prompt) -> str:
-        """Return the whole text that the model is given, up to where its answer begins, or goes on.
+        """Return the whole text that the model is given, up to where its thought or its answer begins, or goes on.
 
         Raises
         ------
         ModelError
-            If the chat template refuses the messages, or leaves out earlier turns.
+            If the chat template refuses the messages, or leaves out earlier turns, or the model has no thoughts.
         """
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
@@ -184,7 +247,13 @@ class ChatTokenizer:
         elif prompt.system:
             first = next(place for place, (role, _) in enumerate(messages) if role == "user")
             messages[first] = ("user", f"{prompt.system}\n\n{messages[first][1]}")
-        return self._render(messages) + self.begun_as(prompt.begun)
+        if prompt.thinks:
+            return self._render(messages, thinks=True)
+        if prompt.thought is not None:
+            text = self.thinking.after(self._render(messages, thinks=True), prompt.thought)
+        else:
+            text = self._render(messages)
+        return text + self.begun_as(prompt.begun)
 
     def begun_as(self, begun: str) -> str:
         """Return what of an answer's beginning is given to the model; the rest is its own to write.
@@ -272,7 +341,8 @@ class ChatTokenizer:
         """What of :attr:`chat` makes prompts other than those of earlier versions; empty if nothing does.
 
         ``template``, the SHA-256 of the user's; ``date``, the one that is pinned; ``begins``, what was done about the
-        tokens that begin a text. The date that templates of Llama 3.1 write by themselves is no news.
+        tokens that begin a text; ``closes``, the marks of thoughts that are closed at once. The date that templates of
+        Llama 3.1 write by themselves is no news.
         """
         untold = self._probed({"strftime_now": clock(another_day(self.date))})
         return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
@@ -280,6 +350,8 @@ class ChatTokenizer:
     def _told(self, date: str | None) -> dict[str, Any]:
         template = None if self.template is None else self.template.sha256
         told = {"template": template, "date": date, "begins": self._said_of_beginning or None}
+        if self.closes_thoughts:
+            told["closes"] = self.closes_thoughts
         return told if any(told.values()) else {}
 
     def _probed(self, told: Mapping[str, Any]) -> list[str | None]:
@@ -317,6 +389,8 @@ class ChatTokenizer:
             said.append(f"the chat template prints a date, which is model.date={self.date}")
         if self._said_of_beginning:
             said.append(self._said_of_beginning)
+        if self.closes_thoughts:
+            said.append(f"thoughts are closed at once by the marks of {self.closes_thoughts}, unless one is asked for")
         return "; ".join(said)
 
     @cached_property
@@ -383,9 +457,21 @@ class ChatTokenizer:
         cuts = cut_pattern(self.hf)
         return None if cuts is None else SharedTokens(self, cuts)
 
-    def decode(self, token_ids: list[int]) -> str:
-        """Return the text of generated tokens, without special tokens."""
-        return str(self.hf.decode(token_ids, skip_special_tokens=True))
+    def decode(self, token_ids: list[int], *, marks: bool = False) -> str:
+        """Return the text of generated tokens, without special tokens, or with all of them as they are written."""
+        return str(self.hf.decode(token_ids, skip_special_tokens=not marks))
+
+    def up_to_special(self, text: str) -> str:
+        """Return a text with its special tokens written out, up to the first of them."""
+        found = None if self._special is None else self._special.search(text)
+        return text if found is None else text[: found.start()]
+
+    @cached_property
+    def _special(self) -> re.Pattern[str] | None:
+        """What matches any special token, as it is written out; None without any, or where they are not told."""
+        added = getattr(self.hf, "added_tokens_decoder", {}).values()
+        contents = sorted({token.content for token in added if token.special and token.content}, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, contents))) if contents else None
 
     def continuation(self, text: str, continuation: str) -> tuple[int, ...] | None:
         """Return the tokens that follow ``text`` when ``continuation`` does; None where the two merge into a token."""

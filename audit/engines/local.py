@@ -32,9 +32,14 @@ class TokenEngine(ABC):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        until: str = "",
         done: Done = unwatched,
     ) -> list[Generated]:
-        """Return what the model writes after token ids; all else as of :meth:`audit.engines.base.Engine.write`."""
+        """Return what the model writes after token ids; all else as of :meth:`audit.engines.base.Engine.write`.
+
+        With ``until``, a text is what comes before that, special tokens written out, and one without it is cut, however
+        it ended.
+        """
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
         """See :class:`audit.engines.base.Engine`."""
@@ -54,6 +59,7 @@ class TokenEngine(ABC):
         fitting = {
             place: ids for place, ids in enumerate(encode_prompts(self, prompts, room=max_tokens)) if ids is not None
         }
+        thinks = any(prompt.thinks for prompt in prompts)
         generated = self.generate(
             list(fitting.values()),
             max_tokens=max_tokens,
@@ -61,11 +67,19 @@ class TokenEngine(ABC):
             top_p=top_p,
             seeds=None if seeds is None else [seeds[place] for place in fitting],
             done=done,
+            **({"until": self.tokenizer.thinking.closes} if thinks else {}),
         )
         texts = [Generated(None, 0, False)] * len(prompts)
         for (place, ids), text in zip(fitting.items(), generated, strict=True):
-            texts[place] = replace(self._ended(text), n_prompt_tokens=len(ids))
+            texts[place] = replace(self._thought(text) if thinks else self._ended(text), n_prompt_tokens=len(ids))
         return texts
+
+    def _thought(self, written: Generated) -> Generated:
+        """Return a thought up to where the model left it: by a token that ends its turn, or that is of no text."""
+        if written.text is None:
+            return written
+        own = self.tokenizer.up_to_special(written.text)
+        return written if own == written.text else replace(written, text=own, cut=True)
 
     def _ended(self, written: Generated) -> Generated:
         """Return a text up to its end, where a user's chat template says what ends it."""

@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from audit.config import DATE, EngineConfig, ModelConfig, ServerConfig, fingerprint
+from audit.config import DATE, EngineConfig, ModelConfig, ServerConfig, ThinksIn, fingerprint
 from audit.engines.base import (
     Done,
     EngineFacts,
@@ -291,6 +291,11 @@ class ChatEngine:
                 f"{self._server.base_url}: whether it goes on with an answer that is begun for the model cannot be "
                 "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
             )
+        if prompt.thinks or prompt.thought is not None:
+            raise ModelError(
+                f"{self._server.base_url}: where a thought ends, and what is answered after a given one, cannot be "
+                "told of this server; use thinking=off, or serve the model by vLLM"
+            )
         system = [("system", prompt.system)] if prompt.system else []
         messages = [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
         asked: Json = {"model": self._asked_for, "messages": messages, self._room_is_called: max_tokens, "seed": seed}
@@ -465,7 +470,8 @@ class _Remote:
         return {"input_ids": [int(token) for token in found["tokens"]]}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
-        told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
+        # A server takes no functions, such as strftime_now.
+        told = ("enable_thinking", "thinking", "thinking_budget", "date_string")
         template = {name: kwargs[name] for name in told if name in kwargs}
         found = self._post("//tokenize", messages=messages, add_generation_prompt=True, chat_template_kwargs=template)
         return self.decode(found["tokens"])
@@ -477,8 +483,10 @@ class _Remote:
 class _RemoteTokenizer(ChatTokenizer):
     """The chat template and tokenizer of a server; several prompts at a time."""
 
-    def __init__(self, remote: _Remote, *, name: str, date: str, concurrency: int) -> None:
-        super().__init__(remote, name=name, date=date)
+    def __init__(
+        self, remote: _Remote, *, name: str, date: str, concurrency: int, thinks_in: ThinksIn = "auto"
+    ) -> None:
+        super().__init__(remote, name=name, date=date, thinks_in=thinks_in)
         self._concurrency = concurrency
 
     def today(self) -> str | None:
@@ -523,7 +531,11 @@ class VllmServerEngine(TokenEngine):
         self._seed = chat._seed
         remote = _Remote(self._server, model.path)
         self.tokenizer = _RemoteTokenizer(
-            remote, name=model.name, date=model.date, concurrency=self._server.settings.concurrency
+            remote,
+            name=model.name,
+            date=model.date,
+            thinks_in=model.thinks_in,
+            concurrency=self._server.settings.concurrency,
         )
         self.max_model_len = min(model.max_model_len, longest) if isinstance(longest, int) else model.max_model_len
         self.facts = EngineFacts(name="openai", version=f"vllm {version}".strip(), device="server", dtype="unknown")
@@ -551,24 +563,27 @@ class VllmServerEngine(TokenEngine):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        until: str = "",
         done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
-        settings = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "add_special_tokens": False}
+        settings: Json = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+        settings["add_special_tokens"] = False
+        if until:
+            settings |= {"stop": [until], "skip_special_tokens": False}
         payloads = [
             {"model": self._name, "prompt": list(prompt), "seed": seed, **settings}
             for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
         ]
-        return self._server.ask_all("/completions", payloads, self._generated, done=done)
+        return self._server.ask_all("/completions", payloads, partial(self._generated, until=until), done=done)
 
-    def _generated(self, answer: Json) -> Generated:
+    def _generated(self, answer: Json, *, until: str) -> Generated:
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        return Generated(
-            storable(str(choice.get("text", ""))), int(n_written or 0), choice.get("finish_reason") == "length"
-        )
+        cut = choice.get("stop_reason") != until if until else choice.get("finish_reason") == "length"
+        return Generated(storable(str(choice.get("text", ""))), int(n_written or 0), cut)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

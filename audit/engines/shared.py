@@ -57,7 +57,7 @@ class _Head(NamedTuple):
 
 
 class SharedTokens:
-    """Encodes prompts without earlier turns, message by message.
+    """Encodes prompts, message by message where they have neither earlier turns nor thoughts.
 
     That the parts are the whole is proved of the tokens that are cut at (:func:`cut_pattern`); what a chat template
     does is not. So each message is rendered by the template itself, and the first prompts of each system message are
@@ -92,7 +92,7 @@ class SharedTokens:
         ids: list[list[int]] = [[]] * len(prompts)
         whole = []
         for place, prompt in enumerate(prompts):
-            head = None if prompt.turns else self._head(prompt.system)
+            head = None if _is_long(prompt) else self._head(prompt.system)
             key = (bool(prompt.system), prompt.user, prompt.begun)
             tail = found.get(key) or fresh.get(key)
             if head is None or tail is None:
@@ -152,7 +152,7 @@ class SharedTokens:
         texts: dict[_Tail, str] = {}
         for prompt in prompts:
             key = (bool(prompt.system), prompt.user, prompt.begun)
-            if prompt.turns or key in self._tails or key in texts:
+            if _is_long(prompt) or key in self._tails or key in texts:
                 continue
             head = self._head(prompt.system)
             if head is None:
@@ -171,6 +171,11 @@ class SharedTokens:
         """Say whether there is room for a message of so many bytes, and take it."""
         self._room -= size + _ENTRY
         return self._room >= 0
+
+
+def _is_long(prompt: Prompt) -> bool:
+    """Say whether a prompt shares little with others: it has earlier turns, or a thought."""
+    return bool(prompt.turns) or prompt.thinks or prompt.thought is not None
 
 
 def cut_pattern(hf: Any) -> re.Pattern[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -134,11 +135,13 @@ class TransformersEngine(TokenEngine):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        until: str = "",
         done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         answers = [Generated(None, 0, False)] * len(prompts)
+        stop = {"stop_strings": [until], "tokenizer": self.tokenizer.hf} if until else {}
         for places, ids, mask in self._batches(prompts):
             sampler = None
             if own_seeds is not None:
@@ -152,9 +155,10 @@ class TransformersEngine(TokenEngine):
                     do_sample=False,
                     logits_processor=sampler,
                     pad_token_id=self._padding,
+                    **stop,
                 )
             for place, tokens in zip(places, written[:, ids.shape[1] :].tolist(), strict=True):
-                answers[place] = self._generated(tokens)
+                answers[place] = self._up_to(until, tokens) if until else self._generated(tokens)
             done(len(places))
         return answers
 
@@ -163,6 +167,20 @@ class TransformersEngine(TokenEngine):
         end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
         own = tokens if end is None else tokens[: end + 1]
         return Generated(self.tokenizer.decode(own), len(own), end is None)
+
+    def _up_to(self, until: str, tokens: list[int]) -> Generated:
+        """Return a row's text up to what it was to be written until; what follows is of no interest, or padding."""
+        end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
+        own = tokens if end is None else tokens[: end + 1]
+
+        def text(n: int) -> str:
+            return self.tokenizer.decode(own[:n], marks=True)
+
+        whole = text(len(own))
+        if until not in whole:
+            return Generated(whole, len(own), True)
+        n = bisect_left(range(len(own)), True, key=lambda n: until in text(n))
+        return Generated(whole[: whole.index(until)], n, False)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Packed where the model takes it, else one by one."""

@@ -96,6 +96,7 @@ class VllmEngine(TokenEngine):
             add_special_tokens=config.add_special_tokens,
             template=read_template(model.chat_template),
             date=model.date,
+            thinks_in=model.thinks_in,
         )
         self.max_model_len = model.max_model_len
         # What is asked after a prompt finds it in the cache, as long as others have not driven it out.
@@ -126,17 +127,19 @@ class VllmEngine(TokenEngine):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
+        until: str = "",
         done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
-        sampling = self._vllm.SamplingParams
+        stop = {"stop": [until], "skip_special_tokens": False} if until else {}
+        sampling = partial(self._vllm.SamplingParams, max_tokens=max_tokens, **stop)
         if own_seeds is None:
-            outputs = self._run(prompts, sampling(temperature=0.0, max_tokens=max_tokens), done)
+            outputs = self._run(prompts, sampling(temperature=0.0), done)
         else:
-            settings = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+            settings = {"temperature": temperature, "top_p": top_p}
             outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds], done)
-        return [_generated(output) for output in outputs]
+        return [_generated(output, until) for output in outputs]
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
@@ -204,8 +207,9 @@ def _bar(done: Done, waiting: Any = None, **_: Any) -> Any:
     return _Bar(done) if waiting is None else waiting
 
 
-def _generated(output: Any) -> Generated:
+def _generated(output: Any, until: str) -> Generated:
     if not output.outputs:
         return Generated(None, 0, False)
     written = output.outputs[0]
-    return Generated(written.text, len(written.token_ids), written.finish_reason == "length")
+    cut = written.stop_reason != until if until else written.finish_reason == "length"
+    return Generated(written.text, len(written.token_ids), cut)

@@ -228,12 +228,25 @@ class Statistics(_Part):
     human_rating: str = "intensity"
 
 
+class Thinking(_Part):
+    """Whether the model thought before its answers, ``on`` or ``budget``, and in how many tokens at most."""
+
+    mode: str = "off"
+    max_tokens: Count = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it thought."""
+        return self.mode != "off"
+
+
 class Config(_Part):
     """What is read of the composed configuration; ``content`` is all of it, as ``load_config`` takes it."""
 
     engine: Mapping[str, Any] = {}
     strategy: Mapping[str, Any] = {}
     statistics: Statistics = Statistics()
+    thinking: Thinking = Thinking()
 
     @property
     def quantization(self) -> str:

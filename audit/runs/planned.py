@@ -47,6 +47,10 @@ class Planned(Protocol):
         """The calls of each prompt."""
 
     @property
+    def before(self) -> tuple[str, ...]:
+        """The calls of each prompt before the one for its answer, by name."""
+
+    @property
     def kind(self) -> Kind:
         """What the model is asked for, and the folder that it is kept in."""
 

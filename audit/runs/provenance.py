@@ -97,6 +97,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
         settings["model"]["chat_template"] = None if template is None else template.sha256
     if settings["engine"].pop("add_special_tokens"):
         settings["special_tokens"] = ADDED
+    if not config.thinking.is_on:
+        del settings["thinking"]
     for key in _CHECKS:
         del settings["elicitation"][key]
     for key, absent in _NEW_TO_ELICITATION.items():
@@ -121,7 +123,7 @@ class Difference:
 def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
     """Return the first setting in which a run's identity differs from a plan's; None where they are the same run."""
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
-    absent = {"task": None, "strategy": None, "special_tokens": None}
+    absent = {"task": None, "strategy": None, "special_tokens": None, "thinking": None}
     now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}

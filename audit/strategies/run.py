@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 from zlib import crc32
 
 import numpy as np
@@ -15,6 +15,9 @@ import numpy as np
 from audit.engines.base import Answered, Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
 from stimuli.strategies import NO_STRATEGY, Stage, Strategy
+
+_CLOSING: Final = 16
+"""Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,44 @@ def run_stage(
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
+def write_thoughts(
+    strategy: Strategy,
+    engine: Engine,
+    *,
+    settings: Stage,
+    asked: Sequence[Mapping[str, str]],
+    earlier: Sequence[Sequence[Written]],
+    room: int,
+    places: Sequence[int],
+    seed: int,
+    done: Done = unwatched,
+) -> list[Written]:
+    """Have the model think of n prompts before it answers: it is shown all that the answer's call shows.
+
+    Parameters
+    ----------
+    settings
+        How the thought is written; its prompt is not read.
+    room
+        Tokens that the answer may take.
+    strategy, engine, asked, earlier, places, seed, done
+        As for :func:`run_stage`.
+
+    Returns
+    -------
+    list
+        One :class:`Written` a prompt; ``cut`` where the model did not end its thought itself.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be told how the model thinks, or its chat template cannot show the conversation.
+    """
+    wanted = settings.max_tokens + room + _CLOSING
+    fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, thinks=True)
+    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
+
+
 def write_replies(
     strategy: Strategy,
     engine: Engine,
@@ -98,6 +139,7 @@ def write_replies(
     settings: Stage,
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
+    thoughts: Sequence[Written] | None = None,
     places: Sequence[int],
     seed: int,
     done: Done = unwatched,
@@ -108,6 +150,8 @@ def write_replies(
     ----------
     settings
         How the text is written; its prompt is not read. Its name is part of the seed of a sampled text.
+    thoughts
+        What the model thought before each, see :func:`write_thoughts`; None where it does not think.
     strategy, engine, asked, earlier, places, seed, done
         As for :func:`run_stage`.
 
@@ -116,7 +160,7 @@ def write_replies(
     ModelError
         If the model's chat template cannot show the conversation.
     """
-    fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
+    fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=settings.max_tokens)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
@@ -167,31 +211,36 @@ def final_prompts(
     *,
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
+    thoughts: Sequence[Written] | None = None,
     room: int,
     begun: str = "",
 ) -> list[tuple[Prompt, int] | None]:
     """Return the prompts that ask the audit's question after all stages; None where it cannot be asked.
 
-    It cannot where a stage failed, or where the conversation does not fit and cannot be shortened. Beside each stands
-    how many examples and earlier calls were left out. Where nothing comes before the question every prompt is returned:
-    the elicitation itself fails what is too long.
+    It cannot where a stage or a thought failed, or where the conversation does not fit and cannot be shortened. Beside
+    each stands how many examples and earlier calls were left out. Where nothing comes before the question every prompt
+    is returned: the elicitation itself fails what is too long.
 
     Parameters
     ----------
     strategy, engine, asked, earlier
         As for :func:`run_stage`.
+    thoughts
+        As for :func:`write_replies`.
     room
         Tokens that the answer may take.
     begun
         What the model is made to begin its answer with.
     """
-    if strategy.name == NO_STRATEGY:
+    if thoughts is None and strategy.name == NO_STRATEGY:
         return [(Prompt(values["system"], values["question"], begun=begun), 0) for values in asked]
-    if not strategy.stages and strategy.examples is None:
+    if thoughts is None and not strategy.stages and strategy.examples is None:
         return [(replace(strategy.prompt_of(None, values, ()), begun=begun), 0) for values in asked]
     return [
         None if call is None else (call.prompt, call.n_dropped)
-        for call in _fit(strategy, None, engine, asked=asked, earlier=earlier, room=room, begun=begun)
+        for call in _fit(
+            strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=room, begun=begun
+        )
     ]
 
 
@@ -210,12 +259,15 @@ def _fit(
     *,
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
+    thoughts: Sequence[Written] | None = None,
     room: int,
     begun: str = "",
+    thinks: bool = False,
 ) -> list[_Call | None]:
     """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
 
-    None where an earlier stage failed, or there is no room for it without any of them.
+    None where an earlier stage failed, or there is no room for it without any of them. An answer is asked for in the
+    conversation that its thought was written in, whatever that was left without.
     """
     wanted = len(strategy.stages) if stage is None else stage
     if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
@@ -224,9 +276,16 @@ def _fit(
     left: dict[int, Prompt] = {}
     for place, values in enumerate(asked):
         written = [texts[place] for texts in earlier]
-        if not any(text.status == "failed" for text in written):
+        thought = None if thoughts is None else thoughts[place]
+        if not any(text.status == "failed" for text in (*written, *filter(None, [thought]))):
             asking = strategy.prompt_of(stage, values, [text.text for text in written])
-            left[place] = replace(asking, begun=begun)
+            left[place] = replace(asking, begun=begun, thinks=thinks, thought=_closed(thought))
+    if thoughts is not None:
+        shown = {place: _without(prompt, thoughts[place].n_dropped) for place, prompt in left.items()}
+        fits = engine.fits(list(shown.values()), room=room)
+        for (place, prompt), there_is_room in zip(shown.items(), fits, strict=True):
+            calls[place] = _Call(prompt, thoughts[place].n_dropped) if there_is_room else None
+        return calls
     n_dropped = 0
     while left:
         fits = engine.fits(list(left.values()), room=room)
@@ -235,11 +294,21 @@ def _fit(
                 calls[place] = _Call(prompt, n_dropped)
                 del left[place]
             elif strategy.overrun == "oldest" and prompt.turns:
-                left[place] = replace(prompt, turns=prompt.turns[2:])
+                left[place] = _without(prompt, 1)
             else:
                 del left[place]
         n_dropped += 1
     return calls
+
+
+def _without(prompt: Prompt, n_dropped: int) -> Prompt:
+    """Return a prompt without its oldest questions and answers."""
+    return replace(prompt, turns=prompt.turns[2 * n_dropped :])
+
+
+def _closed(thought: Written | None) -> str | None:
+    """Return a thought as it is closed: one that was cut ends its line."""
+    return None if thought is None else thought.text + ("\n" if thought.status == "cut" else "")
 
 
 def _written(call: _Call, generated: Generated) -> Written:

@@ -36,7 +36,10 @@ RUNS: Final = Table(
         "prompt": word("the prompt variant"),
         "strategy": word("how the model was led to empathise before it was asked; none if it was not"),
         "narratives": word("where the narratives come from"),
-        "elicitation": word("how a rating is got: expected, generate, or outside (by another tool)"),
+        "elicitation": word(
+            "how a rating is got: expected, generate, or outside (by another tool), with what answers were begun with "
+            "and how the model thought before them, if so"
+        ),
         "scale": word("the ends of the rating scale, in points"),
         "seed": word("the run's seed"),
         "engine": word("the library that ran the model, and its version"),
@@ -200,8 +203,8 @@ ELICITATIONS: Final = Table(
     {
         "run": RUNS["run"],
         "elicitation": word(
-            "how the run's ratings are got: the method, what its answers were begun with, and its parser or the hash "
-            "of its settings where they tell two of a set apart"
+            "how the run's ratings are got: the method, what its answers were begun with, how the model thought "
+            "before them, and its parser or the hash of its settings where they tell two of a set apart"
         ),
         "dimension": COMPARED_GAP["dimension"],
         "reference": word("the first run of the set: of runs that differ in nothing but their elicitation"),

@@ -14,7 +14,7 @@ from audit.conversations import narratives_of, prompt_records
 from audit.measures.choose import JUDGE, Wanted
 from audit.plan import Plan, make_plan
 from audit.progress import Say
-from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
+from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -118,6 +118,7 @@ class WrittenTexts(Task[Plan]):
             settings=settings,
             asked=asked.values,
             earlier=asked.earlier,
+            thoughts=asked.thoughts,
             places=[cell.index for cell in asked.cells],
             seed=plan.config.seed,
             done=done,
@@ -200,6 +201,7 @@ class WrittenTexts(Task[Plan]):
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
             *reply_remarks(of_groups, manifest),
+            *on_thoughts(stages, of_groups, manifest),
             *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
         )
         drawn = self.draw(manifest, tables)

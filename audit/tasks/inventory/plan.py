@@ -143,6 +143,11 @@ class InventoryPlan:
     strategy: Strategy
 
     @property
+    def before(self) -> tuple[str, ...]:
+        """None: nothing is asked before the items."""
+        return ()
+
+    @property
     def kind(self) -> Literal["answers"]:
         """What the model is asked for."""
         return "answers"
@@ -229,6 +234,11 @@ def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
     strategy = config.strategy.strategy()
     if strategy.name != NO_STRATEGY or strategy.stages or strategy.brings:
         raise ConfigError(f"strategy={strategy.name}: task=inventory asks nothing before its items; use strategy=none")
+    if config.thinking.is_on:
+        raise ConfigError(
+            f"thinking={config.thinking.mode}: task=inventory asks for numbers without a thought before them; use "
+            "thinking=off"
+        )
     method = _method(config, task)
     n_orders = _ORDERS[task.presentation] if task.n_orders is None else task.n_orders
     inventory = load_affect() if task.path is None else read_inventory(task.path)

@@ -94,6 +94,7 @@ def _elicited(
         model.engine,
         asked=asked.values,
         earlier=asked.earlier,
+        thoughts=asked.thoughts,
         room=elicitation.room,
         begun=plan.config.elicitation.prefill,
     )

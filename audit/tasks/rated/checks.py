@@ -154,7 +154,7 @@ def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
 
     A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
     """
-    led = bool(plan.strategy.stages) or plan.strategy.brings
+    led = bool(plan.before) or plan.strategy.brings
     return bool(plan.config.elicitation.manipulation) and not led and "manipulation" not in manifest.checks
 
 

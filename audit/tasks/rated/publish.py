@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from audit.conversations import explorer_of
-from audit.publish import estimated_by, on_run, score_stages, unfinished, write_all
+from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tables.ratings import Status
@@ -131,6 +131,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *_not_followed(followed),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
+        *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     drawn = draw_ratings(manifest, tables)

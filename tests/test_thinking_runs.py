@@ -1,0 +1,240 @@
+"""Runs in which the model thinks before its answers: a scripted reasoner, in each of its dialects."""
+
+import json
+import re
+from statistics import NormalDist
+from zlib import crc32
+
+import pandas as pd
+import pytest
+from runs import FOUR_RELIGIONS, scripted_models
+from transformers import AutoTokenizer
+
+from audit.engines.base import EngineFacts, Generated
+from audit.engines.chat import ChatTokenizer
+from audit.engines.dialects import DIALECTS
+from audit.engines.local import TokenEngine
+
+MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+TEMPLATES = {
+    "think": MESSAGES + "{{ '<|start|>assistant\n<think>\n' }}",
+    "seed": MESSAGES + "{{ '<|start|>assistant\n' }}{% if thinking_budget == 0 %}<seed:think></seed:think>{% endif %}",
+    "kimi": MESSAGES + "{{ '<|start|>assistant\n' }}",
+    "gpt-oss": "{# <|channel|> #}" + MESSAGES + "<|start|>assistant",
+}
+GAP, GAP_OF_THOUGHT = 14, 3
+"""Points by which a model rates its own group higher, without a thought and after one."""
+SETTINGS = (
+    "model.path=scripted", "elicitation=generate", "statistics.n_permutations=100", "elicitation.noise_sample=4",
+    "elicitation.manipulation=0",
+    "stimuli.unspecified=false", "stimuli.situations_per_emotion=1", *FOUR_RELIGIONS,
+)  # fmt: skip
+
+
+def draw(sd, *words):
+    return NormalDist(0, sd).inv_cdf((crc32("\0".join(words).encode()) % 9973 + 0.5) / 9973)
+
+
+class Reasoner(TokenEngine):
+    """Rates by who it is and whom it is asked about, as it reads them; after a thought, by what stands in that.
+
+    ``ends(narrative)`` says whether it ends its thought of a narrative.
+    """
+
+    facts = EngineFacts("scripted", "1", "cpu", "float32")
+    max_model_len = 100_000
+
+    def __init__(self, tokenizer, *, ends=lambda narrative: True, stop_at=None):
+        self.tokenizer, self.ends, self.stop_at = tokenizer, ends, stop_at
+        self.calls = []
+
+    def forget(self):
+        pass
+
+    def generate(self, prompts, *, max_tokens, temperature=0.0, top_p=1.0, seeds=None, until="", done=None):
+        if len(self.calls) == self.stop_at:
+            self.stop_at = None
+            raise KeyboardInterrupt
+        texts = [self.tokenizer.decode(list(ids), marks=True) for ids in prompts]
+        self.calls.append((texts, until, seeds))
+        return [self.written(text, until, max_tokens) for text in texts]
+
+    def written(self, text, until, max_tokens):
+        marks = self.tokenizer.thinking
+        asked = re.search(r'user\n(.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100', text)
+        told_by, narrative = asked.groups()
+        experiencer = told_by[0].lower() + told_by[1:]
+        perceiver = re.search(r"For this task you are (.+)\.\n", text)[1]
+        rating = 45 + draw(8, narrative) + draw(2, perceiver, experiencer, narrative)
+        if text.rstrip().endswith(marks.opens):
+            rating += draw(3, "thought", perceiver, experiencer, narrative)
+            said = f" A 100 is out of place.\nSo {round(rating + GAP_OF_THOUGHT * (perceiver == experiencer))}.\n"
+            said += f"{marks.closes}{marks.answers}99" if self.ends(narrative) else "But then again, 100 ..."
+        else:
+            thought = re.search(r"So (\d+)\.", text.rpartition(marks.opens)[2])
+            own = rating + GAP * (perceiver == experiencer)
+            said = thought[1] if thought is not None else str(round(own))
+        assert bool(until) == text.rstrip().endswith(marks.opens)
+        cut = bool(until) and until not in said
+        return Generated(said.partition(until)[0] if until else said, 7, cut)
+
+
+@pytest.fixture(scope="module")
+def reasoner(tiny_model):
+    def made(dialect="think", **script):
+        hf = AutoTokenizer.from_pretrained(tiny_model)
+        hf.chat_template = TEMPLATES[dialect]
+        return Reasoner(ChatTokenizer(hf, name="tiny", thinks_in=dialect if dialect == "kimi" else "auto"), **script)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return a function that runs a command on a scripted model, in one folder, without figures."""
+    folder = tmp_path_factory.mktemp("audits")
+    with scripted_models(folder) as load:
+
+        def run_on(engine, run_dir, *words, code=0, verb="run"):
+            from audit.cli.main import main
+
+            load(engine)
+            assert main([verb, *words, *SETTINGS, f"run_dir={run_dir}"]) == code
+            return folder / run_dir
+
+        yield run_on
+
+
+def thoughts_of(path):
+    stages = pd.read_parquet(path / "stages.parquet")
+    assert set(stages["stage"]) == {"thought"}
+    return stages.set_index("prompt_index")
+
+
+# --- Thoughts are kept, and answers are read after them --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[dialect.name for dialect in DIALECTS])
+def compared(request, run, reasoner):
+    """One model, in one of its dialects, without thoughts, with them, and with a budget: folders and calls."""
+    engine = reasoner(request.param, ends=lambda narrative: crc32(narrative.encode()) % 5 > 0)
+    swept = run(engine, f"sweep-{request.param}", "-m", "thinking=off,on,budget")
+    runs = {
+        json.loads((path / "manifest.json").read_bytes())["config"]["thinking"]["mode"]: path
+        for path in swept.glob("scripted-*")
+    }
+    return runs, swept / "comparison", engine
+
+
+def test_a_thought_is_kept_and_the_answer_is_read_after_it(compared):
+    runs, _, engine = compared
+    marks = engine.tokenizer.thinking
+    ratings, thoughts = pd.read_parquet(runs["on"] / "ratings.parquet"), thoughts_of(runs["on"])
+    ended = thoughts["status"] == "written"
+    assert 0 < (~ended).sum() < ended.sum()
+    assert thoughts.loc[ended, "text"].str.fullmatch(r" A 100 is out of place\.\nSo \d+\.\n").all()
+    said = thoughts.loc[ended, "text"].str.extract(r"So (\d+)\.")[0].astype(float)
+    rated = ratings.set_index("prompt_index").loc[said.index]
+    assert (rated["intensity"] == said).all()  # neither 100, which the thought holds, nor 99, the first answer
+    assert not any(mark in "".join(thoughts["text"]) for mark in (*marks.marks, marks.closes))
+    assert not (runs["off"] / "stages.parquet").exists()
+
+
+def test_without_its_end_a_thought_costs_the_answer_or_is_closed(compared):
+    runs, _, engine = compared
+    on, budget = (
+        pd.read_parquet(runs[mode] / "ratings.parquet").set_index("prompt_index") for mode in ("on", "budget")
+    )
+    unended = thoughts_of(runs["on"])["status"] == "cut"
+    assert (on.loc[unended, "status"] == "failed").all()
+    assert (on.loc[~unended, "status"] == "rated").all()
+    assert (budget["status"] == "rated").all()
+    thoughts = thoughts_of(runs["budget"])
+    assert (thoughts["status"] == "cut").sum() == unended.sum()
+    assert (budget["intensity"] == thoughts["text"].str.extract(r"So (\d+)\.")[0].astype(float)).all()
+    marks = engine.tokenizer.thinking
+    closed = f"But then again, 100 ...\n{marks.closes}{marks.answers}"
+    assert any(text.endswith(closed) for texts, until, _ in engine.calls if not until for text in texts)
+
+
+def test_without_thoughts_they_are_closed_at_once(compared):
+    runs, _, engine = compared
+    marks = engine.tokenizer.thinking
+    ratings = pd.read_parquet(runs["off"] / "ratings.parquet")
+    own = ratings["in_group"]
+    assert GAP - 4 < ratings.loc[own, "intensity"].mean() - ratings.loc[~own, "intensity"].mean() < GAP + 4
+    without = [text for texts, until, _ in engine.calls if not until for text in texts if "A 100" not in text]
+    assert all(text.endswith(marks.answers or marks.closes) for text in without)
+
+
+def test_delta_with_thoughts_stands_against_delta_without(compared):
+    _, comparison, _ = compared
+    elicitations = pd.read_csv(comparison / "tables" / "elicitations.csv").set_index("elicitation")
+    assert list(elicitations.index) == ["generate", "generate, thinking (1,024 tokens)",
+                                        "generate, thinking, budget (256 tokens)"]  # fmt: skip
+    off, on, budget = (row for _, row in elicitations.iterrows())
+    assert off["ci_low"] < GAP < off["ci_high"]
+    for row in (on, budget):
+        assert row["ci_low"] < GAP_OF_THOUGHT < row["ci_high"]
+        assert row["change_low"] < GAP_OF_THOUGHT - GAP < row["change_high"] < 0
+        assert row["p_adjusted"] < 0.01
+
+
+def test_a_page_says_how_long_it_thought_and_what_it_did_not_end(compared):
+    runs, _, _ = compared
+    page = {mode: (path / "report.html").read_text(encoding="utf-8") for mode, path in runs.items()}
+    assert "Before each answer the model thought" not in page["off"]
+    for mode in ("on", "budget"):
+        n, n_cut = len(thoughts_of(runs[mode])), int((thoughts_of(runs[mode])["status"] == "cut").sum())
+        allowed = {"on": "1,024", "budget": "256"}[mode]
+        said = (
+            f"Before each answer the model thought: {n} thoughts of 7 tokens in the median, 7 at most, where {allowed} "
+        )
+        assert f"{said}were allowed. {n_cut} of them the model did not end itself (" in page[mode]
+    assert "the answers to those are missing." in page["on"]
+    assert "those were closed where they stood, and the answer was asked for all the same." in page["budget"]
+
+
+# --- Interrupted, resumed, another run -------------------------------------------------------------------------------
+
+
+def test_a_run_that_ends_between_thought_and_answer_goes_on(run, reasoner):
+    whole = run(reasoner(), "whole", "thinking=on", "shard_size=20")
+    for stop_at in (1, 2, 3):
+        name = f"stopped-{stop_at}"
+        run(reasoner(stop_at=stop_at), name, "thinking=on", "shard_size=20", code=130)
+        engine = reasoner()
+        stopped = run(engine, name, "thinking=on", "shard_size=20")
+        for table in ("ratings", "stages"):
+            assert (stopped / f"{table}.parquet").read_bytes() == (whole / f"{table}.parquet").read_bytes()
+        # Shard by shard a call for the thoughts, another one for the answers.
+        n_asked = sum(len(texts) for texts, until, _ in engine.calls if until)
+        assert n_asked == 192 - 20 * -(-stop_at // 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("thinking=on",), ()),
+        ((), ("thinking=on",)),
+        (("thinking=on",), ("thinking=budget", "thinking.max_tokens=1024")),
+        (("thinking=on",), ("thinking=on", "thinking.temperature=0.6")),
+    ],
+)
+def test_a_run_goes_on_with_the_same_thinking_alone(first, second, run, reasoner, capsys):
+    name = f"one-{crc32(repr((first, second)).encode())}"
+    run(reasoner(), name, *first)
+    engine = reasoner()
+    run(engine, name, *second, code=2)
+    assert "thinking" in capsys.readouterr().err
+    assert not engine.calls
+
+
+def test_sampled_thoughts_have_seeds_of_their_own_whatever_the_shard(run, reasoner):
+    seeds = []
+    for shard in (7, 50):
+        engine = reasoner()
+        run(engine, f"sampled-{shard}", "thinking=on", "thinking.temperature=0.6", f"shard_size={shard}")
+        seeds.append([seed for _, until, own in engine.calls if until for seed in own])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 192
