@@ -245,11 +245,11 @@ def _conversation(
     if thinks and not failed:
         row = written.get(THOUGHT)
         if row is None:
-            calls.append(CallShown(THOUGHT, last.user, "", note="not in the run folder"))
+            calls.append(CallShown(THOUGHT, "", "", note="not in the run folder"))
         else:
             said = _THOUGHTS[row.status, thinks] if row.was_asked or row.status != "failed" else _TOO_LONG
             said = "; ".join(filter(None, [said, _left_out(row.n_dropped)]))
-            calls.append(CallShown(THOUGHT, last.user, row.text, note=said))
+            calls.append(CallShown(THOUGHT, "", row.text, note=said))
             if row.status == "failed" or (row.status == "cut" and thinks == "on"):
                 note = "no answer was asked for, since the thought before it did not end"
     return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)

@@ -14,6 +14,7 @@ from audit.runs.manifest import Manifest, Statistics
 from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
 from audit.wording import either, plural
+from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.stereotypes import load_stereotypes
 from stimuli.strategies import THOUGHT
 
@@ -150,35 +151,37 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
     stages
         Columns of ``tables.STAGES``. Not modified.
     answers
-        ``prompt_index`` and ``in_group`` of ratings or replies of real groups. Not modified.
+        ``prompt_index``, ``in_group`` and the groups of ratings or replies. Not modified.
     manifest
         The run's.
     """
     thinking = manifest.config.thinking
-    thoughts = stages.loc[stages["stage"] == THOUGHT].merge(answers[["prompt_index", "in_group"]], on="prompt_index")
+    whom = answers[["prompt_index", "in_group", "perceiver_group", "experiencer_group"]]
+    thoughts = stages.loc[stages["stage"] == THOUGHT].merge(whom, on="prompt_index")
     thoughts = thoughts.loc[thoughts["status"] != "failed"]
     if not (thinking.is_on and len(thoughts)):
         return
     n, cut = len(thoughts), thoughts["status"] == "cut"
     lengths = thoughts["n_tokens"]
     text = (
-        f"Before each answer the model thought: {plural(n, 'thought')} of {lengths.median():,.0f} tokens in the "
+        f"Before its answers the model thought: {plural(n, 'thought')} of {lengths.median():,.0f} tokens in the "
         f"median, {lengths.max():,} at most, where {thinking.max_tokens:,} were allowed."
     )
     if n_cut := int(cut.sum()):
-        became = (
-            "the answers to those are missing"
-            if thinking.mode == "on"
-            else "those were closed where they stood, and the answer was asked for all the same"
-        )
-        shares = {own: 100 * cut[thoughts["in_group"] == own].mean() for own in (True, False)}
+        between = ~thoughts[["perceiver_group", "experiencer_group"]].isin([NO_PERSONA, UNSPECIFIED]).any(axis=1)
+        own = thoughts["in_group"].fillna(False).astype(bool)  # of a baseline it is not known
+        shares = [100 * cut[between & pairs].mean() for pairs in (own, ~own)]
         where = (
-            f" ({shares[True]:.1f}% of thoughts about the perceiver's own group, {shares[False]:.1f}% of those about "
-            "others)"
-            if all(share == share for share in shares.values())
+            f" ({shares[0]:.1f}% of those about the perceiver's own group, {shares[1]:.1f}% of those about another)"
+            if all(share == share for share in shares)
             else ""
         )
-        text += f" {n_cut:,} of them the model did not end itself{where}: {became}."
+        became = (
+            "what would have been answered is missing"
+            if thinking.mode == "on"
+            else "it was closed for the model, which then answered"
+        )
+        text += f" The model did not end {n_cut:,} of them itself{where}: in that case {became}."
     yield on_run("thoughts", text)
 
 

@@ -10,10 +10,14 @@ import pytest
 from runs import FOUR_RELIGIONS, scripted_models
 from transformers import AutoTokenizer
 
+from audit.conversations import what_was_asked
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.dialects import DIALECTS
 from audit.engines.local import TokenEngine
+from audit.publish import on_thoughts
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 TEMPLATES = {
@@ -61,8 +65,8 @@ class Reasoner(TokenEngine):
 
     def written(self, text, until, max_tokens):
         marks = self.tokenizer.thinking
-        asked = re.search(r'user\n(.+) tells of .*:\n"([^"]+)"\nFrom 0 to 100', text)
-        told_by, narrative = asked.groups()
+        asked = re.findall(r'^(.+) tells of [^\n]*:\n"([^"]+)"\nFrom 0 to 100', text, re.MULTILINE)
+        told_by, narrative = asked[-1]
         experiencer = told_by[0].lower() + told_by[1:]
         perceiver = re.search(r"For this task you are (.+)\.\n", text)[1]
         rating = 45 + draw(8, narrative) + draw(2, perceiver, experiencer, narrative)
@@ -183,16 +187,57 @@ def test_delta_with_thoughts_stands_against_delta_without(compared):
 def test_a_page_says_how_long_it_thought_and_what_it_did_not_end(compared):
     runs, _, _ = compared
     page = {mode: (path / "report.html").read_text(encoding="utf-8") for mode, path in runs.items()}
-    assert "Before each answer the model thought" not in page["off"]
+    assert "the model thought" not in page["off"]
     for mode in ("on", "budget"):
         n, n_cut = len(thoughts_of(runs[mode])), int((thoughts_of(runs[mode])["status"] == "cut").sum())
         allowed = {"on": "1,024", "budget": "256"}[mode]
-        said = (
-            f"Before each answer the model thought: {n} thoughts of 7 tokens in the median, 7 at most, where {allowed} "
-        )
-        assert f"{said}were allowed. {n_cut} of them the model did not end itself (" in page[mode]
-    assert "the answers to those are missing." in page["on"]
-    assert "those were closed where they stood, and the answer was asked for all the same." in page["budget"]
+        said = f"Before its answers the model thought: {n} thoughts of 7 tokens in the median, 7 at most, where "
+        assert f"{said}{allowed} were allowed. The model did not end {n_cut} of them itself (" in page[mode]
+    assert "in that case what would have been answered is missing." in page["on"]
+    assert "in that case it was closed for the model, which then answered." in page["budget"]
+
+
+def planted(statuses, *, mode="budget", lengths=None):
+    """Return what is said of thoughts of these: four about the own group, four about another, one of nobody."""
+    n = len(statuses)
+    groups = ["Hindu"] * 8 + ["no persona"] * (n - 8)
+    stages = pd.DataFrame(
+        {"prompt_index": range(n), "stage": "thought", "status": statuses, "n_tokens": lengths or [5] * n}
+    )
+    others = pd.DataFrame({"prompt_index": range(n), "stage": "reason", "status": "written", "n_tokens": 900})
+    answers = pd.DataFrame(
+        {
+            "prompt_index": range(n),
+            "in_group": pd.array([True] * 4 + [False] * 4 + [None] * (n - 8), dtype="boolean"),
+            "perceiver_group": groups,
+            "experiencer_group": "Hindu",
+        }
+    )
+    thinking = {"mode": mode, "max_tokens": 1500}
+    told = on_thoughts(pd.concat([others, stages]), answers, Manifest.of({"config": {"thinking": thinking}}))
+    return [remark.text for remark in told]
+
+
+def test_what_is_said_of_thoughts_is_true_of_planted_ones():
+    said = "Before its answers the model thought: 8 thoughts of 5 tokens in the median, {} at most, where 1,500 were "
+    said += "allowed."
+    assert planted(["written"] * 8) == [said.format(5)]
+    assert planted(["written"] * 4 + ["empty"] * 4, lengths=[0, 0, 0, 5, 5, 5, 5, 1200]) == [said.format("1,200")]
+    assert planted(["cut"] + ["written"] * 5 + ["cut"] * 2) == [
+        f"{said.format(5)} The model did not end 3 of them itself (25.0% of those about the perceiver's own group, "
+        "50.0% of those about another): in that case it was closed for the model, which then answered."
+    ]
+    assert planted(["written"] * 8 + ["cut"], mode="on") == [
+        f"{said.format(5).replace('8 thoughts', '9 thoughts')} The model did not end 1 of them itself (0.0% of those "
+        "about the perceiver's own group, 0.0% of those about another): in that case what would have been answered is "
+        "missing."
+    ]
+    assert planted(["failed"] * 4 + ["cut"] * 4, mode="on") == [
+        f"{said.format(5).replace('8 thoughts', '4 thoughts')} The model did not end 4 of them itself: in that case "
+        "what would have been answered is missing."
+    ]
+    assert planted(["failed"] * 8) == []
+    assert planted(["written"] * 8, mode="off") == []
 
 
 # --- Interrupted, resumed, another run -------------------------------------------------------------------------------
@@ -238,3 +283,60 @@ def test_sampled_thoughts_have_seeds_of_their_own_whatever_the_shard(run, reason
         seeds.append([seed for _, until, own in engine.calls if until for seed in own])
     assert seeds[0] == seeds[1]
     assert len(set(seeds[0])) == 192
+
+
+# --- With what comes before it ----------------------------------------------------------------------------------------
+
+
+def test_what_a_thought_is_shown_is_what_its_answer_is_shown(run, reasoner):
+    # Of a short context, examples are left out until thought and answer fit; the answer sees what the thought saw.
+    engine = reasoner()
+    engine.max_model_len = 1010
+    words = ("thinking=on", "strategy=few-shot-5-random", "thinking.max_tokens=200", "elicitation.max_tokens=16")
+    path = run(engine, "short", *words)
+    thoughts, answers = thoughts_of(path), pd.read_parquet(path / "ratings.parquet").set_index("prompt_index")
+    assert thoughts["n_dropped"].nunique() > 1
+    assert (answers["n_dropped"] == thoughts["n_dropped"]).all()
+    asked = [text for texts, until, _ in engine.calls if until for text in texts]
+    marks = engine.tokenizer.thinking
+    for texts, until, _ in engine.calls:
+        for text in texts:
+            assert until or any(text.startswith(before) for before in asked)
+    assert all(text.endswith(marks.opens + marks.begins) for text in asked)
+
+
+def test_stages_come_before_the_thought_and_think_not(run, reasoner, monkeypatch):
+    engine = reasoner()
+    spoken = engine.written
+
+    def written(text, until, max_tokens):
+        if "From 0 to 100" in text.rpartition("<|start|>user")[2]:
+            return spoken(text, until, max_tokens)
+        return Generated("They may grieve.", 4, False)
+
+    engine.written = written
+    path = run(engine, "led", "thinking=on", "strategy=two-stage")
+    stages = pd.read_parquet(path / "stages.parquet")
+    assert list(stages["stage"].unique())[-1] == "thought"
+    assert stages["stage"].nunique() > 1
+    calls = [until for _, until, _ in engine.calls]
+    assert calls[: stages["stage"].nunique()] == [""] * (stages["stage"].nunique() - 1) + ["</think>"]
+    for name, own in stages.groupby("stage"):
+        assert (own["text"] == "They may grieve.").all() == (name != "thought")
+    with RunFolder(path) as folder:
+        manifest = folder.read_manifest()
+        answers = folder.read_ratings(n_prompts=manifest.n_prompts)
+        told, _ = what_was_asked(path, manifest, answers, stages=folder.read_stages(), given=[])
+    calls = told(7).calls
+    assert [call.name for call in calls] == [*dict.fromkeys(stages["stage"])]
+    assert calls[-1].written.startswith(" A 100 is out of place.\nSo ")
+    assert calls[-1].user == ""
+
+
+def test_a_model_that_tells_no_marks_is_refused_before_it_is_asked(run, reasoner, capsys):
+    engine = reasoner()
+    engine.tokenizer.dialect = None
+    path = run(engine, "unmarked", "thinking=on", code=2)
+    assert "neither its chat template nor its vocabulary tells how it marks a thought" in capsys.readouterr().err
+    assert not engine.calls
+    assert not list(path.glob("stages/*"))

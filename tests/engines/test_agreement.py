@@ -14,11 +14,12 @@ pytestmark = pytest.mark.slow
 PREFIX = "RESULT "
 SCRIPT = f"""
 import json, sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from audit.config import EngineConfig, ModelConfig
 from audit.engines.base import encode_prompts
 from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
+from audit.engines.dialects import THINK
 from audit.engines.open import open_model
 from stimuli.prompts import Prompt, Scale
 
@@ -53,6 +54,17 @@ for name, places, settings, shift in (
     seeds = [place + shift for place in places] if settings else None
     given = opened.engine.generate([rows[p] for p in places], max_tokens=16, seeds=seeds, **settings)
     answers[name] = [asdict(given[places.index(place)]) for place in sorted(places)]
+thinking = [Prompt(**prompt, thinks=True) for prompt in asked["stories"]]
+
+
+def thoughts(prompts, closes):
+    opened.engine.tokenizer.dialect = replace(THINK, closes=closes)
+    return opened.engine.write(prompts, max_tokens=16)
+
+
+unended = thoughts(thinking, "never in a text")
+ended = [thoughts([prompt], text.text[3:5])[0] for prompt, text in zip(thinking, unended)]
+answers["unended"], answers["ended"] = [[asdict(text) for text in texts] for texts in (unended, ended)]
 opened.engine.close()
 print("{PREFIX}" + json.dumps(answers), flush=True)
 """
@@ -198,3 +210,15 @@ def test_texts_at_temperature_0_and_their_lengths_are_the_same(answers):
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
 def test_the_limit_of_sampling_at_temperature_0_is_greedy(engine, answers):
     assert answers[engine]["cold"] == answers[engine]["greedy"][:3]
+
+
+def test_thoughts_at_temperature_0_their_ends_and_their_lengths_are_the_same(answers):
+    ours, theirs = answers["vllm"], answers["transformers"]
+    assert ours["unended"] == theirs["unended"]
+    assert ours["ended"] == theirs["ended"]
+    assert all(row["cut"] for row in ours["unended"])
+    long = [(whole, own) for whole, own in zip(ours["unended"], ours["ended"], strict=True) if len(whole["text"]) >= 5]
+    assert len(long) >= 3
+    for whole, own in long:
+        assert (own["text"], own["cut"]) == (whole["text"].partition(whole["text"][3:5])[0], False)
+        assert own["n_tokens"] < whole["n_tokens"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from audit.config import ServerConfig
 from audit.elicitation.expected import ExpectedElicitation
 from audit.elicitation.generate import GenerateElicitation
 from audit.engines.base import token_reader
+from audit.engines.dialects import THINK
 from audit.engines.open import open_model
 from audit.engines.server import BudgetError
 from audit.runs.store import PartBegun, RunFolder
@@ -106,6 +108,32 @@ def test_texts_are_those_of_the_engine_of_this_machine(served, local):
     assert elicitation.elicit(served().engine, PROMPTS) == elicitation.elicit(local, PROMPTS)
     long = Prompt("", "How sad? " * 200)
     assert served().engine.fits([PROMPTS[0], long], room=8) == [True, False]
+
+
+def test_thoughts_end_where_those_of_the_engine_of_this_machine_do(served, local):
+    asked = [replace(prompt, begun="", thinks=True) for prompt in PROMPTS[::3]]
+    engines = [served().engine, local]
+    unended = thoughts(engines, asked, "never in a text")
+    assert all(thought.cut for thought in unended)
+    marks = [thought.text[3:5] for thought in unended]
+    ended = [thoughts(engines, [prompt], mark)[0] for prompt, mark in zip(asked, marks, strict=True) if mark]
+    assert [thought.text for thought in ended] == [
+        thought.text.partition(mark)[0] for thought, mark in zip(unended, marks, strict=True) if mark
+    ]
+    assert len(ended) >= 3
+    assert not any(thought.cut for thought in ended)
+
+
+def thoughts(engines, prompts, closes):
+    """Return what all engines think of prompts, which is the same."""
+    written = []
+    for engine in engines:
+        engine.tokenizer.dialect = replace(THINK, closes=closes)
+        written.append(engine.write(prompts, max_tokens=16))
+    # The server's special tokens are not told: one within a thought stays there.
+    own = engines[-1].tokenizer.up_to_special
+    assert [[replace(text, text=own(text.text)) for text in each] for each in written] == [written[-1]] * len(engines)
+    return written[-1]
 
 
 def test_a_sampled_text_is_of_its_seed_alone(served):

@@ -1,0 +1,104 @@
+"""Thoughts by a real engine, whose answers are what direct computation gives; and what cannot be thought."""
+
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+from runs import FOUR_RELIGIONS
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from audit.conversations import grid_of
+from audit.elicitation.expected import ExpectedElicitation
+from audit.runs.store import RunFolder
+from stimuli.prompts import Scale
+
+
+def often_ends(model, folder):
+    """Return a copy of a model that closes thoughts more often than at random."""
+    network = AutoModelForCausalLM.from_pretrained(model)
+    with torch.no_grad():
+        network.lm_head.weight[AutoTokenizer.from_pretrained(model).convert_tokens_to_ids("</think>")] *= 2
+    shutil.copytree(model, folder)
+    network.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("mode", "marks", "temperature"), [("budget", "think", 0), ("budget", "kimi", 0), ("on", "think", 1)]
+)
+def test_the_distribution_after_a_thought_is_what_direct_computation_gives(
+    mode, marks, temperature, make_model, audit, open_engine, tmp_path
+):
+    folder = often_ends(make_model(whole_numbers=True), tmp_path / "model")
+    settings = [
+        f"model.path={folder}", "model.dtype=float32", "engine=transformers", "engine.device=cpu", "prompt=scale-10",
+        f"thinking={mode}", "thinking.max_tokens=60", f"thinking.temperature={temperature}",
+        f"model.thinks_in={marks}", "elicitation=expected",
+        "elicitation.max_pruned_points=0", "elicitation.noise_sample=5", "elicitation.check_sample=6",
+        "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "statistics.n_permutations=100",
+        *FOUR_RELIGIONS, "run_dir=run",
+    ]  # fmt: skip
+    assert audit("run", *settings) == 0
+    run = tmp_path / "run"
+    ratings = pd.read_parquet(run / "ratings.parquet").set_index("prompt_index")
+    thoughts = pd.read_parquet(run / "stages.parquet").set_index("prompt_index")
+    assert set(thoughts["status"]) == ({"cut", "written"} if marks == "think" else {"cut"})
+    assert ((ratings["status"] == "failed") == ((thoughts["status"] == "cut") & (mode == "on"))).all()
+    engine = open_engine(folder, thinks_in=marks)
+    tokenizer, elicitation = engine.tokenizer, ExpectedElicitation(Scale(0, 10), 0.0)
+    with RunFolder(run) as entered:
+        grid = grid_of(run, entered.read_manifest())[0]
+    opens, closes = {"think": ("<think>\n", "</think>\n\n"), "kimi": ("◁think▷", "◁/think▷")}[marks]
+    for place in [*ratings.index[ratings["status"] == "rated"][:4], *thoughts.index[thoughts["status"] == "cut"][:4]]:
+        prompt, thought = grid.prompt(grid[place]), thoughts.loc[place]
+        before = f"<|start|>system\n{prompt.system}<|end|>\n<|start|>user\n{prompt.user}<|end|>\n<|start|>assistant\n"
+        if not temperature:
+            [own] = engine.generate([tokenizer.encode(before + opens)], max_tokens=60, until=closes.strip())
+            assert thought["text"] == tokenizer.up_to_special(own.text)
+        if ratings.loc[place, "status"] == "rated":
+            ended = "\n" if thought["status"] == "cut" else ""
+            ids = tokenizer.encode(before + opens + thought["text"] + ended + closes)
+            tokenizer.encode_prompts = lambda prompts, ids=ids: [ids]
+            [direct] = elicitation.elicit(engine, [prompt])
+            assert ratings.loc[place, "n_prompt_tokens"] == direct.n_prompt_tokens == len(ids)
+            assert ratings.loc[place, "intensity"] == pytest.approx(direct.intensity, abs=1e-4)
+            assert ratings.loc[place, "number_mass"] == pytest.approx(direct.number_mass, abs=1e-5)
+            assert ratings.loc[place, "mode"] == direct.mode
+
+
+# --- What cannot be --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["thinking=budget", "thinking.max_tokens=2048"],
+            "thinking.max_tokens=2048 leaves no room for a prompt in model.max_model_len=1024 tokens; let it think "
+            "less, or raise max_model_len as far as the model goes",
+        ),
+        (
+            ["thinking=on", "strategy=perspective", "+strategy.stages.thought={prompt: x, max_tokens: 5}"],
+            "strategy perspective: a stage is called thought, as what the model thinks is with thinking=on; give the "
+            "stage another name",
+        ),
+        (
+            ["thinking=on", "task=inventory"],
+            "thinking=on: task=inventory asks for numbers without a thought before them; use thinking=off",
+        ),
+        (["thinking=maybe"], "maybe"),
+        (["thinking.max_tokens=5"], "thinking.max_tokens"),
+        (["thinking=on", "thinking.temperature=-1"], "thinking.temperature"),
+    ],
+)
+def test_what_cannot_be_thought_is_refused_in_a_line(words, says, audit, capsys):
+    assert audit("run", *words, "run_dir=run") == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert says in line
+
+
+def test_prompts_for_another_stack_are_without_thoughts(audit, capsys):
+    assert audit("prompts", "thinking=on", *FOUR_RELIGIONS, "thinking.max_tokens=99", "out=prompts.jsonl") == 0
+    said = "thinking=on asks after a thought of the model's own, which is not there yet"
+    assert f"`report answers=` does not take prompts.jsonl: {said}" in capsys.readouterr().err
