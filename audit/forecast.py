@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from audit.config import AuditConfig
 from audit.errors import StoreError
@@ -259,6 +260,7 @@ def _count(
     n = len(plan.grid)
     n_left = sum(map(len, places))
     least, most = np.zeros(1 + len(stages), dtype=np.int64), np.zeros(1 + len(stages), dtype=np.int64)
+    thinking, before_thoughts = config.thinking, np.zeros(2, dtype=np.int64)
     n_too_long, n_characters = 0, 0
     longest = config.model.max_model_len
     if tokenizer is not None:
@@ -267,24 +269,28 @@ def _count(
         left = _at(task.records(plan), places)
         for records in _batched(left, _ENCODED):
             for number in range(len(stages) + 1):
-                asked = [_message(record, number, last=number == len(stages)) for record in records]
+                last = number == len(stages)
+                asked = [_message(record, number, last=last) for record in records]
                 n_characters += sum(len(p.system) + len(p.user) + sum(len(t) for _, t in p.turns) for p, _ in asked)
                 if tokenizer is None:
                     continue
-                sizes = np.array([len(ids) for ids in tokenizer.encode_prompts([prompt for prompt, _ in asked])])
                 more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
+                if last and thinking.is_on:
+                    sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
+                    before_thoughts += sizes.sum(), (sizes + more).sum()
+                    asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
+                    more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
+                sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
-                if number == len(stages):
+                if last:
                     n_too_long += int((sizes + room > longest).sum())
             progress.done(len(records))
     known = tokenizer is not None
-    thinking = config.thinking
-    thought = n_left * thinking.max_tokens if thinking.is_on else 0
     calls = [
         Calls(
             "prompts", n, n_left,
-            int(least[-1]) if known else None, int(most[-1]) + thought if known else None, n_left * room,
+            int(least[-1]) if known else None, int(most[-1]) if known else None, n_left * room,
         )
     ]  # fmt: skip
     for number, stage in enumerate(stages):
@@ -297,8 +303,8 @@ def _count(
     if thinking.is_on:
         calls.append(
             Calls(
-                THOUGHT, n, n_left, int(least[-1]) if known else None, int(most[-1]) if known else None, thought,
-                exact=False, within=True,
+                THOUGHT, n, n_left, int(before_thoughts[0]) if known else None,
+                int(before_thoughts[1]) if known else None, n_left * thinking.max_tokens, exact=False, within=True,
             )
         )  # fmt: skip
     calls.extend(_beside(plan, calls[0], tokenizer, room))
@@ -356,6 +362,10 @@ def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Pro
     turns = tuple((role, bare(text)) for role, text in shown.get("turns", ()))
     begun = record.get("begun", "") if last else ""
     return Prompt(bare(shown["system"]), bare(shown["user"]), turns=turns, begun=begun), names
+
+
+def _sizes(tokenizer: ChatTokenizer, prompts: Sequence[Prompt]) -> npt.NDArray[np.int64]:
+    return np.array([len(ids) for ids in tokenizer.encode_prompts(prompts)], dtype=np.int64)
 
 
 def _length(stages: Sequence[Any], name: str) -> int:

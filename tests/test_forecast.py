@@ -94,6 +94,25 @@ def test_a_strategy_s_stages_have_bounds_that_hold(planned, audit, make_model, t
     assert kinds["prompts"]["tokens_read"] < asked <= kinds["prompts"]["tokens_read_most"]
 
 
+@pytest.mark.parametrize("strategy", ["none", "perspective"])
+def test_thoughts_have_bounds_that_hold(strategy, planned, audit, make_model, tmp_path):
+    words = (f"model.path={make_model(says='42')}", *SMALL, *NO_CHECKS, "elicitation=generate",
+             "elicitation.max_tokens=4", f"strategy={strategy}", "thinking=budget", "thinking.max_tokens=9",
+             f"run_dir={tmp_path / 'run'}")  # fmt: skip
+    plan, said = planned(*words, "probe=5", "tokens=1")
+    assert audit("run", *words) == 0
+    folder, thought = RunFolder(tmp_path / "run"), by_kind(plan)["thought"]
+    stages, prompts = folder.read_stages(), by_kind(plan)["prompts"]
+    own = stages.loc[stages["stage"] == "thought"]
+    assert thought["n"] == thought["n_left"] == len(own) == N
+    assert thought["tokens_read"] <= own["n_prompt_tokens"].sum() <= thought["tokens_read_most"]
+    assert (thought["tokens_read"] == thought["tokens_read_most"]) == (strategy == "none")
+    assert 0 < own["n_tokens"].sum() <= thought["tokens_written_most"] == 9 * N
+    asked = folder.read_ratings(n_prompts=N)["n_prompt_tokens"].sum()
+    assert prompts["tokens_read"] < asked <= prompts["tokens_read_most"]
+    assert "thought" in said.out
+
+
 def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_model, tmp_path):
     words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected", "reports_dir=reports")
     plan, said = planned(*words, "probe=5")

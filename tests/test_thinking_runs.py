@@ -22,7 +22,7 @@ from audit.runs.store import RunFolder
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
 TEMPLATES = {
     "think": MESSAGES + "{{ '<|start|>assistant\n<think>\n' }}",
-    "seed": MESSAGES + "{{ '<|start|>assistant\n' }}{% if thinking_budget == 0 %}<seed:think></seed:think>{% endif %}",
+    "seed": "{% set mark = '<seed:think>' %}" + MESSAGES + "{{ '<|start|>assistant\n' }}",
     "kimi": MESSAGES + "{{ '<|start|>assistant\n' }}",
     "gpt-oss": "{# <|channel|> #}" + MESSAGES + "<|start|>assistant",
 }
@@ -238,6 +238,29 @@ def test_what_is_said_of_thoughts_is_true_of_planted_ones():
     ]
     assert planted(["failed"] * 8) == []
     assert planted(["written"] * 8, mode="off") == []
+
+
+def test_a_reply_is_written_after_its_thought_and_holds_none_of_it(run, reasoner):
+    engine = reasoner(ends=lambda narrative: crc32(narrative.encode()) % 5 > 0)
+
+    def written(text, until, max_tokens):
+        marks = engine.tokenizer.thinking
+        narrative = re.findall(r'"([^"]+)"', text)[-1]
+        thinks = text.rstrip().endswith(marks.opens)
+        said = "A dog, so comfort." + ("</think>\n\nSorry" if engine.ends(narrative) else "")
+        assert thinks or text.endswith(f"{marks.opens}\nA dog, so comfort.</think>\n\n")
+        said = said if thinks else "I am sorry."
+        return Generated(said.partition(until)[0] if until else said, 4, thinks and until not in said)
+
+    engine.written = written
+    path = run(engine, "replies", "task=reply", "thinking=on", "measures.names=[lexical]")
+    replies, thoughts = pd.read_parquet(path / "replies.parquet"), thoughts_of(path)
+    unended = (thoughts["status"] == "cut").to_numpy()
+    assert 0 < unended.sum() < len(unended)
+    assert (replies["status"] == "failed").to_numpy().tolist() == unended.tolist()
+    assert set(replies.loc[~unended, "text"]) == {"I am sorry."}
+    assert set(thoughts["text"]) == {"A dog, so comfort."}
+    assert "Before its answers the model thought" in (path / "report.html").read_text(encoding="utf-8")
 
 
 # --- Interrupted, resumed, another run -------------------------------------------------------------------------------

@@ -201,8 +201,7 @@ class ChatTokenizer:
         if thinks:
             return self.thinking.opened(self._made(messages, shown, enable_thinking=True, thinking=True))
         dialect = self.dialect
-        closed = {} if dialect is None else dict(dialect.closed)
-        text = self._made(messages, shown, enable_thinking=False, thinking=False, **closed)
+        text = self._made(messages, shown, enable_thinking=False, thinking=False)
         if dialect is None or (dialect is THINK and self.thinks_in == "auto"):
             return THINK.at_once(text) if text.rstrip().endswith(THINK.opens) else text
         return dialect.at_once(text)

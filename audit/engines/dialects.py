@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from audit.config import ThinksIn
 from audit.errors import ModelError
@@ -31,8 +31,6 @@ class Dialect:
         What the model writes to end it.
     answers
         What stands between that and the answer.
-    closed
-        What tells the chat template that no thought is wanted, beside ``enable_thinking=False``.
     """
 
     name: ThinksIn
@@ -41,7 +39,6 @@ class Dialect:
     closes: str
     begins: str = ""
     answers: str = ""
-    closed: tuple[tuple[str, Any], ...] = ()
 
     def opened(self, text: str) -> str:
         """Return a rendered prompt, up to where the thought begins: opened by its template, or else here."""
@@ -67,9 +64,7 @@ DIALECTS: Final = (
         "<|end|>",
         answers="<|start|>assistant<|channel|>final<|message|>",
     ),
-    Dialect(
-        "seed", ("<seed:think>", "</seed:think>"), "<seed:think>", "</seed:think>", closed=(("thinking_budget", 0),)
-    ),
+    Dialect("seed", ("<seed:think>", "</seed:think>"), "<seed:think>", "</seed:think>", answers="\n"),
     Dialect("kimi", ("◁think▷", "◁/think▷"), "◁think▷", "◁/think▷"),
     THINK,
 )
@@ -102,3 +97,18 @@ def no_dialect(name: str) -> ModelError:
         f"for a model that does not think; use thinking=off, or say which marks it was trained with: model.thinks_in= "
         f"one of {known}"
     )
+
+
+def without_thought(text: str) -> str:
+    """Return what a model answered, where it wrote a thought before that though none was asked for.
+
+    Nothing is left of a thought that does not end: a number in it is no answer.
+    """
+    for each in DIALECTS:
+        before, closes, answer = text.rpartition(each.closes)
+        if closes and each.opens in before:
+            return answer.lstrip().removeprefix(each.answers.strip())
+        if text.lstrip().startswith(each.opens):
+            return ""
+    before, closes, answer = text.rpartition(THINK.closes)
+    return answer.lstrip() if closes else text  # templates open it, and what they write is no part of the text

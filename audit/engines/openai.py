@@ -37,6 +37,7 @@ from audit.engines.base import (
 )
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
+from audit.engines.dialects import without_thought
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
 from audit.engines.templates import shows_day
@@ -387,7 +388,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            storable(text),
+            without_thought(storable(text)),
             n_written if isinstance(n_written, int) else 0,
             choice.get("finish_reason") == "length",
             n_read if isinstance(n_read, int) else None,
@@ -470,8 +471,7 @@ class _Remote:
         return {"input_ids": [int(token) for token in found["tokens"]]}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
-        # A server takes no functions, such as strftime_now.
-        told = ("enable_thinking", "thinking", "thinking_budget", "date_string")
+        told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
         template = {name: kwargs[name] for name in told if name in kwargs}
         found = self._post("//tokenize", messages=messages, add_generation_prompt=True, chat_template_kwargs=template)
         return self.decode(found["tokens"])

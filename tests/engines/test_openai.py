@@ -130,6 +130,8 @@ def test_a_server_that_calls_the_room_otherwise_is_asked_by_that_name(opened):
         ({"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]}, Status.UNPARSEABLE, None),
         ({"role": "assistant", "content": [{"type": "text", "text": "70"}]}, Status.UNPARSEABLE, None),
         ({"role": "assistant", "content": None, "reasoning": "0", "finish_reason": "length"}, Status.UNPARSEABLE, None),
+        ("<think>\nPerhaps 90.\n</think>\n\n70", Status.RATED, 70),
+        ("<think>\nPerhaps 90, or", Status.UNPARSEABLE, None),
         ({"choices": []}, Status.FAILED, None),
     ],
 )
@@ -172,6 +174,12 @@ def test_a_prompt_that_is_refused_for_its_own_sake_is_missing_and_others_are_not
 def test_an_answer_that_is_begun_is_refused_where_nobody_knows_that_it_is_gone_on_with(opened):
     with Hostile().serving() as url, pytest.raises(ModelError, match=r"leave elicitation\.prefill empty"):
         opened(url).write([Prompt("", "How sad?", begun="Number: ")], max_tokens=3)
+
+
+@pytest.mark.parametrize("prompt", [Prompt("", "How sad?", thinks=True), Prompt("", "How sad?", thought="Very.")])
+def test_a_thought_is_refused_where_nobody_knows_what_becomes_of_it(prompt, opened):
+    with Hostile().serving() as url, pytest.raises(ModelError, match="use thinking=off, or serve the model by vLLM"):
+        opened(url).write([prompt], max_tokens=3)
 
 
 # --- Which server, and whose key -------------------------------------------------------------------------------------

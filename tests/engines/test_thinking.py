@@ -18,7 +18,7 @@ TEMPLATES = {
     "R1": MESSAGES + "{{ '<|start|>assistant\n<think>\n' }}",
     "V3.1": MESSAGES + "<|start|>assistant\n{% if thinking %}<think>{% else %}</think>{% endif %}",
     "Qwen3": MESSAGES + "<|start|>assistant\n{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}",
-    "Seed": MESSAGES + "<|start|>assistant\n{% if thinking_budget == 0 %}<seed:think></seed:think>{% endif %}",
+    "Seed": "{% set mark = '<seed:think>' %}" + MESSAGES + "{{ '<|start|>assistant\n' }}",
     "Kimi": MESSAGES + "{{ '<|start|>assistant\n' }}",
     "gpt-oss": "{# writes <|channel|> of earlier turns #}" + MESSAGES + "<|start|>assistant",
 }
@@ -28,7 +28,7 @@ MARKS = {
     "R1": ("assistant\n<think>\n", "</think>\n\n", "assistant\n<think>\n\n</think>\n\n"),
     "V3.1": ("assistant\n<think>", "</think>\n\n", "assistant\n</think>"),
     "Qwen3": ("assistant\n<think>\n", "</think>\n\n", "assistant\n<think>\n\n</think>\n\n"),
-    "Seed": ("assistant\n<seed:think>", "</seed:think>", "assistant\n<seed:think></seed:think>"),
+    "Seed": ("assistant\n<seed:think>", "</seed:think>\n", "assistant\n<seed:think></seed:think>\n"),
     "Kimi": ("assistant\n◁think▷", "◁/think▷", "assistant\n◁think▷◁/think▷"),
     "gpt-oss": (
         "assistant<|channel|>analysis<|message|>",
@@ -149,15 +149,13 @@ def test_vllms_server_is_told_what_its_template_is_told_here(tiny_model):
             return {"input_ids": [ord(letter) for letter in text]}
 
         def apply_chat_template(self, messages, **told):
-            asked.append(
-                {name: told[name] for name in ("enable_thinking", "thinking", "thinking_budget") if name in told}
-            )
+            asked.append({name: told[name] for name in ("enable_thinking", "thinking")})
             return "assistant\n"
 
     tokenizer = _RemoteTokenizer(Remote(), name="x", date="2024-07-26", concurrency=1, thinks_in="seed")
-    assert tokenizer.render(Prompt("", "x")) == "assistant\n<seed:think></seed:think>"
+    assert tokenizer.render(Prompt("", "x")) == "assistant\n<seed:think></seed:think>\n"
     assert tokenizer.render(Prompt("", "x", thinks=True)) == "assistant\n<seed:think>"
-    assert {"enable_thinking": False, "thinking": False, "thinking_budget": 0} in asked
+    assert {"enable_thinking": False, "thinking": False} in asked
     assert asked[-1] == {"enable_thinking": True, "thinking": True}
 
 
@@ -210,3 +208,26 @@ def test_transformers_writes_up_to_a_mark_and_counts_the_tokens_up_to_it(tiny_mo
                 assert engine.generate([prompts[place]], max_tokens=alone.n_tokens - 1, until=mark)[0].cut
             tried += 1
     assert tried > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("35", "35"),
+        ("<think>\nAn 80?\n</think>\n\n35", "35"),
+        ("An 80?\n</think>\n\n35", "35"),  # its template had opened it
+        ("<think>\nAn 80, or", ""),
+        ("\n<think>", ""),
+        ("<think>a</think>b<think>c</think> 35", "35"),
+        ("<seed:think>An 80?</seed:think>\n35", "35"),
+        ("◁think▷An 80?◁/think▷35", "35"),
+        ("◁think▷An 80, or", ""),
+        (f"{HARMONY.replace('final', 'analysis')}An 80?<|end|><|start|>assistant{HARMONY}35", "35"),
+        ("I <think> it is 35", "I <think> it is 35"),
+        ("35<|end|>", "35<|end|>"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_thought_that_nobody_asked_for_is_no_answer(text, answer, tokenizer_of):
+    [written] = Writes(tokenizer_of("R1"), text).write([Prompt("", "x")], max_tokens=9)
+    assert written.text == answer

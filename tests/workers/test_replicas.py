@@ -40,6 +40,14 @@ def test_two_replicas_make_the_run_that_one_process_makes_byte_for_byte(alone, t
 
 
 @pytest.mark.slow
+def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tmp_path):
+    thinks = ("thinking=budget", "thinking.max_tokens=5", "thinking.temperature=1", *LED, "elicitation.noise_sample=9")
+    collect(tmp_path / "run", overrides(tiny_model, *thinks, TWO))
+    same(tmp_path / "run", alone(*thinks))
+    assert "thought" in set(RunFolder(tmp_path / "run").read_stages()["stage"])
+
+
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     words = overrides(tiny_model, *LED)
