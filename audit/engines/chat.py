@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from audit.config import DATE, EngineConfig, ModelConfig, ThinksIn
 from audit.engines.dialects import THINK, Dialect, dialect_of, no_dialect
+from audit.engines.resolve import first_line
 from audit.engines.shared import SharedTokens, cut_pattern
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
@@ -112,8 +113,7 @@ class ChatTokenizer:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
-            reason = str(error).strip().split("\n")[0]
-            raise ModelError(f"model {name}: no tokenizer could be read from {where} ({reason})") from error
+            raise ModelError(f"model {name}: no tokenizer could be read from {where} ({first_line(error)})") from error
         return cls(
             tokenizer,
             name=name,

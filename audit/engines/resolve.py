@@ -189,7 +189,7 @@ def _download(path: str, *, asked: str, revision: str | None, patterns: list[str
         if not download:
             revised = f" --revision {revision}" if revision else ""
             raise ModelAbsentError(f"{asked} is not on this machine; hf download {path}{revised} gets it") from error
-        reason = str(error).strip().split("\n")[0]
+        reason = first_line(error)
         raise ModelError(
             f"{asked}: is no folder here and could not be had from the hub ({reason}); "
             "check the name, the network, and for a gated model its licence and HF_TOKEN"
@@ -293,7 +293,15 @@ def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what a library says of its error, in one line."""
+    """Return what a library says of its error, in one line.
+
+    Of pickled weights that hold more than numbers it says how to load them all the same, which would run their code.
+    """
+    if "weights_only" in str(error):
+        return (
+            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
+            "safetensors files, or a copy from a place that you trust"
+        )
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

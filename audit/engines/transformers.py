@@ -23,7 +23,7 @@ from audit.engines.base import (
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine, open_local
 from audit.engines.packed import PackedReader
-from audit.engines.resolve import ModelFiles
+from audit.engines.resolve import ModelFiles, first_line
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
@@ -70,8 +70,9 @@ class TransformersEngine(TokenEngine):
             )
             self._model: Any = _with_float32_head(torch, loaded).to(self._device).eval()
         except Exception as error:
-            reason = str(error).strip().split("\n")[0]
-            raise ModelError(f"transformers cannot load model {model.name} from {files.folder}: {reason}") from error
+            raise ModelError(
+                f"transformers cannot load model {model.name} from {files.folder}: {first_line(error)}"
+            ) from error
         # transformers makes up what a file lacks, at random, and only warns.
         lacking = sorted(map(str, loading["missing_keys"]))
         if lacking:

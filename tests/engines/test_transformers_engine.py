@@ -1,5 +1,6 @@
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -428,3 +429,46 @@ def test_a_template_that_leaves_out_the_turns_is_an_error_that_names_the_model(t
     with pytest.raises(ModelError, match=r"model tiny: its chat template leaves out earlier turns") as raised:
         tokenizer.render(Prompt("", "How sad?", TURNS))
     one_line(raised)
+
+
+class Runs:
+    """What unpickling runs: a command of the file's."""
+
+    def __init__(self, trace):
+        self._trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self._trace,)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.bin"])
+def test_pickled_weights_run_no_code(name, tiny_model, open_engine, tmp_path):
+    import torch
+
+    folder, trace = copy_of(tiny_model, tmp_path), tmp_path / "ran"
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    torch.save({"model.embed_tokens.weight": Runs(trace)}, folder / name)
+    with pytest.raises(ModelError) as raised:
+        open_engine(folder)
+    assert not trace.exists()
+    if name == "pytorch_model.bin":
+        assert one_line(raised).endswith(
+            "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
+            "safetensors files, or a copy from a place that you trust"
+        )
+    torch.load(folder / name, weights_only=False)
+    assert trace.exists()  # it would have
+
+
+def test_pickled_weights_that_are_numbers_are_read(tiny_model, open_engine, tmp_path):
+    import torch
+    from safetensors.torch import load_file
+
+    folder = copy_of(tiny_model, tmp_path)
+    [weights] = folder.glob("*.safetensors")
+    torch.save(load_file(weights), folder / "pytorch_model.bin")
+    weights.unlink()
+    engine, own = open_engine(folder), open_engine(tiny_model)
+    rows = [encoded(own)[0]]
+    assert engine.generate(rows, max_tokens=5) == own.generate(rows, max_tokens=5)
