@@ -19,6 +19,7 @@ import pandas as pd
 
 from audit.errors import AuditError, ConfigError, StoreError
 from audit.runs.manifest import Manifest
+from audit.tables.spreadsheets import as_it_was
 
 if TYPE_CHECKING:
     from audit.report.prompts import Asked
@@ -53,7 +54,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
-            self._read[name] = pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""})
+            self._read[name] = as_it_was(pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""}))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from audit.errors import ConfigError
+from audit.tables.spreadsheets import FORMULA
 from stimuli.yaml_files import explain, read_yaml
 
 Form: TypeAlias = Literal["replies", "intensity", "norming"]
@@ -33,8 +34,6 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _End = Annotated[int, Field(strict=True, ge=0, le=1000)]
 _MOST_STEPS: Final = 10
 """Upper end of a scale whose numbers stand beside each other, to be clicked."""
-FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
-"""How a cell begins that a spreadsheet takes for a formula; the last four are the signs' full-width forms."""
 
 
 class _Strict(BaseModel):

@@ -16,7 +16,8 @@ import pandas as pd
 
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
-from audit.people.questions import FORMULA, Asked, Choice, Questions
+from audit.people.questions import Asked, Choice, Questions
+from audit.tables.spreadsheets import FORMULA
 from audit.wording import brief, either, plural, printable
 from stimuli.errors import suggest
 from stimuli.tables import check_unique, read_cells

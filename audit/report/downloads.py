@@ -7,14 +7,10 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import pandas as pd
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that a spreadsheet takes for a formula; full-width forms of the signs are taken so, too."""
-_WIDE: Final = ("\N{FULLWIDTH EQUALS SIGN}", "\N{FULLWIDTH PLUS SIGN}", "\N{FULLWIDTH HYPHEN-MINUS}")
-_ALL: Final = (*FORMULA, *_WIDE, "\N{FULLWIDTH COMMERCIAL AT}")
+from audit.tables.spreadsheets import defused
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +30,6 @@ class Download:
     name: str
     n_rows: int
     inside: bool
-
-
-def defused(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before every text that a spreadsheet would take for a formula; numbers stay as they are."""
-    words = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name].dtype)]
-    return table.assign(**{str(name): table[name].map(_defuse) for name in words})
-
-
-def _defuse(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_ALL) else value
 
 
 def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:

@@ -42,6 +42,7 @@ from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READI
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
 from audit.tables.replies import REPLIES, SCORES
+from audit.tables.spreadsheets import as_it_was
 from audit.tables.stages import GIVEN, STAGES
 
 _OF_A_COMPARISON: Final = frozenset(
@@ -376,7 +377,8 @@ class RunFolder(_Folder):
             return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
         empty = {name: [""] for name, each in types.items() if each is np.float64}
         try:
-            return pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)[list(types)]
+            read = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)
+            return as_it_was(read[list(types)])
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
 

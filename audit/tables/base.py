@@ -17,6 +17,8 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from audit.tables.spreadsheets import defused
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -195,9 +197,13 @@ class Table(Mapping[str, Column]):
                 )
 
     def csv(self, table: pd.DataFrame) -> bytes:
-        """Return the file of a table, which is checked first, as by :meth:`check`."""
+        """Return the file of a table, which is checked first, as by :meth:`check`.
+
+        A text that a spreadsheet would take for a formula has an apostrophe before it, see
+        :mod:`audit.tables.spreadsheets`.
+        """
         self.check(table)
-        return table.to_csv(index=False).encode("utf-8", "replace")
+        return defused(table).to_csv(index=False).encode("utf-8", "replace")
 
 
 def dictionary(tables: Iterable[Table]) -> bytes:

@@ -1,0 +1,45 @@
+"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
+"""How a cell begins that a spreadsheet takes for a formula; full-width forms of the signs are taken so, too."""
+
+
+def defused(table: pd.DataFrame) -> pd.DataFrame:
+    """Put an apostrophe before every text that a spreadsheet would take for a formula; numbers stay as they are.
+
+    A text that begins so after apostrophes of its own gets another one, so that :func:`as_it_was` can tell.
+    """
+    return _each_text(table, lambda text: f"'{text}" if _looks_so(text) else text)
+
+
+def as_it_was(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that :func:`defused` made with the texts that it had before."""
+    return _each_text(table, lambda text: text[1:] if text.startswith("'") and _looks_so(text) else text)
+
+
+def _looks_so(text: str) -> bool:
+    """Say whether a text would be taken for a formula without the apostrophes and spaces at its head."""
+    return text.lstrip("' ").startswith(FORMULA)
+
+
+def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """Return a table with its texts changed; a column without a text that changes is the same object."""
+    import pandas as pd
+
+    changed = {}
+    for name in table.columns:
+        if not pd.api.types.is_numeric_dtype(table[name].dtype):
+            was = table[name].tolist()
+            now = [change(value) if isinstance(value, str) else value for value in was]
+            if any(new is not old for new, old in zip(now, was, strict=True)):
+                kept = table[name].dtype if isinstance(table[name].dtype, pd.StringDtype) else object
+                changed[str(name)] = pd.Series(now, index=table.index, dtype=kept)
+    return table.assign(**changed)
