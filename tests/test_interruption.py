@@ -45,6 +45,8 @@ def audit(words, said):
     """Run a command in this process, which is one of its own, and write to a file what it says."""
     from audit.cli.main import main
 
+    for number in (signal.SIGTERM, signal.SIGHUP):  # what nohup ignores stays ignored, also if it began these tests
+        signal.signal(number, signal.SIG_DFL)
     with open(said, "a") as stream:
         os.dup2(stream.fileno(), 1)
         os.dup2(stream.fileno(), 2)

@@ -46,7 +46,7 @@ class Generated:
     Attributes
     ----------
     text
-        Without special tokens, and without a thought that was not asked for; None where the engine could give none.
+        Without special tokens; None where the engine could give none.
     n_tokens
         Tokens written, the one that ends the text among them.
     cut

@@ -163,7 +163,11 @@ class ChatTokenizer:
         own = getattr(self.hf, "chat_template", None) if self.template is None else self.template.text
         # Some tokenizers have several templates, by name.
         text = own if isinstance(own, str) else "\n".join(map(str, own.values())) if isinstance(own, Mapping) else ""
-        return dialect_of(self.thinks_in, text, lambda mark: len(self.encode(mark)) == 1)
+        return dialect_of(self.thinks_in, text, self._is_token)
+
+    def _is_token(self, mark: str) -> bool:
+        """Say whether a mark is a token of its own."""
+        return any(token.content == mark for token in getattr(self.hf, "added_tokens_decoder", {}).values())
 
     @property
     def thinking(self) -> Dialect:

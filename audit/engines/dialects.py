@@ -97,18 +97,3 @@ def no_dialect(name: str) -> ModelError:
         f"for a model that does not think; use thinking=off, or say which marks it was trained with: model.thinks_in= "
         f"one of {known}"
     )
-
-
-def without_thought(text: str) -> str:
-    """Return what a model answered, where it wrote a thought before that though none was asked for.
-
-    Nothing is left of a thought that does not end: a number in it is no answer.
-    """
-    for each in DIALECTS:
-        before, closes, answer = text.rpartition(each.closes)
-        if closes and each.opens in before:
-            return answer.lstrip().removeprefix(each.answers.strip())
-        if text.lstrip().startswith(each.opens):
-            return ""
-    before, closes, answer = text.rpartition(THINK.closes)
-    return answer.lstrip() if closes else text  # templates open it, and what they write is no part of the text

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from audit.config import EngineConfig, ModelConfig, fingerprint
 from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, encode_prompts, unwatched
 from audit.engines.chat import ChatTokenizer
-from audit.engines.dialects import without_thought
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
 from stimuli.prompts import Prompt
@@ -83,17 +82,12 @@ class TokenEngine(ABC):
         return written if own == written.text else replace(written, text=own, cut=True)
 
     def _ended(self, written: Generated) -> Generated:
-        """Return a text without a thought before it, up to its end, where a user's chat template says what ends it."""
-        if written.text is None:
-            return written
-        answer = without_thought(written.text)
-        if answer != written.text:
-            written = replace(written, text=answer)
+        """Return a text up to its end, where a user's chat template says what ends it."""
         template = self.tokenizer.template
-        if template is None:
+        if template is None or written.text is None:
             return written
-        own = template.cut(answer)
-        return written if own == answer else replace(written, text=own, cut=False)
+        own = template.cut(written.text)
+        return written if own == written.text else replace(written, text=own, cut=False)
 
 
 class LoadedEngine(Engine, Protocol):

@@ -37,7 +37,6 @@ from audit.engines.base import (
 )
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
-from audit.engines.dialects import without_thought
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
 from audit.engines.templates import shows_day
@@ -388,7 +387,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            without_thought(storable(text)),
+            storable(text),
             n_written if isinstance(n_written, int) else 0,
             choice.get("finish_reason") == "length",
             n_read if isinstance(n_read, int) else None,
@@ -506,6 +505,10 @@ class _RemoteTokenizer(ChatTokenizer):
         text = self._render([("user", "x")])
         days = (datetime.now(UTC) + timedelta(days=off) for off in (0, -1, 1))  # a server's clock has its own zone
         return next(filter(None, (shows_day(text, day) for day in days if str(day.date()) != self.date)), None)
+
+    def _is_token(self, mark: str) -> bool:
+        ids = self.encode(mark)
+        return len(ids) == 1 and self.hf.decode(ids) == mark  # it may be one that stands for all that is unknown
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self.decode([token]) for token in ids]

@@ -49,8 +49,7 @@ def tokenizer_of(tiny_model):
         hf.chat_template = TEMPLATES[name]
         tokenizer = ChatTokenizer(hf, name="tiny", **options)
         if not think_tokens:
-            vocabulary = tokenizer.encode
-            tokenizer.encode = lambda text: [0, *vocabulary(text)] if "think>" in text else vocabulary(text)
+            tokenizer._is_token = lambda mark: False
         return tokenizer
 
     return made
@@ -208,26 +207,3 @@ def test_transformers_writes_up_to_a_mark_and_counts_the_tokens_up_to_it(tiny_mo
                 assert engine.generate([prompts[place]], max_tokens=alone.n_tokens - 1, until=mark)[0].cut
             tried += 1
     assert tried > 5
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("35", "35"),
-        ("<think>\nAn 80?\n</think>\n\n35", "35"),
-        ("An 80?\n</think>\n\n35", "35"),  # its template had opened it
-        ("<think>\nAn 80, or", ""),
-        ("\n<think>", ""),
-        ("<think>a</think>b<think>c</think> 35", "35"),
-        ("<seed:think>An 80?</seed:think>\n35", "35"),
-        ("◁think▷An 80?◁/think▷35", "35"),
-        ("◁think▷An 80, or", ""),
-        (f"{HARMONY.replace('final', 'analysis')}An 80?<|end|><|start|>assistant{HARMONY}35", "35"),
-        ("I <think> it is 35", "I <think> it is 35"),
-        ("35<|end|>", "35<|end|>"),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_a_thought_that_nobody_asked_for_is_no_answer(text, answer, tokenizer_of):
-    [written] = Writes(tokenizer_of("R1"), text).write([Prompt("", "x")], max_tokens=9)
-    assert written.text == answer
