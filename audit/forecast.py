@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from audit.config import AuditConfig
 from audit.errors import StoreError
+from audit.plan import Plan
 from audit.progress import Progress, Say
 from audit.runs.planned import Planned
 from audit.runs.provenance import default_run_dir
@@ -36,7 +37,7 @@ from audit.tasks.base import Task
 from audit.wording import plural
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Prompt, PromptGrid
-from stimuli.strategies import THOUGHT
+from stimuli.strategies import CLOSING, THOUGHT
 
 if TYPE_CHECKING:
     from audit.engines.chat import ChatTokenizer
@@ -278,12 +279,13 @@ def _count(
                 if last and thinking.is_on:
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
+                    n_too_long += int((sizes + thinking.max_tokens + _most_room(plan) + CLOSING > longest).sum())
                     asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
                     more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
                 sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
-                if last:
+                if last and not thinking.is_on:
                     n_too_long += int((sizes + room > longest).sum())
             progress.done(len(records))
     known = tokenizer is not None
@@ -308,7 +310,7 @@ def _count(
             )
         )  # fmt: skip
     calls.extend(_beside(plan, calls[0], tokenizer, room))
-    return _Counted(tuple(calls), n_too_long if known and not plan.before else None, n_characters)
+    return _Counted(tuple(calls), n_too_long if known and not stages else None, n_characters)
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
@@ -348,6 +350,11 @@ def _room(plan: Planned) -> int:
     if config.elicitation_method == "expected" and scale is not None:
         return 1
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
+
+
+def _most_room(plan: Planned) -> int:
+    """Return the tokens that are kept free for an answer after a thought."""
+    return plan.room if isinstance(plan, Plan) else _room(plan)
 
 
 def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Prompt, list[str]]:

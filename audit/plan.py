@@ -17,7 +17,7 @@ from stimuli.identities import load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
-from stimuli.strategies import NO_STRATEGY, THOUGHT, Strategy, check_strategy
+from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,6 @@ def make_plan(config: AuditConfig) -> Plan:
     strategy = config.strategy.strategy(replies=config.task.may_be_led)
     check_strategy(strategy, grid)
     _check_room(config, strategy)
-    _check_thinking(config, strategy)
     _check_wordings(config, strategy)
     pool = knowledge = None
     if (examples := config.strategy.examples) is not None:
@@ -182,7 +181,9 @@ def make_plan(config: AuditConfig) -> Plan:
             raise ConfigError(f"strategy.knowledge.source={known.source} needs strategy.knowledge.path: {what}")
         if known.source == "file":
             knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
-    return Plan(config, grid, strategy, pool, knowledge, conversations)
+    plan = Plan(config, grid, strategy, pool, knowledge, conversations)
+    _check_thinking(plan)
+    return plan
 
 
 def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
@@ -194,20 +195,21 @@ def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:
         )
 
 
-def _check_thinking(config: AuditConfig, strategy: Strategy) -> None:
-    """Refuse a thought that could not be told from a stage, or leaves no room."""
-    thinking, longest = config.thinking, config.model.max_model_len
+def _check_thinking(plan: Plan) -> None:
+    """Refuse a thought that could not be told from a stage, or leaves no room for a prompt and its answer."""
+    thinking, longest = plan.config.thinking, plan.config.model.max_model_len
     if not thinking.is_on:
         return
-    if any(stage.name == THOUGHT for stage in strategy.stages):
+    if any(stage.name == THOUGHT for stage in plan.strategy.stages):
         raise ConfigError(
-            f"strategy {strategy.name}: a stage is called {THOUGHT}, as what the model thinks is with "
+            f"strategy {plan.strategy.name}: a stage is called {THOUGHT}, as what the model thinks is with "
             f"thinking={thinking.mode}; give the stage another name"
         )
-    if thinking.max_tokens >= longest:
+    if thinking.max_tokens + plan.room + CLOSING >= longest:
         raise ConfigError(
-            f"thinking.max_tokens={thinking.max_tokens} leaves no room for a prompt in "
-            f"model.max_model_len={longest} tokens; let it think less, or raise max_model_len as far as the model goes"
+            f"thinking.max_tokens={thinking.max_tokens} and an answer of {plural(plan.room, 'token')} leave no room "
+            f"for a prompt in model.max_model_len={longest} tokens; let it think less, or raise max_model_len as far "
+            "as the model goes"
         )
 
 

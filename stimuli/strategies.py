@@ -21,6 +21,8 @@ from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, Promp
 MAX_STAGES: Final = 16
 THOUGHT: Final = "thought"
 """What a model thinks before its answer, where it is asked to: kept as what stages write is."""
+CLOSING: Final = 16
+"""Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
 NO_STRATEGY: Final = "none"
 """The name of the strategy that leaves the prompts as they are, and of no other."""
 STAGE: Final = "stage_"

@@ -100,6 +100,11 @@ def test_thoughts_have_bounds_that_hold(strategy, planned, audit, make_model, tm
              "elicitation.max_tokens=4", f"strategy={strategy}", "thinking=budget", "thinking.max_tokens=9",
              f"run_dir={tmp_path / 'run'}")  # fmt: skip
     plan, said = planned(*words, "probe=5", "tokens=1")
+    assert plan["n_too_long"] == (0 if strategy == "none" else None)
+    longest = plan["calls"][0]["tokens_read"] // N + 9 + 4 + 16
+    if strategy == "none":  # the prompts are about as long as each other
+        short, _ = planned(*words, "probe=0", f"model.max_model_len={longest}")
+        assert 0 < short["n_too_long"] < N
     assert audit("run", *words) == 0
     folder, thought = RunFolder(tmp_path / "run"), by_kind(plan)["thought"]
     stages, prompts = folder.read_stages(), by_kind(plan)["prompts"]

@@ -75,9 +75,10 @@ def test_the_distribution_after_a_thought_is_what_direct_computation_gives(
     [
         (
             ["thinking=budget", "thinking.max_tokens=2048"],
-            "thinking.max_tokens=2048 leaves no room for a prompt in model.max_model_len=1024 tokens; let it think "
-            "less, or raise max_model_len as far as the model goes",
+            "thinking.max_tokens=2048 and an answer of 24 tokens leave no room for a prompt in "
+            "model.max_model_len=1024 tokens; let it think less, or raise max_model_len as far as the model goes",
         ),
+        (["thinking=budget", "thinking.max_tokens=984"], "thinking.max_tokens=984 and an answer of 24 tokens leave"),
         (
             ["thinking=on", "strategy=perspective", "+strategy.stages.thought={prompt: x, max_tokens: 5}"],
             "strategy perspective: a stage is called thought, as what the model thinks is with thinking=on; give the "

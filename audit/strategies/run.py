@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
 
 from audit.engines.base import Answered, Done, Engine, Generated, unwatched
 from stimuli.prompts import Prompt
-from stimuli.strategies import NO_STRATEGY, Stage, Strategy
-
-_CLOSING: Final = 16
-"""Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
+from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ def write_thoughts(
     ModelError
         If it cannot be told how the model thinks, or its chat template cannot show the conversation.
     """
-    wanted = settings.max_tokens + room + _CLOSING
+    wanted = settings.max_tokens + room + CLOSING
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, thinks=True)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
