@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.base import OK, Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_number, option_lines, usage_lines, whole_from
-from audit.cli.printing import note, print_table
+from audit.cli.printing import note, print_table, tell
 from audit.wording import SCOPES, count, dimension_title, fixed, rate
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _calibrate(words: Sequence[str]) -> int:
         progress=True,
     )
     print_table(_lines(table))
-    print(f"table: {path}")
+    tell(f"table: {path}")
     return OK
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from audit.cli.base import OK, Command
 from audit.cli.options import Usage, see, usage_lines
+from audit.cli.printing import tell
 from audit.errors import ConfigError
 
 _USAGE: Final = Usage("consolidate", "RUN_DIR ...")
@@ -30,7 +31,7 @@ def _consolidate(words: Sequence[str]) -> int:
         raise ConfigError(f"consolidate takes run folders, got none; {see('consolidate')}")
     for path in map(Path, given.places):
         consolidate_run(path)
-        print(f"consolidated: {path}")
+        tell(f"consolidated: {path}")
     return OK
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.cli.base import FAILED, OK, Command, writing_out
 from audit.cli.jobs import each_job, overrides_help, told_apart
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, whole_from
-from audit.cli.printing import say
+from audit.cli.printing import say, tell
 from audit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) 
     from audit.doctor import examine
 
     page, faults = examine(config, probe=probe, limit_s=limit_s, say=say)
-    print("\n".join(page))
+    for line in page:
+        tell(line)
     if out is not None:
         with writing_out(out):
             out.write_text("\n".join(page) + "\n", encoding="utf-8")

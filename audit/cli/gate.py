@@ -9,8 +9,7 @@ from typing import Final
 from audit.cli.base import Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
-from audit.cli.printing import note, print_table
-from audit.wording import printable
+from audit.cli.printing import note, print_table, tell
 
 
 def _names(name: str, text: str) -> Sequence[str]:
@@ -78,10 +77,10 @@ def _gate(words: Sequence[str]) -> int:
         note(said)
     print_table(list(table_of(gated)))
     for number, why in enumerate(reasons_of(gated), start=1):
-        print(printable(f"({number}) {why}"))
+        tell(f"({number}) {why}")
     for place in written:
-        print(printable(f"written: {place}"))
-    print(printable(sentence(gated)))
+        tell(f"written: {place}")
+    tell(sentence(gated))
     return gated.code
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from audit.cli.base import OK, Command, command_line
 from audit.cli.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
-from audit.cli.printing import note, percent, print_table, say
+from audit.cli.printing import note, percent, print_table, say, tell
 from audit.wording import bare_p, count, coverage, dimension_title, plural
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ def _show(judged: Judgement) -> None:
                 f"{plural(row['n_narratives'], 'narrative')}",
             )
         )
-    print(f"preferred: the replies of {judged.labels[0]} over those of {judged.labels[1]}")
+    tell(f"preferred: the replies of {judged.labels[0]} over those of {judged.labels[1]}")
     print_table(lines)
-    print(f"page: {judged.page}")
+    tell(f"page: {judged.page}")
 
 
 COMMAND: Final = Command(

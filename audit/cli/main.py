@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 from audit import __version__
 from audit.cli import calibrate, consolidate, doctor, gate, judge, people, plan, prompts, replicate, report, run
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
-from audit.cli.printing import WIDTH, say
+from audit.cli.printing import WIDTH, say, speak_any_encoding
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
@@ -70,6 +70,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    speak_any_encoding()
     code = FAILED
 
     def step() -> None:

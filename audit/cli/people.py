@@ -19,7 +19,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import note, percent, print_table, show_outcome
+from audit.cli.printing import note, percent, print_table, show_outcome, tell
 from audit.errors import ConfigError
 from audit.wording import bare_p, count, coverage, dimension_title
 
@@ -131,7 +131,7 @@ def _export(words: Sequence[str]) -> None:
         )
     for text in counted:
         note(text)
-    print(f"send raters: {place}")
+    tell(f"send raters: {place}")
 
 
 def _export_pairs(words: Sequence[str]) -> None:
@@ -148,8 +148,8 @@ def _export_pairs(words: Sequence[str]) -> None:
         reports_dir=Path("reports"),
         say=note,
     )
-    print(f"send raters: {place}")
-    print(f"and then:    {command_line('people', 'import', str(place.parent))} FILE ...")
+    tell(f"send raters: {place}")
+    tell(f"and then:    {command_line('people', 'import', str(place.parent))} FILE ...")
 
 
 def _import(words: Sequence[str]) -> None:
@@ -195,9 +195,9 @@ def _show_choices(chosen: Chosen) -> None:
         )
         if row["note"]:
             note(f"{row['dimension']}, {row['question']}, {row['pairs'].replace('_', '-')}: {row['note']}")
-    print(f"preferred by people: the replies of {chosen.labels[0]} over those of {chosen.labels[1]}")
+    tell(f"preferred by people: the replies of {chosen.labels[0]} over those of {chosen.labels[1]}")
     print_table(lines)
-    print(f"tables: {chosen.path / 'tables'}")
+    tell(f"tables: {chosen.path / 'tables'}")
 
 
 COMMAND: Final = Command(

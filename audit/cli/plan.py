@@ -19,7 +19,7 @@ from audit.cli.options import (
     option_lines,
     whole_from,
 )
-from audit.cli.printing import note, print_table, say
+from audit.cli.printing import note, print_table, say, tell
 from audit.disk import free_at
 from audit.errors import ConfigError
 from audit.progress import duration
@@ -242,7 +242,7 @@ def _show_sum(plans: Sequence[dict[str, Any]]) -> None:
         said.append(f"about {duration(sum(plan['seconds'] for plan in plans))}")
     if all(plan["price_most"] is not None for plan in plans):
         said.append(f"at most {sum(plan['price_most'] for plan in plans):,.2f} of money")
-    print(f"all {len(plans)} runs: {', '.join(said)}")
+    tell(f"all {len(plans)} runs: {', '.join(said)}")
 
 
 def _bytes(n: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +21,32 @@ WIDTH: Final = 118
 """Letters of a line of help."""
 
 
+_WITHOUT: Final[Mapping[str, str]] = {
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{GREEK SMALL LETTER DELTA}": "delta",
+    "\N{MULTIPLICATION SIGN}": "x",
+}
+"""What stands for our own signs where a terminal has none of them: a minus that is left out would be another number."""
+
+
+def speak_any_encoding() -> None:
+    """Let what a terminal's encoding lacks be written in other letters: a command ends with its result all the same."""
+    codecs.register_error("audit", _in_other_letters)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="audit")
+
+
+def _in_other_letters(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    said = (_WITHOUT.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in lacking)
+    return "".join(said), error.end
+
+
 def say(line: str) -> None:
     """Tell the user something on standard error; what would act in a terminal is escaped."""
     print("\n".join(map(printable, line.split("\n"))), file=sys.stderr, flush=True)
@@ -27,6 +55,11 @@ def say(line: str) -> None:
 def note(text: str) -> None:
     """Tell the user what to know of what was found."""
     say(f"note: {text}")
+
+
+def tell(line: str) -> None:
+    """Tell the user on standard output what was found, or where; what would act in a terminal is escaped."""
+    print(printable(line))
 
 
 def print_table(lines: Sequence[Sequence[str]]) -> None:
@@ -53,5 +86,5 @@ def show_outcome(outcome: Published) -> None:
         note(f"{', '.join(dict.fromkeys(dimensions))}{': ' if dimensions else ''}{text}")
     print_table(outcome.lines)
     for line in outcome.controls:
-        print(line)
-    print(f"report: {outcome.report}")
+        tell(line)
+    tell(f"report: {outcome.report}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.base import OK, Command, command_line
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
-from audit.cli.printing import note, print_table, say
+from audit.cli.printing import note, print_table, say, tell
 from audit.wording import count, coverage, dimension_title, interval, points
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ def _show(replication: Replication) -> None:
     print_table(lines)
     if replication.comparison is None:
         for outcome in replication.outcomes.values():
-            print(f"report: {outcome.report}")
+            tell(f"report: {outcome.report}")
         return
     for text in replication.comparison.remarks:
         note(text)
-    print(f"comparison: {replication.comparison.page}")
+    tell(f"comparison: {replication.comparison.page}")
 
 
 COMMAND: Final = Command(

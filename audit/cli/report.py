@@ -20,7 +20,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import note, print_table, say, show_outcome
+from audit.cli.printing import note, print_table, say, show_outcome, tell
 from audit.errors import ConfigError
 from audit.wording import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -188,7 +188,7 @@ def _show_comparison(comparison: Comparison) -> None:
     for text in comparison.remarks:
         note(text)
     _SHOWN[comparison.compared_by](comparison)
-    print(f"comparison: {comparison.page}")
+    tell(f"comparison: {comparison.page}")
 
 
 def _show_gaps(comparison: Comparison) -> None:

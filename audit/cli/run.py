@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.base import FAILED, Command, attempt, command_line
 from audit.cli.composition import statistics_defaults
 from audit.cli.jobs import Job, each_job, overrides_help
-from audit.cli.printing import note, say, show_outcome
+from audit.cli.printing import note, say, show_outcome, tell
 
 if TYPE_CHECKING:
     from audit.cli.composition import Composed
@@ -79,7 +79,7 @@ def _compare_jobs(jobs: Sequence[Job]) -> None:
     )
     for text in (*left_out, *comparison.remarks):
         note(text)
-    print(f"comparison: {comparison.page}")
+    tell(f"comparison: {comparison.page}")
 
 
 COMMAND: Final = Command(
