@@ -27,7 +27,6 @@ import numpy.typing as npt
 
 from audit.config import AuditConfig
 from audit.errors import StoreError
-from audit.plan import Plan
 from audit.progress import Progress, Say
 from audit.runs.planned import Planned
 from audit.runs.provenance import default_run_dir
@@ -279,7 +278,7 @@ def _count(
                 if last and thinking.is_on:
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
-                    n_too_long += int((sizes + thinking.max_tokens + _most_room(plan) + CLOSING > longest).sum())
+                    n_too_long += int((sizes + thinking.max_tokens + plan.room + CLOSING > longest).sum())
                     asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
                     more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
                 sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
@@ -350,11 +349,6 @@ def _room(plan: Planned) -> int:
     if config.elicitation_method == "expected" and scale is not None:
         return 1
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
-
-
-def _most_room(plan: Planned) -> int:
-    """Return the tokens that are kept free for an answer after a thought."""
-    return plan.room if isinstance(plan, Plan) else _room(plan)
 
 
 def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Prompt, list[str]]:

@@ -51,6 +51,10 @@ class Planned(Protocol):
         """The calls of each prompt before the one for its answer, by name."""
 
     @property
+    def room(self) -> int:
+        """Tokens that an answer may take, whichever way it is got."""
+
+    @property
     def kind(self) -> Kind:
         """What the model is asked for, and the folder that it is kept in."""
 

@@ -148,6 +148,11 @@ class InventoryPlan:
         return ()
 
     @property
+    def room(self) -> int:
+        """Tokens that an answer may take."""
+        return self.max_tokens or 0
+
+    @property
     def kind(self) -> Literal["answers"]:
         """What the model is asked for."""
         return "answers"
