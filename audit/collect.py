@@ -141,8 +141,17 @@ class Session:
         return earlier
 
 
-def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
+def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
     """Return the manifest of the run that a folder holds; None in a new one.
+
+    Parameters
+    ----------
+    plan
+        What the run asks.
+    folder
+        Need not be entered.
+    say
+        Takes a line for each stored file that is gone, and is collected anew.
 
     Raises
     ------
@@ -157,6 +166,8 @@ def earlier_manifest(plan: Planned, folder: RunFolder) -> Manifest | None:
                 f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
                 f"{len(plan.grid):,}; restore the file"
             )
+        for name in folder.gone() if say is not None else ():
+            say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
     elif folder.shards(plan.kind) or folder.has_stages():
         raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
     return manifest
@@ -424,7 +435,7 @@ def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: 
     begun = folder.has_stages(number)
     earlier = yield from _lead(plan, folder, number, places, part)
     answers = yield Job(f"shard {number}", partial(_answer, places=places, earlier=earlier), part.call)
-    folder.write_shard(number, _cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
+    folder.write_shard(number, cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
     return not begun
 
 
@@ -496,7 +507,7 @@ def _write_stage(
     )
 
 
-def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
+def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
     """Return the columns that say which prompts rows are of."""
     columns: dict[str, list[Any]] = {}
     # Narratives run fastest: what is of the pair alone is found once for many rows.

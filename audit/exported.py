@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from audit.config import AuditConfig, ElicitationConfig, EngineConfig, ModelConfig, fingerprint, load_config
 from audit.errors import ConfigError, StoreError
 from audit.plan import Plan
-from audit.runs.parquet import write_atomically
+from audit.runs.files import write_atomically
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from audit.wording import plural

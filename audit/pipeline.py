@@ -19,7 +19,7 @@ from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.runs.planned import Planned
-from audit.runs.provenance import check_same_run, default_run_dir, first_difference, now
+from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
 from audit.tasks.base import Published, Task
@@ -69,7 +69,12 @@ def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -
     """Analyse a run in which nothing is left to ask."""
     folder.write_manifest(manifest)
     folder.consolidate(say)
-    return task.publish(folder, manifest)
+    return analysed(task, folder, manifest)
+
+
+def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Published:
+    """Analyse what a run's folder holds, and put it in the place of an earlier analysis; see :meth:`Task.publish`."""
+    return task.publish(folder, folder.stamped(manifest, computed_by()))
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:
@@ -117,7 +122,7 @@ def report_run(
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
         if settings:
             manifest = manifest.having(report_command=command)
-        return task.publish(folder, manifest)
+        return analysed(task, folder, manifest)
 
 
 def report_outside(
@@ -183,7 +188,7 @@ def report_outside(
         else:
             folder.write_shard(0, outside.ratings)
         folder.consolidate(say)
-        return task_of(manifest).publish(folder, manifest)
+        return analysed(task_of(manifest), folder, manifest)
 
 
 def report_answers(

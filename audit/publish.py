@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -21,6 +21,11 @@ from stimuli.strategies import THOUGHT
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.rows import Settings
+
+
+PAGE: Final = "report.html"
+GENERATION: Final = "tables/generation.txt"
+"""Says which analysis the tables beside it are of, as the manifest and the page do."""
 
 
 def estimated_by(statistics: Statistics) -> Settings:
@@ -85,21 +90,25 @@ def write_all(
     from audit.figures.style import figure_files
 
     described = {table.name: table for table in known}
-    files = {name: described[name].csv(table) for name, table in tables.items()}
-    folder.write_manifest(manifest)
-    for name in ("tables", "figures"):
-        folder.clear(name)
-    for name, content in files.items():
-        folder.write_file(f"tables/{name}.csv", content)
-    folder.write_file("tables/dictionary.csv", dictionary(known))
+    files = {f"tables/{name}.csv": described[name].csv(table) for name, table in tables.items()}
+    files["tables/dictionary.csv"] = dictionary(known)
+    files[GENERATION] = f"{manifest.generation}\n".encode()
     for name, figure in drawn.items():
-        for file, content in figure_files(name, figure, svg[name]).items():
-            folder.write_file(file, content)
-    return folder.write_file("report.html", html.encode())
+        files |= figure_files(name, figure, svg[name])
+    files[PAGE] = html.encode()
+    folder.publish(manifest, files)
+    return folder.path / PAGE
 
 
 def not_checked(manifest: Manifest) -> Iterator[Remark]:
-    """Say that answers found in the folder were not held against the model, if they were not."""
+    """Say what is not known to be as it was stored: answers not held against the model, files that had changed."""
+    if n := len(manifest.accepted):
+        yield on_run(
+            "accepted",
+            f"{plural(n, 'file')} of the run had changed since {either(n, 'it was', 'they were')} stored, and "
+            f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {', '.join(manifest.accepted)}. "
+            "Whether the answers are the model's is not known.",
+        )
     if manifest.model.not_checked:
         yield on_run(
             "not_checked",

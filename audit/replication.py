@@ -29,7 +29,7 @@ from audit.released import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.outside import outside_manifest
-from audit.runs.provenance import check_same_run, first_difference
+from audit.runs.provenance import check_same_run, computed_by, first_difference
 from audit.runs.store import RunFolder
 from audit.tasks.base import Published
 from audit.tasks.registry import task_of
@@ -134,7 +134,7 @@ def replicate(
         say(f"{path}: analysing, {number} of {len(runs)}")
         manifest = manifests.pop(path).adding("config", statistics=settings.model_dump(mode="json"))
         with RunFolder(path) as kept:
-            outcomes[run.model, run.variant] = task_of(manifest).publish(kept, manifest)
+            outcomes[run.model, run.variant] = task_of(manifest).publish(kept, kept.stamped(manifest, computed_by()))
     if len(runs) < 2:
         say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
         return Replication(outcomes, None)

@@ -18,6 +18,7 @@ from audit.engines.local import LocalModel
 from audit.engines.open import Choice
 from audit.engines.resolve import ModelFiles
 from audit.pipeline import report_outside
+from audit.runs.ledger import Ledger
 from audit.runs.store import RunFolder
 
 SMALL_IDENTITIES: Final = (
@@ -81,7 +82,30 @@ def in_parts(run: Path) -> Path:
                         content = f"{json.dumps(counts[name], sort_keys=True)}\n"
                         (table._folder / f"{name}.json").write_text(content)
                 table._file.unlink()
+    return of_before(run)
+
+
+def of_before(run: Path) -> Path:
+    """Leave a run as an earlier version did, which kept no ledger of its files; return its folder."""
+    (run / "ledger.jsonl").unlink(missing_ok=True)
+    path = run / "manifest.json"
+    if path.exists():
+        kept = {
+            name: value for name, value in json.loads(path.read_text("utf-8")).items() if name not in NEW_WITH_LEDGER
+        }
+        path.write_text(f"{json.dumps(kept, indent=2, ensure_ascii=False)}\n", "utf-8")
     return run
+
+
+def as_stored(run: Path) -> Path:
+    """Have a run's ledger say that its files are as they were stored, whatever was done to them; return its folder."""
+    (run / "ledger.jsonl").unlink(missing_ok=True)
+    Ledger(run).take_over()
+    return run
+
+
+NEW_WITH_LEDGER = ("ledger", "generation", "analysed_by")
+"""What manifests did not say before there was a ledger."""
 
 
 def collected(run: Path, *tables: str) -> dict[str, bytes]:

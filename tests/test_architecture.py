@@ -37,9 +37,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tables": set(),
     "wording": set(),
     "runs": set(),
-    "runs.manifest": {"errors"},
+    "runs.files": {"errors"},
+    "runs.ledger": {"errors", "runs.files"},
+    "runs.manifest": {"errors", "runs.ledger"},
     "runs.parquet": {"errors", "tables"},
-    "runs.parts": {"errors", "runs.parquet", "tables"},
+    "runs.parts": {"errors", "runs.files", "runs.ledger", "runs.parquet", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
     "runs.prompts": {"errors", "stimuli"},
     "progress": set(),
@@ -65,7 +67,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "statistics": {*FOUNDATIONS, "texts"},
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
-    "runs.store": {"errors", "runs.manifest", "runs.parquet", "runs.parts", "tables"},
+    "runs.store": {
+        "errors", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
+    },
     "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
     "plan": {"config", "errors", "runs.provenance", "stimuli", "runs.store", "wording"},
     "conversations": {
@@ -74,7 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.outside": {*FOUNDATIONS, "runs.provenance", "stimuli"},
     "released": {*FOUNDATIONS, "runs.outside", "stimuli"},
     "exported": {
-        *FOUNDATIONS, "config", "plan", "runs.parquet", "runs.planned", "runs.prompts", "stimuli",
+        *FOUNDATIONS, "config", "plan", "runs.files", "runs.planned", "runs.prompts", "stimuli",
     },
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
@@ -111,6 +115,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.provenance", "raters", "statistics", "stimuli", "runs.store",
         "progress", "runs.planned", "tasks.base", "tasks.registry",
     },
+    "verification": {
+        *FOUNDATIONS, "collect", "config", "progress", "publish", "runs.ledger", "runs.prompts", "runs.provenance",
+        "runs.store", "stimuli", "tasks.registry",
+    },
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
     "rating_comparison": {
@@ -145,17 +153,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         "statistics", "stimuli", "tasks.base",
     },
     "gate": {
-        *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
+        *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exported", "forecast", "gate", "pipeline",
         "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
-        "tasks.registry",
+        "tasks.registry", "verification",
     },
     "__main__": {"cli"},
     "api": {
-        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "runs.outside", "pipeline", "report",
-        "statistics", "runs.store", "tasks.registry",
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "gate", "runs.outside", "pipeline",
+        "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
     },
     "__init__": {"api"},
 }  # fmt: skip

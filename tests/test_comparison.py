@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from runs import as_stored
 
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
@@ -250,6 +251,7 @@ def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(audit, two
     manifest = json.loads((tmp_path / "half" / "manifest.json").read_text())
     (tmp_path / "half" / "manifest.json").write_text(json.dumps(manifest | {"identity": {"seed": 9}}))
     (tmp_path / "half" / "ratings" / "part-000000.parquet").unlink()
+    as_stored(tmp_path / "half")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("x")
     (tmp_path / "a-file").write_text("x")

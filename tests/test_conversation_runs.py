@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, as_stored, of_before
 
 from audit.runs.store import RunFolder
 
@@ -66,10 +66,11 @@ def test_emotions_are_recognised_by_perceiver_experiencer_and_the_speakers_own_i
     corpus.rename(tmp_path / "elsewhere.csv")
     assert audit("report", "run") == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "run" / "tables").iterdir()} == before
-    (tmp_path / "run" / "corpus.json").unlink()
+    (of_before(tmp_path / "run") / "corpus.json").unlink()
     assert audit("report", "run") == 0
     assert "The run folder has no corpus.json" in (tmp_path / "run" / "report.html").read_text()
     (tmp_path / "run" / "corpus.json").write_text("[]")
+    as_stored(tmp_path / "run")
     assert audit("report", "run") == 2
 
 

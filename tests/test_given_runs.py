@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from runs import collected, in_parts
+from runs import as_stored, collected, in_parts, of_before
 from test_strategy_runs import N_PROMPTS, manifest_of, overrides
 
 from audit.cli.main import main
@@ -90,7 +90,7 @@ def test_an_interrupted_run_goes_on_with_the_examples_that_it_had(tiny_model, ra
 
 def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model, tmp_path, capsys, finished):
     kept = (tmp_path / "run" / "given.parquet").read_bytes()
-    (tmp_path / "run" / "given.parquet").unlink()
+    (of_before(tmp_path / "run") / "given.parquet").unlink()
     assert main(["report", "run"]) == 0
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "given.parquet, with examples and knowledge, is gone" in page
@@ -101,6 +101,7 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     (in_parts(tmp_path / "run") / "ratings" / "part-000001.parquet").unlink()
     manifest = tmp_path / "run" / "manifest.json"
     manifest.write_text(re.sub(r'"given_sha256": "\w+"', '"given_sha256": "0"', manifest.read_text()))
+    as_stored(tmp_path / "run")
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
     assert "given.parquet is gone, and what would be brought now is not what" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pandas as pd
 import pytest
 import yaml
-from runs import FOUR_RELIGIONS, in_parts
+from runs import FOUR_RELIGIONS, as_stored, in_parts
 
 from audit.engines.base import EngineFacts, Generated, OpenModel
 from audit.engines.local import LocalModel, TokenEngine
@@ -157,6 +157,7 @@ def test_what_takes_ratings_or_replies_refuses_answers_in_one_line(words, said, 
     manifest = manifest_of(affect)
     manifest["identity"]["seed"] = 1
     (copy / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    as_stored(copy)
     assert audit(*(word.format(run=affect, copy=copy) for word in words)) == 2
     [line] = capsys.readouterr().err.strip().splitlines()
     assert said in line

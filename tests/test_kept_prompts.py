@@ -9,7 +9,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import FOUR_RELIGIONS, in_parts, scripted_models
+from runs import FOUR_RELIGIONS, in_parts, of_before, scripted_models
 from test_planted_strategy import Scripted
 from test_strategy_runs import shown_in
 
@@ -108,7 +108,7 @@ def test_a_run_of_an_earlier_version_has_its_prompts_built_again_as_long_as_that
     run, command, monkeypatch
 ):
     before = shown_in(run)
-    (run / FILE).unlink()
+    (of_before(run) / FILE).unlink()
     assert command("report", "run") == 0
     assert shown_in(run) == before
     reworded(monkeypatch)

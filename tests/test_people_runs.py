@@ -8,7 +8,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, as_stored
 
 from audit.runs.store import RunFolder
 
@@ -102,5 +102,6 @@ def test_what_can_not_be_exported_or_imported_is_one_line(finished, audit, tmp_p
         assert said in lines[0]
     manifest = json.loads((finished / "manifest.json").read_text())
     (finished / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    as_stored(finished)
     assert audit("people", "export", finished) == 2
     assert "is not finished" in capsys.readouterr().err

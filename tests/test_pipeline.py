@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from runs import FOUR_RELIGIONS, collected, in_parts
+from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
 
 from audit.runs.store import RunFolder
 from audit.tables.gap import CALIBRATION
@@ -82,6 +82,7 @@ def change_manifest(run, change):
     manifest = manifest_of(run)
     change(manifest)
     (run / "manifest.json").write_text(json.dumps(manifest))
+    as_stored(run)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,7 @@ def test_a_run_writes_its_folder_and_nothing_else(uninterrupted):
     assert sorted(path.name for path in uninterrupted.iterdir() if path.name != ".lock") == [
         "engine.log",
         "figures",
+        "ledger.jsonl",
         "manifest.json",
         "prompts.json.gz",
         "ratings.parquet",
@@ -359,6 +361,7 @@ def test_a_rating_that_no_answer_is_read_as_is_refused_wherever_it_is_read(
     rows["intensity"][3] = planted
     place = rows["prompt_index"][3]
     pq.write_table(pa.Table.from_pydict(rows, schema=table.schema), file)
+    as_stored(finished)
     for command in (["report", "run"], ["run", *overrides(tiny_model, "run")], ["gate", "run", "margin=2"]):
         capsys.readouterr()
         assert audit(*command) == 2, command
@@ -388,6 +391,7 @@ def test_reporting_again_gives_the_same_tables_and_figures_byte_for_byte(audit, 
 
 def test_an_incomplete_run_is_not_reported(audit, finished, capsys):
     (in_parts(finished) / "ratings" / "part-000002.parquet").unlink()
+    as_stored(finished)
     before = tables_of(finished)
     assert audit("report", "run") == 2
     assert capsys.readouterr().err == (

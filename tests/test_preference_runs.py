@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS
+from runs import FOUR_RELIGIONS, as_stored
 
 from audit import conversations
 from audit.cli.main import main
@@ -247,7 +247,7 @@ def changed(runs, place, **fields):
     copy = Path(shutil.copytree(runs[1], place / "changed"))
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps(manifest | fields))
-    return copy
+    return as_stored(copy)
 
 
 def test_runs_of_two_prompt_variants_are_called_by_them(runs, tmp_path, scripted, capsys):

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, in_parts
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
@@ -272,6 +272,7 @@ def change_manifest(folder, change):
     manifest = json.loads(path.read_text())
     change(manifest)
     path.write_text(json.dumps(manifest))
+    as_stored(folder)
 
 
 def test_without_a_difference_in_strategy_runs_are_held_against_the_first(copies, command, tmp_path):
@@ -347,6 +348,7 @@ def test_an_outcome_that_one_run_alone_shows_is_0_in_the_other(copies, command, 
     for number, (_, part) in enumerate(replies.assign(status=status).groupby(replies["prompt_index"] // 128)):
         folder.write_shard(number, part, "replies")
     (tmp_path / "scores").rename(copies[1] / "scores")
+    as_stored(copies[1])
     assert command("report", *copies, f"run_dir={tmp_path / 'out'}") == 0
     [row] = table_of(tmp_path / "out", "measure_changes").query("measure == 'cut'").to_dict("records")
     assert (row["mean"], row["reference_mean"]) == pytest.approx((6 / n, 0))

@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 
 from audit.choices import identity_of
 from audit.gate.judge import Gated, Judged, name_of, reasons_of, sentence
+from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import Manifest
-from audit.runs.parquet import write_atomically, writing
 from audit.wording import brief, printable
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ _SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 """Sections of the manifest, each with the keys that are shown as "not recorded" where they are absent."""
 _OF_RATINGS: Final = frozenset({"elicitation", "scale"})
 _RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
-_ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity"})
-"""Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares."""
+_ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity", "ledger"})
+"""Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares, or
+(``ledger``) of no interest where it is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError
+from audit.runs import ledger
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -393,6 +394,13 @@ class Manifest(_Written):
     ----------
     status
         ``running`` or ``complete``.
+    ledger
+        1 where the folder has a ledger of its files, see :mod:`audit.runs.ledger`.
+    generation, analysed_by
+        What the tables and the page were made of, in a few letters, and the packages that computed them; see
+        :meth:`audit.runs.store.RunFolder.stamped`.
+    accepted
+        Names of stored files that had changed, and were accepted as they are.
     command, report_command, preset
         What asked for it, what analysed it anew with other settings, and the experiment that it is.
     started
@@ -420,6 +428,10 @@ class Manifest(_Written):
     """
 
     status: str = ""
+    ledger: Count = 0
+    generation: str = ""
+    analysed_by: Words = {}
+    accepted: tuple[str, ...] = ()
     command: str = ""
     report_command: str = ""
     preset: str = ""
@@ -468,13 +480,23 @@ class Manifest(_Written):
         return self.config.statistics
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return a run folder's manifest.
+    def read(cls, folder: Path, *, check: bool = True, may_lack: Callable[[str], bool] | None = None) -> Self:
+        """Return a run folder's manifest, if all that was stored in the folder is as its ledger says.
+
+        Parameters
+        ----------
+        folder
+            The run's.
+        check
+            Whether the other files are held against the ledger.
+        may_lack
+            Tells of a stored file that is gone whether that may be; see :func:`audit.runs.ledger.check`.
 
         Raises
         ------
         StoreError
-            If the folder is none of a run's, or its manifest is not readable, of another version, or damaged.
+            If the folder is none of a run's, its manifest is not readable, of another version, or damaged, or a stored
+            file was changed, is gone, or is another run's.
         """
         path = folder / FILE
         try:
@@ -502,7 +524,18 @@ class Manifest(_Written):
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
             raise StoreError(f"{path} is damaged: {error}; restore the file") from error
+        if check:
+            ledger.check(folder, needed=bool(manifest.ledger), may_lack=may_lack)
         return manifest
+
+    @staticmethod
+    def content_of(folder: Path) -> Mapping[str, Any]:
+        """Return what the file says, whatever is wrong with it; nothing where it cannot be read."""
+        try:
+            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
 
     def complete(self, *, finished: str) -> Self:
         """Return the manifest of a run in which nothing is left to ask; the time of the first end stays."""

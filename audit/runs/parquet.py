@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import io
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,60 +32,6 @@ Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn the disk's refusals into one clear line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and give the same command again: what is collected is kept"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = "choose a folder that you may write to with run_dir=PATH"
-        else:
-            remedy = "mend that and give the same command again"
-        raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[io.BufferedWriter]:
-    """Open a file that is there whole once all is written, or not at all; StoreError as of :func:`writing`."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with writing(path):
-        try:
-            with unfinished.open("wb") as handle:
-                yield handle
-                handle.flush()
-                os.fsync(handle.fileno())
-            unfinished.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all.
-
-    Raises
-    ------
-    StoreError
-        If the disk is full or the place may not be written to.
-    """
-    with whole(path) as handle:
-        handle.write(content)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the disk keep which files a folder has."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def parquet(table: Table, rows: Rows) -> bytes:

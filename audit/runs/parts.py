@@ -25,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import StoreError
+from audit.runs.files import writing
+from audit.runs.ledger import Ledger
 from audit.runs.parquet import (
     A_PART,
     Rows,
@@ -35,10 +37,6 @@ from audit.runs.parquet import (
     read_parquet,
     reading,
     schema_of,
-    sync_folder,
-    whole,
-    write_atomically,
-    writing,
 )
 from audit.tables.base import Table
 
@@ -112,22 +110,29 @@ class _Consolidated:
 class Parts:
     """One table of a folder, in parts or consolidated.
 
-    Only one process may write. What it consolidates meanwhile is read by others all the same.
+    Only one process may write. What it consolidates meanwhile is read by others all the same. ``name`` is that of the
+    consolidated file.
 
     Parameters
     ----------
+    root
+        The folder whose ledger says what is stored.
     folder
-        Where the parts lie.
+        Where in it the parts lie.
     file
-        Where they are consolidated.
+        Where in it they are consolidated.
     table
         What they hold.
+    ledger
+        The folder's.
     """
 
-    def __init__(self, folder: Path, file: Path, table: Table) -> None:
-        self._folder = folder
-        self._file = file
+    def __init__(self, root: Path, folder: str, file: str, table: Table, ledger: Ledger) -> None:
+        self.name = file
+        self._place = folder
+        self._folder, self._file = root / folder, root / file
         self._table = table
+        self._ledger = ledger
 
     def __contains__(self, name: str) -> bool:
         """Say whether a part is there; a folder of many parts is not listed for that."""
@@ -147,11 +152,10 @@ class Parts:
         return {int(name.split("-")[1]) for name in self.names()}
 
     def write(self, name: str, rows: Rows) -> None:
-        """Write a part, in place of the one there was; errors as of :func:`parquet` and :func:`write_atomically`."""
-        content, path = parquet(self._table, rows), self._folder / f"{name}.parquet"
-        with writing(path):
-            self._folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        """Write a part, in place of the one there was; errors as of :func:`parquet` and
+        :meth:`audit.runs.ledger.Ledger.write`.
+        """
+        self._ledger.write(f"{self._place}/{name}.parquet", parquet(self._table, rows))
 
     def read(self) -> pa.Table:
         """Return all rows, in the order of parts; no rows where there are none.
@@ -211,9 +215,7 @@ class Parts:
         StoreError
             If that cannot be done.
         """
-        with writing(self._folder):
-            for suffix in (".parquet", ".json"):
-                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+        self._ledger.remove(f"{self._place}/{name}{suffix}" for suffix in (".parquet", ".json"))
         if name in self:
             self._write(self._beside(), without=name)
 
@@ -237,10 +239,9 @@ class Parts:
 
     def _clear(self, beside: Mapping[str, Path]) -> None:
         """Remove parts that the consolidated file has, and then what was counted beside them, which counts no more."""
+        there = (*beside.values(), *self._folder.glob("part-*.json"))
+        self._ledger.remove(f"{self._place}/{path.name}" for path in there)
         with writing(self._folder):
-            for path in (*beside.values(), *self._folder.glob("part-*.json")):
-                path.unlink(missing_ok=True)
-            sync_folder(self._folder)
             if not any(self._folder.iterdir()):
                 self._folder.rmdir()
 
@@ -340,7 +341,7 @@ class Parts:
 
     def _write(self, beside: Mapping[str, Path], *, without: str = "") -> None:
         """Write the consolidated file anew, of what it has and the parts beside it."""
-        with whole(self._file) as handle, self._consolidated() as there:
+        with self._ledger.whole(self.name) as handle, self._consolidated() as there:
             said: list[tuple[str, int, str]] = []
             counts: dict[str, Counts] = {}
             for name in sorted({*beside, *(there.places if there is not None else ())} - {without}):

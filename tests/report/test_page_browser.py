@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from browser import MARKS, launched, open_all, opened, sideways, violations
 from drawing import svg_alone
-from runs import outside_run
+from runs import as_stored, outside_run
 
 from audit.cli.composition import statistics_defaults
 from audit.comparison import compare_folders
@@ -63,6 +63,7 @@ def pages(tmp_path_factory):
         manifest = json.loads((hostile / "run" / "manifest.json").read_text("utf-8"))
         manifest |= {"command": ATTACK, "preset": ATTACK, "model": manifest["model"] | {"name": ATTACK}}
         (hostile / "run" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        as_stored(hostile / "run")
         made["hostile"] = report_run(hostile / "run", defaults=statistics_defaults()).report
         made["long"] = outside_run(long, *ratings_of(("x" * 100_000, "a", "b", "c"), n=3)) / "report.html"
         outside_run(other, *ratings_of(TERMS, n=6, tail=ATTACK, change=5))

@@ -42,7 +42,7 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
     AuditError
         Whatever else the user can mend; what was collected before is kept.
     """
-    earlier = earlier_manifest(plan, folder)
+    earlier = earlier_manifest(plan, folder, say=say)
     if earlier is not None:
         earlier = earlier.having(inventory=plan.questionnaire)  # its key may have been corrected since
         if not missing_shards(plan, earlier, folder):

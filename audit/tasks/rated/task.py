@@ -65,7 +65,7 @@ class Ratings(Task[Plan]):
         """Ask for the ratings that are missing, and then for those that check them."""
         config, scale = plan.config, plan.grid.variant.scale
         assert scale is not None
-        earlier = earlier_manifest(plan, folder)
+        earlier = earlier_manifest(plan, folder, say=say)
         if earlier is not None and not missing_shards(plan, earlier, folder):
             checked = not manipulation_is_missing(plan, earlier)
             if checked and not any(checks_of(plan, folder, earlier)):
