@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.errors import AuditError, ConfigError, StoreError
+from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.spreadsheets import as_it_was
 
 if TYPE_CHECKING:
+    from audit.gate.judge import Gated
     from audit.report.prompts import Asked
     from audit.statistics.remarks import Remark
     from audit.statistics.rows import Settings
+    from audit.verification import Finding
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
@@ -54,6 +57,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
+            check_made(self._folder.parent, f"tables/{name}.csv", remedy="`python -m audit report` makes it anew")
             self._read[name] = as_it_was(pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""}))
         return self._read[name]
 
@@ -181,6 +185,73 @@ class Run:
         command = shlex.join(["python", "-m", "audit", "report", str(self.path), *words])
         report_run(self.path, defaults=statistics_defaults(), settings=statistics or None, command=command)
         return Run(self.path)
+
+    def verify(self) -> list[Finding]:
+        """Tell what of the folder is not what was collected, or not made of it, as ``python -m audit verify`` does.
+
+        Returns
+        -------
+        list
+            Findings with a ``name``, ``what`` is wrong and a ``remedy``; nothing where nothing is wrong.
+
+        Raises
+        ------
+        StoreError
+            As of :func:`audit.verification.verify_run`.
+        """
+        from audit.cli.composition import statistics_defaults
+        from audit.verification import verify_run
+
+        return verify_run(self.path, defaults=statistics_defaults(), say=_silent)
+
+    def gate(
+        self,
+        *,
+        margin: float,
+        baseline: Run | str | Path | None = None,
+        strict_average: bool = False,
+        dimensions: Sequence[str] = (),
+    ) -> Gated:
+        """Hold the run's gaps against a margin, as ``python -m audit gate`` does; no file is written.
+
+        Parameters
+        ----------
+        margin
+            In points of the scale; positive.
+        baseline
+            A run of the same prompts, or its folder: gaps may be this much worse than its own.
+        strict_average, dimensions
+            As of :func:`audit.gate.judge.gate_run`.
+
+        Returns
+        -------
+        Gated
+            ``verdict`` is passed, failed or undecided; ``rows`` has each gap.
+
+        Raises
+        ------
+        AuditError
+            As of :func:`audit.gate.judge.gate_run`.
+
+        Examples
+        --------
+        >>> import audit
+        >>> gated = audit.open_run("reports/example").gate(margin=2)
+        >>> gated.verdict  # the manipulation check failed, so that no margin decides
+        'undecided'
+        """
+        from audit.cli.composition import statistics_defaults
+        from audit.gate.judge import gate_run
+
+        folder = baseline.path if isinstance(baseline, Run) else baseline
+        return gate_run(
+            self.path,
+            margin=margin,
+            baseline=None if folder is None else Path(folder),
+            strict_average=strict_average,
+            dimensions=dimensions,
+            defaults=statistics_defaults(),
+        )
 
 
 def open_run(folder: str | Path) -> Run:

@@ -184,3 +184,19 @@ def test_the_page_on_python_shows_what_its_code_gives():
     names: dict[str, object] = {}
     exec(code, names)
     assert repr(names["gap"]) == shown.strip()
+
+
+# --- Verified and gated -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
+    run = audit.open_run(shutil.copytree(ORIGIN, tmp_path / "run"))
+    assert run.verify() == []
+    gated = run.gate(margin=2)
+    assert {row.verdict for row in gated.rows} <= {"passed", "undecided", "failed"}
+    with pytest.raises(audit.AuditError, match="is the same run"):
+        run.gate(margin=2, baseline=run)
+    with pytest.raises(audit.AuditError, match="margin=-1: a number above 0 is wanted"):
+        run.gate(margin=-1)
+    (tmp_path / "run" / "tables" / "gap.csv").write_text("delta_points\n14\n")
+    assert [finding.name for finding in run.verify()] == ["tables/gap.csv", "tables/gap.csv"]

@@ -1,0 +1,343 @@
+"""`verify` names what of a run is not what was collected or not made of it, changed as a user would change it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from runs import FOUR_RELIGIONS, as_stored, of_before, scripted_models
+from test_planted_strategy import Scripted
+
+from audit.runs import ledger
+from audit.verification import first_difference
+
+EXAMPLES = Path(__file__).parents[1] / "reports"
+ASKED = (
+    "model.path=scripted", "elicitation=generate", *FOUR_RELIGIONS, "dimensions=[faith]", "strategy=two-stage",
+    "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1", "statistics.n_permutations=100",
+    "elicitation.noise_sample=0", "elicitation.manipulation=0",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Return a function that runs a command on a scripted model, in one folder and without figures."""
+    folder = tmp_path_factory.mktemp("verified")
+    with scripted_models(folder) as load:
+
+        def run(*words):
+            from audit.__main__ import main
+
+            load(Scripted())
+            return main([str(word) for word in words])
+
+        run.folder = folder
+        yield run
+
+
+@pytest.fixture(scope="module")
+def once(command):
+    """A finished run with stages; not to be written to."""
+    assert command("run", *ASKED, "run_dir=once") == 0
+    return command.folder / "once"
+
+
+@pytest.fixture
+def run(once, command):
+    """A copy of it, named ``run`` in the folder that commands run in."""
+    yield Path(shutil.copytree(once, command.folder / "run"))
+    shutil.rmtree(command.folder / "run")
+
+
+def said_by(command, capsys, *words):
+    """Run a command; return its exit code, its output's lines and its last remark."""
+    capsys.readouterr()
+    code = command(*words)
+    out, err = capsys.readouterr()
+    return code, out.splitlines(), err.splitlines()
+
+
+def change_ratings(run, change):
+    """Change the columns of the stored ratings, and write the file anew as any tool would."""
+    path = run / "ratings.parquet"
+    table = pq.read_table(path)
+    columns = table.to_pydict()
+    change(columns)
+    pq.write_table(pa.Table.from_pydict(columns, schema=table.schema), path)
+
+
+# --- What is as it was ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_nobody_touched_is_verified_and_not_written_to(command, run, capsys):
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()}
+    code, out, err = said_by(command, capsys, "verify", "run")
+    assert (code, out) == (0, ["verified: run"])
+    n_tables = len(list((run / "tables").glob("*.csv")))
+    of = json.loads((run / "manifest.json").read_text())
+    assert err[0].startswith("stored: ")
+    assert err[1:] == [
+        f"ratings: of {of['n_prompts']} prompts, one each, within 0 to 100",
+        "labels: whom every answer is about, as prompts.json.gz has it",
+        f"generation: manifest, tables and page are of one analysis, {of['generation']}",
+        f"statistics: {n_tables} of {n_tables} tables computed again and equal",
+    ]
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["example", "example-wordings", "example-replies"])
+def test_the_committed_examples_are_verified(name, command, capsys):
+    code, out, err = said_by(command, capsys, "verify", EXAMPLES / name)
+    assert (code, out) == (0, [f"verified: {EXAMPLES / name}"]), err
+
+
+def test_the_same_answers_analysed_alike_are_one_generation_in_any_folder(command, run):
+    def generation():
+        return json.loads((run / "manifest.json").read_text())["generation"]
+
+    first = generation()
+    assert (run / "tables" / "generation.txt").read_text() == f"{first}\n"
+    assert first in (run / "report.html").read_text()
+    assert command("report", "run") == 0
+    assert generation() == first
+    assert command("report", "run", "statistics.confidence=0.9") == 0
+    assert generation() != first
+    assert command("verify", "run") == 0
+
+
+# --- What was silent --------------------------------------------------------------------------------------------------
+
+
+def another_model_s_part(run, command):
+    command("run", *ASKED, "model.name=another", "seed=3", "run_dir=other")
+    shutil.copy(command.folder / "other" / "ratings.parquet", run)
+    shutil.rmtree(command.folder / "other")
+
+
+def rated(value):
+    def change(columns):
+        columns["intensity"][5] = value
+
+    return lambda run, command: change_ratings(run, change)
+
+
+SILENT = {
+    "a part of another model copied in": (another_model_s_part, "ratings.parquet is not what was stored"),
+    "one rating set to 99": (rated(99.0), "ratings.parquet is not what was stored"),
+    "one rating set to 5000": (rated(5000.0), "ratings.parquet is not what was stored"),
+    "what stages wrote deleted": (
+        lambda run, command: (run / "stages.parquet").unlink(),
+        "stages.parquet was stored, and is gone",
+    ),
+    "a strategy's text edited": (
+        lambda run, command: (run / "stages.parquet").write_bytes((run / "stages.parquet").read_bytes()[:-1] + b"x"),
+        "stages.parquet is not what was stored",
+    ),
+    "the model's name edited": (
+        lambda run, command: (run / "manifest.json").write_text(
+            (run / "manifest.json").read_text().replace('"name": "scripted"', '"name": "a better model"')
+        ),
+        "manifest.json is not what was stored",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SILENT)
+def test_what_was_silent_is_named_by_every_command_that_reads_a_run(how, command, run, capsys):
+    change, said = SILENT[how]
+    change(run, command)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert out[0].startswith(f"wrong: {said}")
+    before = (run / "report.html").read_bytes()
+    for words in (
+        ["report", "run"],
+        ["run", *ASKED, "run_dir=run"],
+        ["gate", "run", "margin=2"],
+        ["report", "run", "once", "run_dir=both"],
+        ["people", "export", "run"],
+        ["calibrate", "run"],
+        ["consolidate", "run"],
+    ):
+        code, _, err = said_by(command, capsys, *words)
+        assert code == 2, words
+        assert err[-1].startswith(f"audit: run/{said}"), words
+        assert err[-1].endswith("; `python -m audit verify run` lists all that is wrong")
+    assert (run / "report.html").read_bytes() == before
+    assert not (command.folder / "both").exists()
+
+
+def test_a_reply_edited_under_its_kept_score_is_named(command, capsys):
+    asked = [word for word in ASKED if not word.startswith(("elicitation", "strategy="))]
+    assert command("run", *asked, "task=reply", "run_dir=replied") == 0
+    run = command.folder / "replied"
+    assert said_by(command, capsys, "verify", "replied")[:2] == (0, ["verified: replied"])
+    path = run / "replies.parquet"
+    table = pq.read_table(path)
+    columns = table.to_pydict()
+    columns["text"][0] = "I feel with you with all my heart."
+    pq.write_table(pa.Table.from_pydict(columns, schema=table.schema), path)
+    code, out, _ = said_by(command, capsys, "verify", "replied")
+    assert code == 1
+    assert out[0].startswith("wrong: replies.parquet is not what was stored")
+    assert said_by(command, capsys, "report", "replied")[0] == 2
+
+
+# --- What a new ledger would hide -------------------------------------------------------------------------------------
+
+
+def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, capsys):
+    rated(99.0)(run, command)
+    as_stored(run)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
+    [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
+    assert "is not what the answers give: delta_points in row 1 is " in gap
+    assert gap.endswith("`python -m audit report run` makes it anew")
+    assert command("report", "run") == 0  # the remedy
+    assert command("verify", "run") == 0
+
+
+def test_ratings_about_others_than_were_asked_are_found_by_the_prompts(command, run, capsys):
+    def swap(columns):
+        columns["experiencer_group"][0] = "another group"
+
+    change_ratings(run, swap)
+    as_stored(run)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    said = "wrong: ratings.parquet has another experiencer_group for prompt 0 than was asked (prompts.json.gz)"
+    assert out[0] == said
+
+
+def test_ratings_that_are_there_twice_or_beyond_the_scale_are_found(command, run, capsys):
+    rated(5000.0)(run, command)
+    as_stored(run)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert "is rated 5000 on a scale from 0 to 100" in out[0]
+
+    def twice(columns):
+        columns["intensity"][5] = 50.0
+        columns["prompt_index"][1] = columns["prompt_index"][0]
+
+    change_ratings(run, twice)
+    as_stored(run)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert "prompts in" in out[0]
+
+
+# --- Tables and page --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(command, run, capsys):
+    path = run / "tables" / "gap.csv"
+    table = pd.read_csv(path)
+    table["delta_points"] = -table["delta_points"]
+    table.to_csv(path, index=False)
+    (run / "report.html").write_text((run / "report.html").read_text().replace("points", "marks"))
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    named = [line.split()[1] for line in out]
+    assert named[:2] == ["report.html", "tables/gap.csv"]
+    assert any("is not what the answers give" in line for line in out)
+    import audit
+
+    with pytest.raises(audit.AuditError, match=r"tables/gap\.csv is not what was written.*report` makes it anew"):
+        _ = audit.open_run(run).tables["gap"]
+    assert command("report", "run") == 0
+    assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
+
+
+def test_figures_that_were_not_carried_along_are_no_fault(command, once, tmp_path, capsys):
+    run = Path(shutil.copytree(EXAMPLES / "example", tmp_path / "run"))
+    shutil.rmtree(run / "figures", ignore_errors=True)
+    code, out, err = said_by(command, capsys, "verify", run)
+    assert (code, out) == (0, [f"verified: {run}"])
+    assert any("figures that are not there, which `report` draws again" in line for line in err)
+
+
+# --- Remedies ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_put_back_or_set_aside_is_well_again(command, run, once, capsys):
+    rated(99.0)(run, command)
+    shutil.copy(once / "ratings.parquet", run)  # "put a copy of it back"
+    assert command("verify", "run") == 0
+    rated(99.0)(run, command)
+    (run / "ratings.parquet").rename(run / "ratings-aside")  # "set it aside under another name and run ... again"
+    code, _, err = said_by(command, capsys, "run", *ASKED, "run_dir=run")
+    assert code == 0
+    assert "note: run/ratings.parquet was stored, and is gone: it is collected anew" in err
+    assert (run / "ratings.parquet").read_bytes() == (once / "ratings.parquet").read_bytes()
+    assert command("verify", "run") == 0
+
+
+def test_what_cannot_be_collected_anew_is_accepted_by_a_command_and_the_report_says_so(command, run, capsys):
+    (run / "stages.parquet").unlink()
+    assert command("run", *ASKED, "run_dir=run") == 2  # its answers are there, so that it is not asked again
+    code, out, _ = said_by(command, capsys, "verify", "run", "accept=true")
+    assert code == 0
+    assert out[0] == "accepted: stages.parquet was stored, and is gone"
+    assert command("report", "run") == 0
+    page = (run / "report.html").read_text()
+    said = "1 file of the run had changed since it was stored, and was accepted as it is: stages.parquet."
+    assert said in page
+    code, out, err = said_by(command, capsys, "verify", "run")
+    assert (code, out) == (0, ["verified: run"])
+    assert any(line.startswith("accepted although changed: stages.parquet") for line in err)
+    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing had changed"]
+
+
+def test_a_page_says_nothing_of_accepted_files_where_none_were(once):
+    assert "accepted as" not in (once / "report.html").read_text()
+
+
+def test_a_run_of_an_earlier_version_is_not_called_verified_before_it_has_a_ledger(command, run, capsys):
+    of_before(run)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert out[0].startswith("wrong: ledger.jsonl is not there, as in runs of an earlier version")
+    assert command("report", "run") == 0
+    code, out, err = said_by(command, capsys, "verify", "run")
+    assert (code, out) == (0, ["verified: run"])
+    assert any(line.startswith("not known: what became of ") for line in err)
+
+
+def test_a_ledger_that_is_deleted_is_no_way_out(command, run, capsys):
+    rated(99.0)(run, command)
+    (run / ledger.FILE).unlink()
+    code, _, err = said_by(command, capsys, "report", "run")
+    assert code == 2
+    assert "ledger.jsonl is gone" in err[-1]
+    assert said_by(command, capsys, "verify", "run")[0] == 1
+
+
+# --- Tables that differ by rounding -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kept", "made", "said"),
+    [
+        ("a,b\n1.0,x\n", "a,b\n1.0,x\n", ""),
+        ("a\n1.0000000001\n", "a\n1.0\n", ""),
+        ("a\n1.00001\n", "a\n1.0\n", "a in row 1 is '1.00001' in place of '1.0'"),
+        ("a\n1e-9\n", "a\n0.0\n", ""),
+        ("a\n-0.5\n", "a\n0.5\n", "a in row 1 is '-0.5' in place of '0.5'"),
+        ("a\n\n", "a\n0.0\n", "it has 0 rows in place of 1"),
+        ("a,b\n,1\n", "a,b\n0.0,1\n", "a in row 1 is '' in place of '0.0'"),
+        ("a,b\nnan,1\n", "a,b\nnan,1\n", ""),
+        ("a\nno gap\n", "a\na gap\n", "a in row 1 is 'no gap' in place of 'a gap'"),
+        ("a\n1\n", "b\n1\n", "its columns are a"),
+        ("", "a\n1\n", "it cannot be read as a table"),
+    ],
+)
+def test_tables_are_alike_but_for_rounding(kept, made, said):
+    assert first_difference(kept.encode(), made.encode()) == said
