@@ -293,6 +293,29 @@ def test_a_reply_is_written_after_its_thought_and_holds_none_of_it(run, reasoner
     assert "Before its answers the model thought" in (path / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_hostile_thought_is_text_wherever_it_is_shown(run, reasoner, capsys):
+    evil = "</script><script>alert(1)</script><img src=x onerror=1>\x1b[31m\x00\x07\u202e</textarea>{{7*7}}-->"
+    engine = reasoner()
+    spoken = engine.written
+
+    def written(text, until, max_tokens):
+        said = spoken(text, until, max_tokens)
+        return Generated(f"{evil} {'long ' * 9000}{said.text}", 7, said.cut) if until else said
+
+    engine.written = written
+    path = run(engine, "hostile", "thinking=on", "thinking.max_tokens=50000", "model.max_model_len=90000")
+    assert set(pd.read_parquet(path / "ratings.parquet")["status"]) == {"rated"}
+    assert thoughts_of(path)["text"].str.startswith(evil).all()
+    page = (path / "report.html").read_text(encoding="utf-8")
+    assert not [
+        bad for bad in ("<script>alert", "<img src=x", "\x1b", "\x00", "\u202e", "</textarea>{{") if bad in page
+    ]
+    assert len(page) < 12e6
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert not [table for table in (path / "tables").iterdir() if "alert(1)" in table.read_text(encoding="utf-8")]
+
+
 # --- Interrupted, resumed, another run -------------------------------------------------------------------------------
 
 
@@ -377,7 +400,9 @@ def test_what_an_answer_is_begun_with_has_room_after_a_thought_too(run, reasoner
     assert set(thoughts["status"]) == {"written"}
     assert thoughts["n_dropped"].nunique() > 1
     assert set(answers["status"]) == {"rated"}
-    assert all(text.rstrip().endswith(begun.rstrip()) for texts, until, _ in engine.calls if not until for text in texts)
+    assert all(
+        text.rstrip().endswith(begun.rstrip()) for texts, until, _ in engine.calls if not until for text in texts
+    )
 
 
 def test_a_thought_without_room_is_said_to_have_failed_and_no_answer_was_asked_for(run, reasoner):

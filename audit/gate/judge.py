@@ -399,7 +399,7 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
 
 
 def _rated_otherwise(run: Manifest, other: Manifest) -> str:
-    """Say in what a baseline's ratings were got otherwise, so that a change need not be the model's; empty if in nothing.
+    """Say in what a baseline's ratings were got otherwise, so that a change need not be the model's; else empty.
 
     How ratings were got that another tool collected is not known, and taken on trust.
     """
