@@ -83,10 +83,17 @@ def _made_by(manifest: Manifest) -> str:
 
 
 def thinking_of(manifest: Manifest) -> str:
-    """Say after a comma how long the model thought before its answers; empty if it did not."""
+    """Say after a comma how long the model thought before its answers, and how it was drawn; empty if it did not."""
     thinking = manifest.config.thinking
+    if not thinking.is_on:
+        return ""
+    how = [
+        plural(thinking.max_tokens, "token"),
+        f"temperature {thinking.temperature:g}" if thinking.temperature else "",
+        f"top_p {thinking.top_p:g}" if thinking.temperature and thinking.top_p < 1 else "",
+    ]
     within = "" if thinking.mode == "on" else f", {thinking.mode}"
-    return f", thinking{within} ({plural(thinking.max_tokens, 'token')})" if thinking.is_on else ""
+    return f", thinking{within} ({', '.join(filter(None, how))})"
 
 
 def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:

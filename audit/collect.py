@@ -35,7 +35,7 @@ from audit.runs.provenance import (
 from audit.runs.store import RunFolder
 from audit.wording import plural
 from audit.workers.base import Course, Here, Job, Workers
-from stimuli.prompts import PromptCell
+from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
@@ -293,6 +293,8 @@ def collect(
             say=say,
         )
     try:
+        if plan.config.thinking.is_on:
+            workers.ask(Job("whether it thinks", _can_think, lambda: unwatched))
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given=brought, command=command, say=say)
@@ -346,6 +348,11 @@ def manifest_of(
         check_same_model(model_difference(earlier.identity.content, workers.known), folder.path)
         manifest = _seen_as(earlier, "")
     return with_sight(manifest, workers.known)
+
+
+def _can_think(shared: object, model: OpenModel, done: Done) -> None:
+    """Refuse a model that is not known to think, before a strategy's stages are asked, and paid for."""
+    model.engine.fits([Prompt("", "x", thinks=True)], room=1)
 
 
 def _fed(shared: object, model: OpenModel, done: Done, *, example: Mapping[str, Any]) -> dict[str, str]:
@@ -501,6 +508,7 @@ def _write_stage(
         asked=values,
         earlier=earlier,
         room=plan.room,
+        begun=plan.begun,
         places=places,
         seed=plan.config.seed,
         done=done,

@@ -250,7 +250,9 @@ def _conversation(
             said = _THOUGHTS[row.status, thinks] if row.was_asked or row.status != "failed" else _TOO_LONG
             said = "; ".join(filter(None, [said, _left_out(row.n_dropped)]))
             calls.append(CallShown(THOUGHT, "", row.text, note=said))
-            if row.status == "failed" or (row.status == "cut" and thinks == "on"):
+            if row.status == "failed":
+                note = "no answer was asked for, since the thought before it failed"
+            elif row.status == "cut" and thinks == "on":
                 note = "no answer was asked for, since the thought before it did not end"
     return Asked(system=last.system, user=last.user, narrative=narrative, calls=tuple(calls), note=note)
 

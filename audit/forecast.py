@@ -129,7 +129,7 @@ class Forecast:
     n_too_long
         Prompts that do not fit into the model's context: they fail. None where that is not known.
     n_characters
-        Of all prompts of the run that are left.
+        That the calls of all prompts of the run that are left read, without what stages and thoughts write.
     seconds, low_s, high_s
         All of it, and as the fastest and the slowest shard of the probe would have it; None without a probe.
     probe
@@ -200,7 +200,8 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
             _seconds(calls, probe, rate, n_workers=_n_workers(config))
             for rate in (probe.per_s, max(probe.rates), min(probe.rates))
         )
-    written = sum(each.tokens_written_most for each in calls) if config.elicitation_method == "generate" else 0
+    # What stages and thoughts write is kept; a distribution has no text.
+    written = sum(each.tokens_written_most for each in calls if each.within or config.elicitation_method == "generate")
     rows = BYTES[plan.kind] * calls[0].n
     return Forecast(
         folder, calls, counted.n_too_long, counted.n_characters, seconds, low, high, probe,
@@ -271,21 +272,22 @@ def _count(
             for number in range(len(stages) + 1):
                 last = number == len(stages)
                 asked = [_message(record, number, last=last) for record in records]
-                n_characters += sum(len(p.system) + len(p.user) + sum(len(t) for _, t in p.turns) for p, _ in asked)
+                own = sum(len(p.system) + len(p.user) + sum(len(t) for _, t in p.turns) for p, _ in asked)
+                n_characters += 2 * own if last and thinking.is_on else own  # a thought's call reads them too
                 if tokenizer is None:
                     continue
                 more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
                 if last and thinking.is_on:
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
-                    n_too_long += int((sizes + thinking.max_tokens + plan.room + CLOSING > longest).sum())
                     asked = [(replace(prompt, thought=""), names) for prompt, names in asked]
                     more = more + thinking.max_tokens + 1  # a thought that is closed ends its line
                 sizes = _sizes(tokenizer, [prompt for prompt, _ in asked])
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
-                if last and not thinking.is_on:
-                    n_too_long += int((sizes + room > longest).sum())
+                if last:
+                    wanted = thinking.max_tokens + plan.room + CLOSING if thinking.is_on else room
+                    n_too_long += int((sizes + wanted > longest).sum())
             progress.done(len(records))
     known = tokenizer is not None
     calls = [

@@ -160,7 +160,8 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
     stages
         Columns of ``tables.STAGES``. Not modified.
     answers
-        ``prompt_index``, ``in_group`` and the groups of ratings or replies. Not modified.
+        ``prompt_index``, ``in_group`` and the groups of ratings or replies, those of invented groups aside. Not
+        modified.
     manifest
         The run's.
     """
@@ -172,17 +173,20 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
         return
     n, cut = len(thoughts), thoughts["status"] == "cut"
     lengths = thoughts["n_tokens"]
+    median = f"{lengths.median():,.1f}".removesuffix(".0")
+    aside = " (invented groups aside)" if manifest.placebo else ""
     text = (
-        f"Before its answers the model thought: {plural(n, 'thought')} of {lengths.median():,.0f} tokens in the "
-        f"median, {lengths.max():,} at most, where {thinking.max_tokens:,} were allowed."
+        f"Before its answers the model thought{aside}: {plural(n, 'thought')} of {median} "
+        f"{either(lengths.median(), 'token', 'tokens')} in the median, {lengths.max():,} at most, where "
+        f"{thinking.max_tokens:,} {either(thinking.max_tokens, 'was', 'were')} allowed."
     )
     if n_cut := int(cut.sum()):
         between = ~thoughts[["perceiver_group", "experiencer_group"]].isin([NO_PERSONA, UNSPECIFIED]).any(axis=1)
         own = thoughts["in_group"].fillna(False).astype(bool)  # of a baseline it is not known
-        shares = [100 * cut[between & pairs].mean() for pairs in (own, ~own)]
+        of_own, of_others = (cut[between & pairs] for pairs in (own, ~own))
         where = (
-            f" ({shares[0]:.1f}% of those about the perceiver's own group, {shares[1]:.1f}% of those about another)"
-            if all(share == share for share in shares)
+            f" ({_part_of(of_own)} about the perceiver's own group, {_part_of(of_others)} about another)"
+            if len(of_own) and len(of_others)
             else ""
         )
         became = (
@@ -190,8 +194,14 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
             if thinking.mode == "on"
             else "it was closed for the model, which then answered"
         )
-        text += f" The model did not end {n_cut:,} of them itself{where}: in that case {became}."
+        which = "it" if n == 1 else f"{n_cut:,} of them"
+        text += f" The model did not end {which} itself{where}: in that case {became}."
     yield on_run("thoughts", text)
+
+
+def _part_of(found: pd.Series[bool]) -> str:
+    """Say how many of a number there are, and which share of them that is."""
+    return f"{found.sum():,} of {len(found):,}, {100 * found.mean():.1f}%,"
 
 
 def on_run(code: str, text: str) -> Remark:

@@ -118,6 +118,23 @@ def test_thoughts_have_bounds_that_hold(strategy, planned, audit, make_model, tm
     assert "thought" in said.out
 
 
+def test_a_thought_at_a_server_is_paid_for_and_kept(planned):
+    # Nothing is asked of the server: its tokens are not counted, and two characters are taken for one.
+    words = ("model=vllm-serve", "model.path=x", "model.base_url=http://127.0.0.1:9/v1", *SMALL[2:], *NO_CHECKS,
+             "elicitation=expected", "run_dir=run")  # fmt: skip
+    priced = ("price.input=1_000_000", "price.output=0")  # one a token
+    off, _ = planned(*words, *priced)
+    on, _ = planned(*words, *priced, "thinking=budget", "thinking.max_tokens=100")
+    assert on["n_characters"] == 2 * off["n_characters"]
+    assert on["price_most"] == off["n_characters"] + 100 * N
+    assert on["bytes_on_disk"] - off["bytes_on_disk"] >= 100 * N
+    led, _ = planned(*words, *priced, "strategy=perspective")
+    both, _ = planned(*words, *priced, "strategy=perspective", "thinking=budget", "thinking.max_tokens=100")
+    [stage] = [each["tokens_written_most"] for each in led["calls"] if each["within"]]
+    assert led["price_most"] == led["n_characters"] // 2 + stage
+    assert both["price_most"] == both["n_characters"] // 2 + 2 * stage + 100 * N  # a thought reads the stage, too
+
+
 def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_model, tmp_path):
     words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected", "reports_dir=reports")
     plan, said = planned(*words, "probe=5")

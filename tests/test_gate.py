@@ -251,6 +251,64 @@ def test_a_baseline_of_other_prompts_is_refused(make_run, capsys):
     assert "holds the same run" in capsys.readouterr().err
 
 
+THINKS = {"mode": "on", "max_tokens": 1024, "temperature": 0.0, "top_p": 1.0}
+
+
+def thinking(run: Path, **settings: object) -> Path:
+    """Have a run's manifest say that its model thought."""
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["config"]["thinking"] = THINKS | settings
+    path.write_text(json.dumps(manifest))
+    return run
+
+
+def test_a_verdict_names_how_the_model_thought(make_run):
+    run = make_run(two_terms(n=30))
+    gate(run, "margin=2")
+    assert verdict(run)["run"]["thinking"] is None
+    gate(thinking(run, temperature=0.6), "margin=2")
+    assert verdict(run)["run"]["thinking"] == THINKS | {"temperature": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "says"),
+    [
+        ({}, None, "thinking off, and this run with thinking (1,024 tokens)"),
+        (None, {}, "thinking (1,024 tokens), and this run with thinking off"),
+        ({"mode": "budget"}, {}, "thinking (1,024 tokens), and this run with thinking, budget (1,024 tokens)"),
+        ({"max_tokens": 9}, {}, "thinking (1,024 tokens), and this run with thinking (9 tokens)"),
+        ({"temperature": 0.6}, {}, "thinking (1,024 tokens), and this run with thinking (1,024 tokens, temperature"),
+        ({"temperature": 1, "top_p": 0.9}, {"temperature": 1}, "temperature 1), and this run with thinking (1,024 "),
+        ({}, {}, ""),
+        ({"top_p": 0.9}, {}, ""),  # at temperature 0 nothing is drawn
+    ],
+)
+def test_a_baseline_with_other_thinking_is_refused(make_run, capsys, ours, theirs, says):
+    new, old = make_run(two_terms(n=40, seed=2), "new"), make_run(two_terms(n=40, seed=1), "old")
+    for run, settings in ((new, ours), (old, theirs)):
+        if settings is not None:
+            thinking(run, **settings)
+    code = gate(new, "margin=2", f"baseline={old}")
+    said = capsys.readouterr().err
+    if says:
+        assert (code, len(said.strip().splitlines())) == (2, 1)
+        assert says in said
+        assert "give a run of another model with the same settings" in said
+    else:
+        assert code in (0, 1, 3)
+        assert verdict(new)["baseline"]["thinking"] == THINKS
+
+
+def test_a_baseline_of_another_elicitation_is_refused_unless_another_tool_collected_it(make_run, capsys):
+    new = make_run(two_terms(n=40, seed=2), "new", elicitation={"method": "expected"})
+    old = make_run(two_terms(n=40, seed=1), "old", elicitation={"method": "generate"})
+    assert gate(new, "margin=2", f"baseline={old}") == 2
+    assert "was rated by elicitation=generate, and this run by elicitation=expected" in capsys.readouterr().err
+    outside = make_run(two_terms(n=40, seed=3), "outside")
+    assert gate(new, "margin=2", f"baseline={outside}") in (0, 1, 3)
+
+
 # --- Bad input --------------------------------------------------------------------------------------------------------
 
 

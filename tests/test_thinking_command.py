@@ -99,6 +99,18 @@ def test_what_cannot_be_thought_is_refused_in_a_line(words, says, audit, capsys)
     assert says in line
 
 
+def test_a_sweep_over_thinking_takes_how_long_as_it_is_told_to(audit, capsys):
+    words = ("plan", "-m", "probe=0", "tokens=0", "model.path=x", *FOUR_RELIGIONS, "thinking=off,on,budget")
+    assert audit(*words, "thinking.max_tokens=40") == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "thinking.max_tokens: there is no such option; what is chosen as thinking= has none; choose another" in line
+    assert "in a sweep over thinking= in which others have it, write ++thinking.max_tokens=VALUE" in line
+    assert audit(*words, "++thinking.max_tokens=40") == 0
+    said = capsys.readouterr().err
+    assert said.count("thinking on (at most 40 tokens)") == said.count("thinking budget (at most 40 tokens)") == 1
+    assert said.count(" in faith = ") == 3
+
+
 def test_prompts_for_another_stack_are_without_thoughts(audit, capsys):
     assert audit("prompts", "thinking=on", *FOUR_RELIGIONS, "thinking.max_tokens=99", "out=prompts.jsonl") == 0
     said = "thinking=on asks after a thought of the model's own, which is not there yet"

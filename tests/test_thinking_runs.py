@@ -161,6 +161,27 @@ def test_without_its_end_a_thought_costs_the_answer_or_is_closed(compared):
     assert any(text.endswith(closed) for texts, until, _ in engine.calls if not until for text in texts)
 
 
+@pytest.mark.parametrize("mode", ["on", "budget"])
+def test_a_thought_that_was_left_at_once_did_not_end(mode, run, reasoner):
+    # Nothing but the token that ends a turn in place of a thought: its mark was never written.
+    engine = reasoner()
+    spoken = engine.written
+
+    def written(text, until, max_tokens):
+        leaves = until and crc32(text.encode()) % 4 == 0
+        return Generated(" \n"[: crc32(text.encode()) % 3], 1, True) if leaves else spoken(text, until, max_tokens)
+
+    engine.written = written
+    path = run(engine, f"left-{mode}", f"thinking={mode}")
+    ratings, thoughts = pd.read_parquet(path / "ratings.parquet").set_index("prompt_index"), thoughts_of(path)
+    left = thoughts["text"].str.strip() == ""
+    assert 0 < left.sum() < len(left)
+    assert set(thoughts.loc[left, "status"]) == {"cut"}
+    assert set(ratings.loc[left, "status"]) == {"failed" if mode == "on" else "rated"}
+    page = (path / "report.html").read_text(encoding="utf-8")
+    assert f"The model did not end {left.sum()} of them itself (" in page
+
+
 def test_without_thoughts_they_are_closed_at_once(compared):
     runs, _, engine = compared
     marks = engine.tokenizer.thinking
@@ -197,10 +218,10 @@ def test_a_page_says_how_long_it_thought_and_what_it_did_not_end(compared):
     assert "in that case it was closed for the model, which then answered." in page["budget"]
 
 
-def planted(statuses, *, mode="budget", lengths=None):
+def planted(statuses, *, mode="budget", lengths=None, max_tokens=1500, **recorded):
     """Return what is said of thoughts of these: four about the own group, four about another, one of nobody."""
     n = len(statuses)
-    groups = ["Hindu"] * 8 + ["no persona"] * (n - 8)
+    groups = (["Hindu"] * 8 + ["no persona"] * (n - 8))[:n]
     stages = pd.DataFrame(
         {"prompt_index": range(n), "stage": "thought", "status": statuses, "n_tokens": lengths or [5] * n}
     )
@@ -208,13 +229,14 @@ def planted(statuses, *, mode="budget", lengths=None):
     answers = pd.DataFrame(
         {
             "prompt_index": range(n),
-            "in_group": pd.array([True] * 4 + [False] * 4 + [None] * (n - 8), dtype="boolean"),
+            "in_group": pd.array(([True] * 4 + [False] * 4 + [None] * (n - 8))[:n], dtype="boolean"),
             "perceiver_group": groups,
             "experiencer_group": "Hindu",
         }
     )
-    thinking = {"mode": mode, "max_tokens": 1500}
-    told = on_thoughts(pd.concat([others, stages]), answers, Manifest.of({"config": {"thinking": thinking}}))
+    thinking = {"mode": mode, "max_tokens": max_tokens}
+    manifest = Manifest.of({"config": {"thinking": thinking}, **recorded})
+    told = on_thoughts(pd.concat([others, stages]), answers, manifest)
     return [remark.text for remark in told]
 
 
@@ -224,17 +246,25 @@ def test_what_is_said_of_thoughts_is_true_of_planted_ones():
     assert planted(["written"] * 8) == [said.format(5)]
     assert planted(["written"] * 4 + ["empty"] * 4, lengths=[0, 0, 0, 5, 5, 5, 5, 1200]) == [said.format("1,200")]
     assert planted(["cut"] + ["written"] * 5 + ["cut"] * 2) == [
-        f"{said.format(5)} The model did not end 3 of them itself (25.0% of those about the perceiver's own group, "
-        "50.0% of those about another): in that case it was closed for the model, which then answered."
+        f"{said.format(5)} The model did not end 3 of them itself (1 of 4, 25.0%, about the perceiver's own group, 2 "
+        "of 4, 50.0%, about another): in that case it was closed for the model, which then answered."
     ]
     assert planted(["written"] * 8 + ["cut"], mode="on") == [
-        f"{said.format(5).replace('8 thoughts', '9 thoughts')} The model did not end 1 of them itself (0.0% of those "
-        "about the perceiver's own group, 0.0% of those about another): in that case what would have been answered is "
+        f"{said.format(5).replace('8 thoughts', '9 thoughts')} The model did not end 1 of them itself (0 of 4, 0.0%, "
+        "about the perceiver's own group, 0 of 4, 0.0%, about another): in that case what would have been answered is "
         "missing."
     ]
     assert planted(["failed"] * 4 + ["cut"] * 4, mode="on") == [
         f"{said.format(5).replace('8 thoughts', '4 thoughts')} The model did not end 4 of them itself: in that case "
         "what would have been answered is missing."
+    ]
+    assert planted(["written"] * 8, lengths=[1, 1, 1, 2, 3, 4, 5, 6], placebo=["blood"], max_tokens=6) == [
+        "Before its answers the model thought (invented groups aside): 8 thoughts of 2.5 tokens in the median, 6 at "
+        "most, where 6 were allowed."
+    ]
+    assert planted(["cut"], lengths=[1], max_tokens=1, mode="on") == [
+        "Before its answers the model thought: 1 thought of 1 token in the median, 1 at most, where 1 was allowed. The "
+        "model did not end it itself: in that case what would have been answered is missing."
     ]
     assert planted(["failed"] * 8) == []
     assert planted(["written"] * 8, mode="off") == []
@@ -261,6 +291,29 @@ def test_a_reply_is_written_after_its_thought_and_holds_none_of_it(run, reasoner
     assert set(replies.loc[~unended, "text"]) == {"I am sorry."}
     assert set(thoughts["text"]) == {"A dog, so comfort."}
     assert "Before its answers the model thought" in (path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_hostile_thought_is_text_wherever_it_is_shown(run, reasoner, capsys):
+    evil = "</script><script>alert(1)</script><img src=x onerror=1>\x1b[31m\x00\x07\u202e</textarea>{{7*7}}-->"
+    engine = reasoner()
+    spoken = engine.written
+
+    def written(text, until, max_tokens):
+        said = spoken(text, until, max_tokens)
+        return Generated(f"{evil} {'long ' * 9000}{said.text}", 7, said.cut) if until else said
+
+    engine.written = written
+    path = run(engine, "hostile", "thinking=on", "thinking.max_tokens=50000", "model.max_model_len=90000")
+    assert set(pd.read_parquet(path / "ratings.parquet")["status"]) == {"rated"}
+    assert thoughts_of(path)["text"].str.startswith(evil).all()
+    page = (path / "report.html").read_text(encoding="utf-8")
+    assert not [
+        bad for bad in ("<script>alert", "<img src=x", "\x1b", "\x00", "\u202e", "</textarea>{{") if bad in page
+    ]
+    assert len(page) < 12e6
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert not [table for table in (path / "tables").iterdir() if "alert(1)" in table.read_text(encoding="utf-8")]
 
 
 # --- Interrupted, resumed, another run -------------------------------------------------------------------------------
@@ -328,6 +381,48 @@ def test_what_a_thought_is_shown_is_what_its_answer_is_shown(run, reasoner):
     assert all(text.endswith(marks.opens + marks.begins) for text in asked)
 
 
+def test_what_an_answer_is_begun_with_has_room_after_a_thought_too(run, reasoner):
+    engine = reasoner()
+    spoken, encode = engine.written, engine.tokenizer.encode
+
+    def written(text, until, max_tokens):
+        said = spoken(text, until, max_tokens)
+        if not until:
+            return said
+        n_left = max_tokens - 4 - len(encode(said.text))  # a thought as long as it may be
+        return Generated(said.text + " x" * (100 * n_left // len(encode(" x" * 100))), max_tokens, False)
+
+    engine.written, engine.max_model_len = written, 1010
+    begun = "All things considered, and with my feelings aside, the number that I would write down is "
+    words = ("thinking=on", "strategy=few-shot-5-random", "thinking.max_tokens=150", "elicitation.max_tokens=16")
+    path = run(engine, "begun", *words, f"elicitation.prefill='{begun}'")
+    thoughts, answers = thoughts_of(path), pd.read_parquet(path / "ratings.parquet").set_index("prompt_index")
+    assert set(thoughts["status"]) == {"written"}
+    assert thoughts["n_dropped"].nunique() > 1
+    assert set(answers["status"]) == {"rated"}
+    assert all(
+        text.rstrip().endswith(begun.rstrip()) for texts, until, _ in engine.calls if not until for text in texts
+    )
+
+
+def test_a_thought_without_room_is_said_to_have_failed_and_no_answer_was_asked_for(run, reasoner):
+    engine = reasoner()
+    engine.fits = lambda prompts, room: [crc32(prompt.user.encode()) % 2 == 0 for prompt in prompts]
+    path = run(engine, "no-room", "thinking=on")
+    thoughts, answers = thoughts_of(path), pd.read_parquet(path / "ratings.parquet").set_index("prompt_index")
+    failed = thoughts["status"] == "failed"
+    assert 0 < failed.sum() < len(failed)
+    assert (answers["status"] == "failed").tolist() == failed.tolist()
+    with RunFolder(path) as folder:
+        manifest = folder.read_manifest()
+        own = folder.read_ratings(n_prompts=manifest.n_prompts)
+        told, _ = what_was_asked(path, manifest, own, stages=folder.read_stages(), given=[])
+    shown = told(int(failed.idxmax()))
+    assert shown.calls[-1].note == "failed: it does not fit into the model's context"
+    assert shown.note == "no answer was asked for, since the thought before it failed"
+    assert f"the model thought: {(~failed).sum()} thoughts of" in (path / "report.html").read_text(encoding="utf-8")
+
+
 def test_stages_come_before_the_thought_and_think_not(run, reasoner, monkeypatch):
     engine = reasoner()
     spoken = engine.written
@@ -356,10 +451,11 @@ def test_stages_come_before_the_thought_and_think_not(run, reasoner, monkeypatch
     assert calls[-1].user == ""
 
 
-def test_a_model_that_tells_no_marks_is_refused_before_it_is_asked(run, reasoner, capsys):
+@pytest.mark.parametrize("strategy", ["none", "two-stage"])
+def test_a_model_that_tells_no_marks_is_refused_before_it_is_asked(strategy, run, reasoner, capsys):
     engine = reasoner()
     engine.tokenizer.dialect = None
-    path = run(engine, "unmarked", "thinking=on", code=2)
+    path = run(engine, f"unmarked-{strategy}", "thinking=on", f"strategy={strategy}", code=2)
     assert "neither its chat template nor its vocabulary tells how it marks a thought" in capsys.readouterr().err
     assert not engine.calls
     assert not list(path.glob("stages/*"))

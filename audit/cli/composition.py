@@ -337,6 +337,12 @@ def _near_option(key: str) -> str:
 
     names = option_names()
     if key in names:
-        return f"{key.rpartition('.')[0]} is null among these choices; choose another one, or give it whole; "
+        of = key.rpartition(".")[0]
+        if of in choices():
+            return (
+                f"what is chosen as {of}= has none; choose another one, or, in a sweep over {of}= in which others have "
+                f"it, write ++{key}=VALUE; "
+            )
+        return f"{of} is null among these choices; choose another one, or give it whole; "
     near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}? " if near else ""

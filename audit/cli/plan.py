@@ -199,6 +199,9 @@ def _price(found: Forecast, options: dict[str, Any]) -> tuple[float, str] | None
     if found.tokens_read is None:
         # Four characters a token is a rule of thumb for English; two leaves room.
         read, about = found.n_characters // 2, ", a token of two characters taken"
+        # What is written on the way is read again by each call after it.
+        texts = [each.tokens_written_most for each in found.calls if each.within]
+        read += sum(n_tokens * n_later for n_later, n_tokens in enumerate(reversed(texts), start=1))
     else:
         read, about = found.tokens_read[1], ""
     most = (read * (of_input or 0.0) + found.tokens_written_most * (of_output or 0.0)) / 1e6

@@ -17,6 +17,7 @@ from typing import Literal
 
 from audit.elicitation.base import Elicited
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.elicitation.plain_text import ends_within_thought
 from audit.engines.base import Done, Engine, unwatched
 from audit.errors import ConfigError
 from audit.tables.ratings import Status
@@ -83,8 +84,13 @@ def check_begun(begun: str, scale: Scale) -> None:
     Raises
     ------
     ConfigError
-        If it is.
+        If it is, or if it opens a thought, in which a number is no answer.
     """
+    if ends_within_thought(begun):
+        raise ConfigError(
+            f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "
+            "which the model thinks before its answer is begun, and leave the thought's mark out of the beginning"
+        )
     status = _read_on(begun, scale, ()).status
     if begun and status is not Status.UNPARSEABLE:
         what = "a rating" if status is Status.RATED else "a refusal"

@@ -79,6 +79,14 @@ def answer_of(response: str) -> str:
     return response[: invented.start()] if invented else response
 
 
+def ends_within_thought(text: str) -> bool:
+    """Tell whether what comes after a text is thinking, since the text opens some and does not close it."""
+    if channels := list(_CHANNEL.finditer(text)):
+        return bool(channels[-1]["name"].strip() != "final")
+    tags = list(_THINKING.finditer(text))
+    return bool(tags) and not tags[-1]["close"]
+
+
 def plain(text: str) -> str:
     """Write a text in lower case, single spaces and ASCII digits, without markup or the numbers of a list."""
     text = text.lower().translate(_PLAIN)

@@ -228,8 +228,23 @@ class ChatEngine:
         raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """See :class:`audit.engines.base.Engine`: nobody but the server knows; it refuses what is too long."""
+        """See :class:`audit.engines.base.Engine`: nobody but the server knows; it refuses what is too long.
+
+        Raises
+        ------
+        ModelError
+            If a prompt has a thought, which no such server takes.
+        """
+        for prompt in prompts:
+            self._refuse_thought(prompt)
         return [True] * len(prompts)
+
+    def _refuse_thought(self, prompt: Prompt) -> None:
+        if prompt.thinks or prompt.thought is not None:
+            raise ModelError(
+                f"{self._server.base_url}: where a thought ends, and what is answered after a given one, cannot be "
+                "told of this server; use thinking=off, or serve the model by vLLM"
+            )
 
     def close(self) -> None:
         """Close the connections."""
@@ -291,11 +306,7 @@ class ChatEngine:
                 f"{self._server.base_url}: whether it goes on with an answer that is begun for the model cannot be "
                 "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
             )
-        if prompt.thinks or prompt.thought is not None:
-            raise ModelError(
-                f"{self._server.base_url}: where a thought ends, and what is answered after a given one, cannot be "
-                "told of this server; use thinking=off, or serve the model by vLLM"
-            )
+        self._refuse_thought(prompt)
         system = [("system", prompt.system)] if prompt.system else []
         messages = [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
         asked: Json = {"model": self._asked_for, "messages": messages, self._room_is_called: max_tokens, "seed": seed}

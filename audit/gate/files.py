@@ -178,6 +178,7 @@ def _run(manifest: Manifest, path: Path, sha256: str) -> dict[str, Any]:
         "invented_groups": list(manifest.placebo),
         "narratives_sha256": manifest.stimuli.sha256,
         "elicitation": manifest.elicitation.method,
+        "thinking": manifest.config.thinking.model_dump() if manifest.config.thinking.is_on else None,
         "scale": [manifest.scale.low, manifest.scale.high],
         "seed": manifest.seed,
         "status": manifest.status,

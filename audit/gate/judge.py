@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from audit.choices import choices_of, identity_of
+from audit.choices import choices_of, identity_of, thinking_of
 from audit.errors import ConfigError
 from audit.report.verdicts import RESERVATIONS
 from audit.runs.manifest import Manifest
@@ -186,7 +186,7 @@ def gate_run(
         If a folder is none of a run's.
     ConfigError
         If a margin is not positive, the run has no ratings or no such dimension, or the baseline is the same run, or
-        was asked about other narratives or identities or on another scale.
+        was asked about other narratives or identities, on another scale, or by another elicitation or other thinking.
     """
     from audit.statistics.gate import hold
 
@@ -373,6 +373,8 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
         fault = "holds the same run"
     elif (run.manifest.scale.low, run.manifest.scale.high) != (other.manifest.scale.low, other.manifest.scale.high):
         fault = "was rated on another scale"
+    elif rated := _rated_otherwise(run.manifest, other.manifest):
+        fault = rated
     elif run.texts and other.texts and run.texts != other.texts:
         fault = "was asked about other narratives"
     elif set(run.identities) != set(other.identities):
@@ -394,6 +396,18 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
     if run.texts and other.texts:
         return ()
     return ("the narratives' texts were not recorded: equal identifiers are taken to be equal narratives",)
+
+
+def _rated_otherwise(run: Manifest, other: Manifest) -> str:
+    """Say in what a baseline's ratings were got otherwise, so that a change need not be the model's; else empty.
+
+    How ratings were got that another tool collected is not known, and taken on trust.
+    """
+    ours, theirs = run.elicitation.method, other.elicitation.method
+    if ours != theirs and "outside" not in (ours, theirs):
+        return f"was rated by elicitation={theirs}, and this run by elicitation={ours}"
+    ours, theirs = (thinking_of(each).removeprefix(", ") or "thinking off" for each in (run, other))
+    return f"was rated with {theirs}, and this run with {ours}" if ours != theirs else ""
 
 
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:

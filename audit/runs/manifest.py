@@ -230,10 +230,12 @@ class Statistics(_Part):
 
 
 class Thinking(_Part):
-    """Whether the model thought before its answers, ``on`` or ``budget``, and in how many tokens at most."""
+    """Whether the model thought before its answers, ``on`` or ``budget``, in how many tokens at most, and how drawn."""
 
     mode: str = "off"
     max_tokens: Count = 0
+    temperature: Points = 0
+    top_p: Points = 1
 
     @property
     def is_on(self) -> bool:

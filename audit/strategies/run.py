@@ -99,6 +99,7 @@ def write_thoughts(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[Written]],
     room: int,
+    begun: str = "",
     places: Sequence[int],
     seed: int,
     done: Done = unwatched,
@@ -111,13 +112,15 @@ def write_thoughts(
         How the thought is written; its prompt is not read.
     room
         Tokens that the answer may take.
+    begun
+        What the model is going to be made to begin its answer with.
     strategy, engine, asked, earlier, places, seed, done
         As for :func:`run_stage`.
 
     Returns
     -------
     list
-        One :class:`Written` a prompt; ``cut`` where the model did not end its thought itself.
+        One :class:`Written` a prompt; ``cut`` where the model did not end its thought itself, whatever it wrote.
 
     Raises
     ------
@@ -125,7 +128,7 @@ def write_thoughts(
         If it cannot be told how the model thinks, or its chat template cannot show the conversation.
     """
     wanted = settings.max_tokens + room + CLOSING
-    fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, thinks=True)
+    fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, begun=begun, thinks=True)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
@@ -263,8 +266,9 @@ def _fit(
 ) -> list[_Call | None]:
     """Return each prompt's call, without its oldest questions and answers where it does not fit with them.
 
-    None where an earlier stage failed, or there is no room for it without any of them. An answer is asked for in the
-    conversation that its thought was written in, whatever that was left without.
+    None where an earlier stage failed, or there is no room for it without any of them. A thought is asked for where its
+    answer fits too, with all that stands between the two; and an answer in the conversation that its thought was
+    written in, whatever that was left without.
     """
     wanted = len(strategy.stages) if stage is None else stage
     if len(earlier) != wanted or any(len(stage_written) != len(asked) for stage_written in earlier):
@@ -285,7 +289,9 @@ def _fit(
         return calls
     n_dropped = 0
     while left:
-        fits = engine.fits(list(left.values()), room=room)
+        # A thought of no words, closed: what the answer's call has beside the thought itself.
+        whole = [replace(prompt, thinks=False, thought="") if thinks else prompt for prompt in left.values()]
+        fits = engine.fits(whole, room=room)
         for (place, prompt), there_is_room in zip(list(left.items()), fits, strict=True):
             if there_is_room:
                 calls[place] = _Call(prompt, n_dropped)
@@ -313,13 +319,10 @@ def _written(call: _Call, generated: Generated) -> Written:
     if generated.text is None:
         return Written("", "failed", n_read, generated.n_tokens, call.n_dropped)
     status: Literal["written", "empty", "cut"] = "cut" if generated.cut else "written"
-    return Written(
-        generated.text,
-        status if generated.text.strip() else "empty",
-        n_read,
-        generated.n_tokens,
-        call.n_dropped,
-    )
+    # A thought that did not end is no ground for an answer, however little of it there is.
+    if not generated.text.strip() and not (generated.cut and call.prompt.thinks):
+        status = "empty"
+    return Written(generated.text, status, n_read, generated.n_tokens, call.n_dropped)
 
 
 def _seed(seed: int, stage: str, place: int) -> int:

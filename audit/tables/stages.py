@@ -29,9 +29,15 @@ STAGES: Final = Table(
     "a prompt and stage of a strategy",
     {
         "prompt_index": PROMPT["prompt_index"],
-        "stage": word("the strategy's model call, before the one that asks for the rating"),
+        "stage": word(
+            "the strategy's model call, before the one that asks for the rating; or thought, what the model thought "
+            "right before its answer"
+        ),
         "text": text("what the model wrote, verbatim; empty where it failed"),
-        "status": word("written, empty (white space alone), cut (at max_tokens; what there is was used) or failed"),
+        "status": word(
+            "written, empty (white space alone), cut (at max_tokens; what there is was used) or failed; a thought is "
+            "cut where the model did not end it itself, and used with thinking=budget alone"
+        ),
         "n_prompt_tokens": tokens("tokens that the model read; 0 where it was not asked", type=INT64),
         "n_tokens": tokens("tokens that it wrote; a text that several prompts share counts in each", type=INT64),
         "n_dropped": count(
@@ -69,11 +75,14 @@ CALLS: Final = Table(
     "a model call of prompts, by dimension and variant",
     {
         **KEYS,
-        "call": word("the strategy's stage, or question, the call that asks for the rating"),
+        "call": word("the strategy's stage, or thought, or question, the call that asks for the rating"),
         "place": whole("of the call among those of a prompt, from 0"),
         "n_prompts": count("prompts whose ratings are there"),
         "n_written": count("texts that came to an end of their own; of the question, prompts with a response"),
-        "n_cut": count("texts cut at max_tokens, of which the beginning was used; missing for the question"),
+        "n_cut": count(
+            "texts cut at max_tokens, of which the beginning was used, and thoughts that the model did not end itself; "
+            "missing for the question"
+        ),
         "n_empty": count("texts of white space alone; missing for the question"),
         "n_failed": count(
             "prompts in which it failed, or was not asked since an earlier call failed or there was no room"

@@ -229,6 +229,24 @@ def test_a_beginning_that_answers_by_itself_is_refused(begun, reads):
         check_begun(begun, HUNDRED)
 
 
+@pytest.mark.parametrize(
+    "begun", ["<think>\n", "<think>so</think> <think>", "Number: <seed:think>", "◁think▷",
+              "<|channel|>analysis<|message|>", "<|channel|>final<|message|>5<|channel|>analysis<|message|>"]
+)  # fmt: skip
+def test_a_beginning_that_opens_a_thought_is_refused(begun):
+    # "30, or perhaps 60" after it would be rated 30.
+    with pytest.raises(ConfigError, match=r"^elicitation\.prefill='.*' opens a thought, .*; use thinking=on") as raised:
+        check_begun(begun, HUNDRED)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("closed", ["<think>\n\n</think>\n\nNumber: ", "</think>", "<|channel|>final<|message|>"])
+def test_a_beginning_that_closes_a_thought_is_taken_and_what_comes_after_it_is_read(closed):
+    check_begun(closed, HUNDRED)
+    [outcome] = GenerateElicitation(HUNDRED, 16, "scale").elicit(Says("72"), [Prompt("", "q", begun=closed)])
+    assert outcome.intensity == 72
+
+
 @pytest.mark.parametrize("begun", ["", *BEGINNINGS, "On a scale from 0 to 100, I would say "])
 def test_a_beginning_that_answers_nothing_is_taken(begun):
     check_begun(begun, HUNDRED)

@@ -178,8 +178,11 @@ def test_an_answer_that_is_begun_is_refused_where_nobody_knows_that_it_is_gone_o
 
 @pytest.mark.parametrize("prompt", [Prompt("", "How sad?", thinks=True), Prompt("", "How sad?", thought="Very.")])
 def test_a_thought_is_refused_where_nobody_knows_what_becomes_of_it(prompt, opened):
-    with Hostile().serving() as url, pytest.raises(ModelError, match="use thinking=off, or serve the model by vLLM"):
-        opened(url).write([prompt], max_tokens=3)
+    with Hostile().serving() as url:
+        engine = opened(url)
+        for ask in (lambda: engine.write([prompt], max_tokens=3), lambda: engine.fits([prompt], room=3)):
+            with pytest.raises(ModelError, match="use thinking=off, or serve the model by vLLM"):
+                ask()
 
 
 # --- Which server, and whose key -------------------------------------------------------------------------------------
