@@ -182,13 +182,12 @@ def _cpu() -> str:
 
 
 def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
     from audit.engines.digests import cache_folder
+    from audit.engines.resolve import hub_cache
 
     return (
         ("models that are unpacked", cache_folder()),
-        ("models of the hub", Path(HF_HUB_CACHE)),
+        ("models of the hub", hub_cache()),
         ("reports_dir", config.reports_dir),
     )
 

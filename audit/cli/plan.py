@@ -106,7 +106,7 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
     found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
     lines = [("what", "how many"), *_counted(found)]
-    lines += _timed(found, config)
+    lines += _timed(found, config, writes=plan.kind == "replies")
     price = _price(found, options)
     lines += [("money", price[1])] if price else []
     lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(free_at(found.folder))} are free"))
@@ -196,7 +196,7 @@ def _range(low: int | None, high: int | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _timed(found: Forecast, config: AuditConfig) -> list[tuple[str, str]]:
+def _timed(found: Forecast, config: AuditConfig, *, writes: bool) -> list[tuple[str, str]]:
     if found.seconds is None or found.probe is None:
         why = "not probed (probe=0)"
         if config.engine.batch:
@@ -210,7 +210,7 @@ def _timed(found: Forecast, config: AuditConfig) -> list[tuple[str, str]]:
     if config.engine.ray is not None or config.engine.replicas != 1:
         rate += ", by one process"
     left_out = "; by one process: the cluster was not asked" if config.engine.ray is not None else ""
-    if config.task.kind == "reply":
+    if writes:
         left_out += "; without what scores replies"
     about = f"about {duration(found.seconds)} ({duration(found.low_s or 0)} to {duration(found.high_s or 0)})"
     return [("time", about + left_out), ("rate, by the probe", rate)]

@@ -83,6 +83,13 @@ def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
     )
 
 
+def hub_cache() -> Path:
+    """Return the folder that takes models of the hub."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
 def say_unpacking(model: ModelConfig) -> str:
     """Say what a GGUF file is going to be unpacked to; empty where the model is none, or has been unpacked.
 

@@ -10,7 +10,7 @@ from audit.config import EngineConfig
 from audit.errors import WorkerError
 from audit.wording import plural
 
-VISIBLE = "CUDAVISIBLE_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def of_cpu(n: int) -> list[Share]:
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use, as ``CUDAVISIBLE_DEVICES`` names them: numbers, UUIDs or MIG ids."""
+    """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them: numbers, UUIDs or MIG ids."""
     from audit.engines.open import count_gpus
 
     n = count_gpus()
