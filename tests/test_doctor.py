@@ -1,6 +1,7 @@
 """What doctor says of a machine: its faults are named with a remedy, and nothing tells who the user is."""
 
 import shutil
+import sys
 from collections import namedtuple
 
 import pytest
@@ -10,6 +11,7 @@ from audit.doctor import Tried, _compared
 
 TINY = ("engine=transformers", "engine.device=cpu", "elicitation=expected", "stimuli.emotions=[sad]")
 Usage = namedtuple("Usage", "total used free")
+NOT_ASKED = "Nothing was found that keeps a run from working, but nothing was asked"
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_secrets_and_the_home_folder_are_not_on_the_page(examined, monkeypatch, 
     monkeypatch.setattr("pathlib.Path.home", lambda: number_model.parent)
     page = examined("probe=0")
     assert "HF_TOKEN: set" in page
-    assert "A run would work." in page
+    assert NOT_ASKED in page
     for secret in ("hf_secret77", "sk-secret88", "mueller", str(number_model.parent)):
         assert secret not in page
 
@@ -51,7 +53,7 @@ def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_wor
     page = examined("probe=0", "engine=vllm", code=1)
     assert "- **Mend:** vLLM does not import: operator torchvision::nms" in page
     assert "A run would not work." in page
-    assert "A run would work." in examined("probe=0")  # engine=transformers, which the others ask for
+    assert NOT_ASKED in examined("probe=0")  # engine=transformers, which the others ask for
 
 
 def test_the_engine_that_writes_texts_is_the_one_of_a_run_that_has_them(examined, monkeypatch):
@@ -68,7 +70,7 @@ def test_of_a_task_without_numbers_no_engine_is_tried_and_none_is_blamed(examine
     monkeypatch.setattr("audit.doctor.try_engine", lambda *_, **__: pytest.fail("an engine was tried"))
     page = examined("task=reply")
     assert "no engine was tried, since the task's answers are no numbers" in page
-    assert "A run would work." in page
+    assert NOT_ASKED in page
 
 
 def test_a_full_disk_and_a_model_that_is_not_there_end_with_code_1(examined, monkeypatch, tmp_path):
@@ -96,6 +98,8 @@ def test_an_engine_that_hangs_or_dies_is_a_finding(code, says):
 
 def test_garbage_of_an_engine_s_process_is_a_finding(monkeypatch):
     class Any:
+        server = None
+
         def model_copy(self, update):
             return self
 
@@ -125,12 +129,26 @@ def test_engines_that_disagree_are_told_and_those_that_agree_too():
     assert notes == ["engine=vllm did not answer: signal 9"]
 
 
+def test_what_a_run_has_beside_the_process_that_is_tried_is_said_or_refused(examined, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "left out by a test")
+    page = examined("probe=0", "engine.replicas=3")
+    assert "engine.replicas=3: 3 workers" in page
+    assert "engine.replicas=3: what is tried is one process" in page
+    monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda")
+    monkeypatch.setattr("audit.workers.devices.visible_gpus", lambda: ["0"])
+    assert "this machine shows 1" in examined("probe=0", "engine.replicas=3", code=1)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    page = examined("probe=0", "engine=ray", "engine.name=transformers", code=1)
+    assert "**Mend:** engine=ray: Ray is not installed" in page
+    assert "Ray's cluster was not looked at" in page
+
+
 @pytest.mark.slow
 def test_the_engine_of_a_run_is_tried_in_a_process_of_its_own(examined, monkeypatch):
     monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "left out by a test")
     page = examined("limit_s=120")
     assert "20 of 20 prompts rated" in page
-    assert "A run would work." in page
+    assert "A run would work: what it asks has answered." in page
 
 
 def test_bad_options_end_in_one_line(audit, capsys):

@@ -126,13 +126,13 @@ def test_a_thought_at_a_server_is_paid_for_and_kept(planned):
     off, _ = planned(*words, *priced)
     on, _ = planned(*words, *priced, "thinking=budget", "thinking.max_tokens=100")
     assert on["n_characters"] == 2 * off["n_characters"]
-    assert on["price_most"] == off["n_characters"] + 100 * N
+    assert on["price_most"] == off["n_characters"] + 101 * N  # a thought that is closed ends its line
     assert on["bytes_on_disk"] - off["bytes_on_disk"] >= 100 * N
     led, _ = planned(*words, *priced, "strategy=perspective")
     both, _ = planned(*words, *priced, "strategy=perspective", "thinking=budget", "thinking.max_tokens=100")
     [stage] = [each["tokens_written_most"] for each in led["calls"] if each["within"]]
     assert led["price_most"] == led["n_characters"] // 2 + stage
-    assert both["price_most"] == both["n_characters"] // 2 + 2 * stage + 100 * N  # a thought reads the stage, too
+    assert both["price_most"] == both["n_characters"] // 2 + 2 * stage + 101 * N  # a thought reads the stage, too
 
 
 def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_model, tmp_path):
@@ -178,6 +178,104 @@ def test_what_fits_into_money_fits(planned, number_model):
     assert less["price_most"] <= cost * 0.6
 
 
+def test_what_is_asked_beside_the_ratings_does_not_shrink_with_the_narratives(planned, number_model):
+    words = (f"model.path={number_model}", *SMALL, "elicitation=generate", "elicitation.noise_sample=45",
+             "elicitation.manipulation=4", "probe=0", "price.input=2", "price.output=10")  # fmt: skip
+    whole, _ = planned(*words)
+    half, _ = planned(*(w.replace("emotion=2", "emotion=1") for w in words))
+    assert half["price_most"] > whole["price_most"] * 0.6
+    fits, _ = planned(*words, f"price.most={whole['price_most'] * 0.6}")
+    assert "not even one narrative" in fits["fits"][0]
+    fits, _ = planned(*words, f"price.most={half['price_most'] * 1.05}")
+    assert "situations_per_emotion=1 fits" in fits["fits"][0]
+
+
+def test_time_that_is_fixed_is_taken_off_before_a_part_of_the_narratives_is(planned, number_model):
+    words = (f"model.path={number_model}", *SMALL, "elicitation=expected", "elicitation.check_sample=0",
+             "elicitation.noise_sample=90", "probe=2")  # fmt: skip
+    plan, _ = planned(*words, "hours=5")
+    assert plan["fits"] == ["hours=5: all of it fits"]
+    again = next(each["n_left"] for each in plan["calls"] if each["what"] == "asked again")
+    assert plan["seconds"] - plan["seconds_fixed"] == pytest.approx(N / plan["probe_per_s"], rel=0.01)
+    assert plan["seconds_fixed"] > again / plan["probe_per_s"]
+
+
+def test_prompts_that_do_not_fit_are_those_that_fail(planned, audit, number_model, tmp_path):
+    words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected")
+    whole, _ = planned(*words, "probe=0")
+    mean = whole["calls"][0]["tokens_read"] // N
+    short = (*words, f"model.max_model_len={mean + 3}")
+    plan, _ = planned(*short, "probe=0")
+    assert audit("run", *short, f"run_dir={tmp_path / 'run'}") == 0
+    failed = int((RunFolder(tmp_path / "run").read_ratings(n_prompts=N)["status"] == "failed").sum())
+    assert 0 < plan["n_too_long"] == failed < N
+
+
+def test_thoughts_are_counted_on_the_disk_where_ratings_are_read_from_probabilities(planned, make_model):
+    words = (f"model.path={make_model(says='42')}", *SMALL, *NO_CHECKS, "elicitation=expected", "probe=0",
+             "model.max_model_len=4096")  # fmt: skip
+    without, _ = planned(*words)
+    plan, _ = planned(*words, "thinking=on", "thinking.max_tokens=1000")
+    assert plan["bytes_on_disk"] > without["bytes_on_disk"] + 1000 * N
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words", "n"),
+    [
+        ([], ("engine.replicas=2",), 1),  # which share the threads of a CPU
+        (["0", "1", "2"], ("engine.replicas=auto", "shard_size=10"), 3),
+        (["0", "1", "2"], ("engine.replicas=auto", "shard_size=50"), 2),
+        (["0", "1", "2"], ("engine=ray", "engine.name=transformers", "engine.replicas=3"), 1),
+    ],
+)
+def test_time_is_divided_among_those_alone_who_have_something_of_their_own(gpus, words, n, number_model, monkeypatch):
+    from audit.cli.composition import compose
+    from audit.forecast import _n_workers
+
+    monkeypatch.setattr("audit.workers.devices.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("audit.engines.transformers.choose_device", lambda _: "cuda" if gpus else "cpu")
+    found = []
+    compose([f"model.path={number_model}", *SMALL, *words], lambda job: found.append(_n_workers(job.validated(), N)))
+    assert found == [n]
+
+
+def test_only_what_the_tokenizer_takes_is_downloaded_to_count_tokens(planned, number_model, monkeypatch):
+    import huggingface_hub
+
+    asked = {}
+
+    def download(name, *, allow_patterns, **options):
+        asked[name] = allow_patterns
+        return str(number_model)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    plan, _ = planned("model.path=some/model", *SMALL, *NO_CHECKS, "elicitation=expected", "probe=0")
+    assert plan["calls"][0]["tokens_read"] > 0
+    assert "*.json" in asked["some/model"]
+    assert "*.safetensors" not in asked["some/model"]
+
+
+def test_a_run_of_another_design_is_named_as_such_and_one_of_another_scale_is_refused(
+    planned, audit, number_model, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected")
+    assert audit("run", *words, f"run_dir={run}") == 0
+    _, said = planned(*words, f"like={run}", "probe=0")
+    assert "another design" not in said.err
+    _, said = planned(*words, f"like={run}", "probe=0", "elicitation.prefill='Number: '", "prompt=persona-1")
+    assert "is of another design (" in said.err
+    assert "elicitation.prefill" in said.err
+    assert "prompt.variant" in said.err
+    one = ("stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]")
+    _, said = planned(
+        *(w for w in words if not w.startswith(("stimuli.s", "stimuli.e"))), *one, f"like={run}", "probe=0"
+    )
+    assert "of fewer than two narratives there is no interval" in said.err
+    assert audit("plan", *words, f"like={run}", "probe=0", "prompt=scale-10") == 2
+    assert "its ratings are from 0 to 100, and this plan's from 0 to 10" in capsys.readouterr().err
+
+
 def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
     plans, said = planned("-m", f"model.path={number_model}", *SMALL, *NO_CHECKS, "prompt=origin,scale-10", "probe=0")
     assert len(plans) == 2
@@ -188,6 +286,8 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
     ("words", "says"),
     [
         (("price.most=3",), "price.most needs the price of tokens"),
+        (("price.input=3",), "have a price each"),
+        (("hours=3",), "hours needs a probe"),
         (("probe=-1",), "probe=-1.0: must be a number from 0 up"),
         (("like=nowhere",), "nowhere/tables/gap.csv cannot be read"),
         (("prob=3",), "prob: there is no such option"),
@@ -205,4 +305,12 @@ def test_of_a_server_s_model_tokens_are_not_counted_and_nothing_is_asked(planned
     plan, said = planned("model=openai", "model.path=gpt", *SMALL[2:], *NO_CHECKS)
     assert plan["tokens_read"] is None
     assert plan["n_characters"] > 1000
+    plan, said = planned("model=openai", "model.path=gpt", *SMALL[2:], "elicitation=expected", "price.input=1",
+                         "price.output=1", "elicitation.noise_sample=90", "elicitation.check_sample=0")  # fmt: skip
+    kinds = by_kind(plan)
+    assert kinds["prompts"]["tokens_written_most"] == 5 * N  # a space, three digits, and what follows them
+    assert kinds["asked again"]["n_characters"] > 0.8 * kinds["prompts"]["n_characters"]
+    read = sum(each["n_characters"] // 2 + each["shown_most"] for each in plan["calls"])
+    assert plan["price_most"] == pytest.approx((read + plan["tokens_written_most"]) / 1e6)
+    assert "if no token has fewer than two characters" in said.out
     assert "a server's model costs money; probe=60 asks it" in said.out

@@ -9,7 +9,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import FOUR_RELIGIONS, in_parts, of_before, scripted_models
+from runs import FOUR_RELIGIONS, as_stored, in_parts, of_before, scripted_models
 from test_planted_strategy import Scripted
 from test_strategy_runs import shown_in
 
@@ -130,6 +130,7 @@ def test_a_run_of_an_earlier_version_has_its_prompts_built_again_as_long_as_that
 )
 def test_prompts_that_are_damaged_or_of_another_run_are_not_shown(run, command, change, said):
     change(run / FILE)
+    as_stored(run)
     assert command("report", "run") == 0
     assert NOT_SHOWN in page_of(run)
     assert said in page_of(run)

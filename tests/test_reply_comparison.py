@@ -403,6 +403,7 @@ def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(copies, au
     write_run(tmp_path / "ratings")
     write_run(tmp_path / "form", seed=1, task={"kind": "inventory"})
     shutil.move(tmp_path / "form" / "ratings", tmp_path / "form" / "answers")
+    as_stored(tmp_path / "form")
     shutil.copytree(tmp_path / "one", tmp_path / "again")
     shutil.copytree(tmp_path / "two", tmp_path / "half")
     (in_parts(tmp_path / "half") / "scores" / "lexical" / "part-000000.parquet").unlink()

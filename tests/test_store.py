@@ -289,7 +289,7 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         assert folder.read_manifest() is None
         folder.write_manifest(Manifest.of(written))
-        assert folder.read_manifest().content == {"schema_version": SCHEMA_VERSION, **written}
+        assert folder.read_manifest().content == {"schema_version": SCHEMA_VERSION, **written, "ledger": 1}
     assert Manifest.read(tmp_path / "run").identity.content["name"] == "Daumé"
 
 
@@ -624,4 +624,7 @@ def test_a_run_that_failed_before_its_manifest_can_be_given_again(tmp_path):
         raise RuntimeError("no such model")
     with RunFolder(tmp_path / "run") as folder:
         folder.write_manifest(Manifest.of({}))
-    assert json.loads((tmp_path / "run" / "manifest.json").read_text()) == {"schema_version": SCHEMA_VERSION}
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text()) == {
+        "schema_version": SCHEMA_VERSION,
+        "ledger": 1,
+    }

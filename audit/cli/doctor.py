@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from audit.config import AuditConfig
 
 NOT_WORKING: Final = 1
-_PROBE: Final = Option("probe", whole_from(0), 1, "0 = no engine is tried")
+_PROBE: Final = Option("probe", whole_from(0), 1, "0 = no engine is tried, and no server asked")
 _LIMIT: Final = Option("limit_s", a_number, 300.0, "seconds that an engine may take to load and to answer")
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "a file that takes the page", "FILE")
 _OPTIONS: Final[tuple[Option[Any], ...]] = (_PROBE, _LIMIT, _OUT)
@@ -26,8 +26,8 @@ _HELP: Final = """\
 usage: python -m audit doctor [OVERRIDE ...] [OPTION ...]
 
 Prints one page of Markdown for an issue: machine, packages, the engine that `run` with the same overrides would take,
-and what became of 20 prompts by each engine that is installed. It names nobody, and holds no key. Exit code 0 if a run
-would work, 1 if not.
+and what became of 20 prompts by each engine that is installed; a server is asked one question. A model of the hub is
+downloaded first. The page names nobody, and holds no key. Exit code 1 if something keeps a run from working.
 
 options:
 {options}

@@ -53,7 +53,8 @@ _HELP: Final = """\
 usage: python -m audit plan [-m] [OVERRIDE ...] [OPTION ...]
 
 Says what `run` with the same overrides is going to take: prompts, tokens, time on this machine, money, disk, and the
-gap that it could find. A few prompts are asked for that, as the run asks them, and dropped. Nothing is kept.
+gap that it could find. A few prompts are asked for that, as the run asks them, and dropped. Nothing is kept but the
+model, which is downloaded or unpacked as `run` does; with probe=0 only the tokenizer of a model of the hub.
 
 options:
 {options}
@@ -71,8 +72,15 @@ def _plan(words: Sequence[str]) -> int:
     for name, value in options.items():
         if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
             raise ConfigError(f"{name}={value}: must be a number from 0 up")
-    if options["price.most"] is not None and options["price.input"] is None:
+    priced = (options["price.input"] is not None, options["price.output"] is not None)
+    if any(priced) != all(priced):
+        raise ConfigError(
+            "tokens read and tokens written have a price each: price.input=PRICE price.output=PRICE; 0 is one"
+        )
+    if options["price.most"] is not None and not all(priced):
         raise ConfigError("price.most needs the price of tokens: price.input=PRICE price.output=PRICE")
+    if options["hours"] is not None and options["probe"] == 0:
+        raise ConfigError("hours needs a probe, which tells the time; leave out probe=0")
     plans: list[dict[str, Any]] = []
     code, _ = each_job(overrides, lambda config, _: plans.append(_one(config, options)))
     if len(plans) > 1:
@@ -86,28 +94,31 @@ def _plan(words: Sequence[str]) -> int:
 
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print it, and return it as plain values."""
-    from audit.forecast import detectable, forecast
+    from audit.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
     served = config.model.base_url is not None
+    if options["hours"] is not None and served and options["probe"] is None:
+        raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
     found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
     lines = [("what", "how many"), *_counted(found)]
-    lines += _timed(found, served=served)
+    lines += _timed(found, config, writes=plan.kind == "replies")
     price = _price(found, options)
     lines += [("money", price[1])] if price else []
     lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(free_at(found.folder))} are free"))
     like = options["like"] or (found.folder if (found.folder / "tables" / "gap.csv").is_file() else None)
     gaps = [] if like is None else detectable(like, plan)
     for gap in gaps:
-        title = f"{dimension_title(gap.dimension)} ({gap.variant}), {SCOPES.get(gap.scope, gap.scope)}"
+        of = "any such wordings" if gap.scope == WORDED else SCOPES.get(gap.scope, gap.scope)
+        title = f"{dimension_title(gap.dimension)} ({gap.variant}), {of}"
         wanted = ""
         if gap.n_for_wanted is not None:
             enough = (
-                "no number of narratives" if math.isinf(gap.n_for_wanted) else f"{gap.n_for_wanted:,.0f} narratives"
+                "no number of narratives" if math.isinf(gap.n_for_wanted) else plural(gap.n_for_wanted, "narrative")
             )
             wanted = f"; {config.statistics.wanted:g} points: {enough}"
         lines.append(
@@ -123,8 +134,12 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         note(
             f"gaps that are found with a chance of {config.statistics.power:.0%}, if ratings spread as those of {like}"
         )
+        if others := unlike(like, plan):
+            note(f"{like} is of another design ({', '.join(others)} differ), so that its ratings may spread otherwise")
+    elif plan.grid.narratives is None or len(plan.grid.narratives.narratives) < 2:
+        note("what gap this run could find cannot be told: of fewer than two narratives there is no interval")
     else:
-        note(f"{like} has no standard error to plan by: it takes two narratives or more")
+        note(f"{like} has no standard error to plan by, of what is asked here: it takes two narratives or more")
     fits = _fitting(found, plan, gaps, price, options)
     for text in fits:
         note(text)
@@ -137,10 +152,12 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         "tokens_read": found.tokens_read,
         "tokens_written_most": found.tokens_written_most,
         "seconds": found.seconds,
+        "seconds_fixed": found.fixed_s,
         "seconds_low": found.low_s,
         "seconds_high": found.high_s,
         "probe": None if found.probe is None else asdict(found.probe),
-        "price_most": None if price is None else price[0],
+        "probe_per_s": None if found.probe is None else found.probe.per_s,
+        "price_most": None if price is None else price[0][0],
         "bytes_on_disk": found.bytes_on_disk,
         "detectable": [
             {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(gap).items()}
@@ -179,40 +196,41 @@ def _range(low: int | None, high: int | None) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _timed(found: Forecast, *, served: bool) -> list[tuple[str, str]]:
+def _timed(found: Forecast, config: AuditConfig, *, writes: bool) -> list[tuple[str, str]]:
     if found.seconds is None or found.probe is None:
-        why = "not probed: a server's model costs money; probe=60 asks it" if served else "not probed (probe=0)"
+        why = "not probed (probe=0)"
+        if config.engine.batch:
+            why = "not probed: a batch is answered when the host comes to it"
+        elif config.model.base_url is not None:
+            why = "not probed: a server's model costs money; probe=60 asks it"
         return [("time", why if found.calls[0].n_left else "all prompts are there")]
     probe = found.probe
     spread = f"{min(probe.rates):.3g} to {max(probe.rates):.3g}"
     rate = f"{probe.per_s:.3g} prompts/s ({spread}), of {plural(probe.n, 'prompt')}"
-    return [
-        ("time", f"about {duration(found.seconds)} ({duration(found.low_s or 0)} to {duration(found.high_s or 0)})"),
-        ("rate, by the probe", rate),
-    ]
+    if config.engine.ray is not None or config.engine.replicas != 1:
+        rate += ", by one process"
+    left_out = "; by one process: the cluster was not asked" if config.engine.ray is not None else ""
+    if writes:
+        left_out += "; without what scores replies"
+    about = f"about {duration(found.seconds)} ({duration(found.low_s or 0)} to {duration(found.high_s or 0)})"
+    return [("time", about + left_out), ("rate, by the probe", rate)]
 
 
-def _price(found: Forecast, options: dict[str, Any]) -> tuple[float, str] | None:
+def _price(found: Forecast, options: dict[str, Any]) -> tuple[tuple[float, float, float], str] | None:
+    """Return money as :meth:`Forecast.money` does, and how it reads; None where no price is given."""
     of_input, of_output = options["price.input"], options["price.output"]
-    if of_input is None and of_output is None:
+    if of_input is None or of_output is None:
         return None
-    if found.tokens_read is None:
-        # Four characters a token is a rule of thumb for English; two leaves room.
-        read, about = found.n_characters // 2, ", a token of two characters taken"
-        # What is written on the way is read again by each call after it.
-        texts = [each.tokens_written_most for each in found.calls if each.within]
-        read += sum(n_tokens * n_later for n_later, n_tokens in enumerate(reversed(texts), start=1))
-    else:
-        read, about = found.tokens_read[1], ""
-    most = (read * (of_input or 0.0) + found.tokens_written_most * (of_output or 0.0)) / 1e6
-    return most, f"at most {most:,.2f}{about}"
+    paid = found.money(of_input, of_output)
+    supposed = "" if found.tokens_read is not None else ", if no token has fewer than two characters"
+    return paid, f"at most {paid[0]:,.2f}{supposed}; what is tried again is not in it"
 
 
 def _fitting(
     found: Forecast,
     plan: Any,
     gaps: Sequence[Any],
-    price: tuple[float, str] | None,
+    price: tuple[tuple[float, float, float], str] | None,
     options: dict[str, Any],
 ) -> list[str]:
     """Say which override takes as many narratives as are wanted, or as time and money are enough for."""
@@ -221,20 +239,25 @@ def _fitting(
     if plan.grid.narratives is None:
         return []
     said = []
-    enough = [gap.n_for_wanted for gap in gaps if gap.n_for_wanted is not None and math.isfinite(gap.n_for_wanted)]
+    wanted = f"{plan.config.statistics.wanted:g} points" if plan.config.statistics.wanted is not None else ""
+    asked = [gap for gap in gaps if gap.n_for_wanted is not None]
+    enough = [gap.n_for_wanted for gap in asked if math.isfinite(gap.n_for_wanted)]
     if enough:
         n_emotions = len({each.emotion for each in plan.grid.narratives.narratives})
         each = math.ceil(max(enough) / n_emotions)
+        where = "" if len(enough) == len(asked) else ", where some number of narratives finds them at all"
         said.append(
-            f"{plan.config.statistics.wanted:g} points are found by stimuli.situations_per_emotion={each} "
-            f"({max(enough):,.0f} narratives), if there are as many"
+            f"{wanted} are found by stimuli.situations_per_emotion={each} "
+            f"({max(enough):,.0f} narratives are enough), if there are as many{where}"
         )
-    if options["hours"] is not None and found.seconds is not None and found.probe is not None:
-        share = max(0.0, (options["hours"] * 3600 - found.fixed_s) / max(found.seconds - found.fixed_s, 1e-9))
+    if options["hours"] is not None and found.seconds is not None:
+        within = options["hours"] * 3600
+        share = 1.0 if found.seconds <= within else (within - found.fixed_s) / max(found.grows_s, 1e-9)
         said.append(f"hours={options['hours']:g}: {subset(plan, share)}")
     if options["price.most"] is not None and price is not None:
-        share = options["price.most"] / max(price[0], 1e-9)
-        said.append(f"price.most={options['price.most']:g}: {subset(plan, share)}")
+        (paid, beside, all_of_it), most = price[0], options["price.most"]
+        share = 1.0 if paid <= most else (most - beside) / max(all_of_it, 1e-9)
+        said.append(f"price.most={most:g}: {subset(plan, share)}")
     return said
 
 

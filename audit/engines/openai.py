@@ -113,18 +113,30 @@ class ServedModel:
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
     """Find a server's model, see :class:`audit.engines.open.Opens`."""
+    base_url, key = check_asked(model, config)
+    server = Server(base_url, key, config.server or ServerConfig())
+    try:
+        return _opened(server, model, seed=seed, why=why, batch=bool(config.batch))
+    except BaseException:
+        server.close()
+        raise
+
+
+def check_asked(model: ModelConfig, config: EngineConfig) -> tuple[str, Key]:
+    """Return a server's address and its key, without asking it anything.
+
+    Raises
+    ------
+    ModelError
+        If one of them is not there, or something is asked that is the server's to settle.
+    """
     if model.base_url is None:
         raise ModelError(
             "engine=openai needs the server's address, model.base_url=http://HOST:PORT/v1, and the model's name there, "
             "model.path=NAME; model=openai, model=ollama, model=llama-cpp and model=vllm-serve are cards to begin with"
         )
     _refuse_what_is_of_files(model, config)
-    server = Server(model.base_url, Key.of(model.api_key_env), config.server or ServerConfig())
-    try:
-        return _opened(server, model, seed=seed, why=why, batch=bool(config.batch))
-    except BaseException:
-        server.close()
-        raise
+    return model.base_url, Key.of(model.api_key_env)
 
 
 def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: bool) -> OpenModel:

@@ -47,8 +47,15 @@ class ModelFiles:
     made_of: str = ""
 
 
-def resolve_model(model: ModelConfig) -> ModelFiles:
+def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
     """Return the local folder of a model, unpacking or downloading it first where needed.
+
+    Parameters
+    ----------
+    model
+        Its card.
+    weights
+        Whether the weights of a model of the hub are had too; without them the folder is enough for the tokenizer.
 
     Raises
     ------
@@ -70,9 +77,17 @@ def resolve_model(model: ModelConfig) -> ModelFiles:
         model.path,
         asked=asked,
         revision=model.revision,
-        check=partial(check_model_folder, name=model.name),
+        check=partial(check_model_folder, name=model.name, weights=weights),
         code=model.trust_remote_code,
+        weights=weights,
     )
+
+
+def hub_cache() -> Path:
+    """Return the folder that takes models of the hub."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
 
 
 def say_unpacking(model: ModelConfig) -> str:
@@ -96,6 +111,7 @@ def find_folder(
     code: bool = False,
     pickled: bool = False,
     download: bool = True,
+    weights: bool = True,
     packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
     """Return the local folder of a model that a folder or a hub id names, downloading it first where needed.
@@ -116,6 +132,8 @@ def find_folder(
         Whether weights are had as PyTorch's pickled files where the hub has no safetensors.
     download
         Whether a model of the hub may be downloaded; else it must be in the hub's cache on this machine.
+    weights
+        Whether they are had from the hub, and not the small files alone.
     packaged
         The packaged models that will do, as :data:`EMBEDDED`; None is none.
 
@@ -138,7 +156,7 @@ def find_folder(
         raise ModelError(f"{asked} is a file; a model is a folder with config.json and weights, or a hub id")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
         raise ModelError(f"{asked} is neither a folder on this machine nor a hub id (OWNER/NAME)")
-    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    patterns = ["*.json", *(["*.safetensors"] if weights else []), "*.model", "*.txt", "*.jinja"]
     if code:
         patterns.append("*.py")
     if pickled:
@@ -159,8 +177,8 @@ def refuse_revision(revision: str | None, asked: str) -> None:
         )
 
 
-def check_model_folder(folder: Path, *, name: str) -> None:
-    """Raise ModelError unless a folder holds a model's configuration and weights."""
+def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None:
+    """Raise ModelError unless a folder holds a model's configuration and, where asked for, its weights."""
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder")
@@ -168,7 +186,7 @@ def check_model_folder(folder: Path, *, name: str) -> None:
         json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"model {name}: {config} cannot be read ({error})") from error
-    if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
+    if weights and not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
         raise ModelError(f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)})")
 
 

@@ -315,10 +315,13 @@ class Ledger:
     ----------
     folder
         The folder; only one process at a time may write to it.
+    kept
+        Whether there is one: of a folder in which nothing is collected there is none, and files are but written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, kept: bool = True) -> None:
         self._folder = folder
+        self._kept = kept
         self._told = _Told()
         self._open = False
 
@@ -345,8 +348,8 @@ class Ledger:
         self._open = False
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files that are there, or were; StoreError if that cannot be done."""
-        own = sorted(name for name in set(names) if self._known(name) or (self._folder / name).exists())
+        """Remove files that are there, or were, in that order; StoreError if that cannot be done."""
+        own = [name for name in dict.fromkeys(names) if self._known(name) or (self._folder / name).exists()]
         if not own:
             return
         self._begin(dict.fromkeys(own))
@@ -517,6 +520,8 @@ class Ledger:
         return self._told
 
     def _append(self, said: Mapping[str, Any]) -> None:
+        if not self._kept:
+            return
         told, path = self._current(), self._folder / FILE
         if told.fault:
             raise StoreError(f"{path} {told.fault}; {remedy_for(FILE, '')}")

@@ -48,6 +48,8 @@ _BATCH: Final = 50_000
 """Prompts of a shard that is asked by batch: what one batch holds at most."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
+_SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")
+"""Settings, or how they begin, that may differ between runs whose ratings spread alike."""
 PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
@@ -123,6 +125,15 @@ class Difference:
 
 def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
     """Return the first setting in which a run's identity differs from a plan's; None where they are the same run."""
+    return next(_from_plan(earlier, plan), None)
+
+
+def design_differences(earlier: Mapping[str, Any], plan: Planned) -> list[Difference]:
+    """Return all settings of a design in which a run differs from a plan: not its narratives, its seed and who asks."""
+    return [each for each in _from_plan(earlier, plan) if not each.setting.startswith(_SAME_DESIGN)]
+
+
+def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference]:
     # A run of ratings has no task in its identity, one without a strategy no strategy, and so on.
     absent = {"task": None, "strategy": None, "special_tokens": None, "thinking": None}
     now = plan.identity()
@@ -131,7 +142,7 @@ def plan_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | N
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
-    return first_difference({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now})
+    return _differences({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now}, "")
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
@@ -214,6 +225,11 @@ def default_run_dir(plan: Planned) -> Path:
     return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
 
 
+def shard_size_on(device: str) -> int:
+    """Return how many prompts a shard has where nobody says it, by the engine's device."""
+    return _SHARD_SIZES.get(device, 4096)
+
+
 def describe_run(
     plan: Planned,
     model: Known,
@@ -245,7 +261,7 @@ def describe_run(
         "started": now(),
         "n_sessions": 0,
         "n_prompts": len(grid),
-        "shard_size": config.shard_size or (_BATCH if config.engine.batch else _SHARD_SIZES.get(facts.device, 4096)),
+        "shard_size": config.shard_size or (_BATCH if config.engine.batch else shard_size_on(facts.device)),
         "seed": config.seed,
         "model": {
             "name": config.model.name,

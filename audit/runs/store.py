@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -47,7 +47,7 @@ from audit.tables.spreadsheets import as_it_was
 from audit.tables.stages import GIVEN, STAGES
 
 _OF_A_COMPARISON: Final = frozenset(
-    {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock", ledger.FILE}
+    {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
 )
 _OF_A_JUDGEMENT: Final = frozenset(
     {"judgement.html", "manifest.json", "dictionary.csv", "tables", "parts", "pairs.parquet", ".lock", ledger.FILE}
@@ -103,12 +103,20 @@ _READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float6
 
 
 class _Folder:
-    """A folder of ours, held by one process at a time."""
+    """A folder of ours, held by one process at a time.
+
+    Attributes
+    ----------
+    collects
+        Whether something in it cannot be made again, so that a ledger is kept of its files.
+    """
+
+    collects: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FileLock(path / ".lock", timeout=0)
-        self._ledger = ledger.Ledger(path)
+        self._ledger = ledger.Ledger(path, kept=self.collects)
 
     def check(self) -> None:
         """Raise StoreError if the folder cannot be ours: it is a file, or holds other files."""
@@ -153,12 +161,17 @@ class _Folder:
             unfinished.unlink()
         self._ledger.settle()
         # An earlier version kept none: what is there is taken as it is, and said to be.
-        if not (self.path / ledger.FILE).exists() and not Manifest.content_of(self.path).get("ledger"):
+        if (
+            self.collects
+            and not (self.path / ledger.FILE).exists()
+            and not Manifest.content_of(self.path).get("ledger")
+        ):
             self._ledger.take_over()
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was."""
-        self._ledger.write(MANIFEST, manifest.having(ledger=LEDGER).to_bytes())
+        kept = manifest.having(ledger=LEDGER) if self.collects else manifest
+        self._ledger.write(MANIFEST, kept.to_bytes())
 
     def write_file(self, name: str, content: bytes) -> Path:
         """Write a file of the folder, e.g. ``tables/gap.csv``, and return where it is."""
@@ -214,6 +227,7 @@ class ComparisonFolder(_Folder):
         comparison's.
     """
 
+    collects = False
     _manifest: type[OfRuns] = ComparisonManifest
     _names = _OF_A_COMPARISON
 
@@ -235,6 +249,7 @@ class JudgementFolder(ComparisonFolder):
     Use as :class:`ComparisonFolder`, of which it says that nothing is collected: here the judge's answers are.
     """
 
+    collects = True
     _manifest = JudgementManifest
     _names = _OF_A_JUDGEMENT
 
@@ -273,6 +288,7 @@ class JudgementFolder(ComparisonFolder):
 class ChoicesFolder(ComparisonFolder):
     """The folder in which people choose between the replies of two runs; use as :class:`ComparisonFolder`."""
 
+    collects = True
     _manifest = ChoicesManifest
     _names = _OF_CHOICES
 

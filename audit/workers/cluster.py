@@ -169,6 +169,21 @@ class RayPool(Pool):
         ray.shutdown()
 
 
+def check_installed() -> Any:
+    """Return the library.
+
+    Raises
+    ------
+    WorkerError
+        If it is not installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise WorkerError("engine=ray: Ray is not installed; pip install 'empathy-audit[ray]'") from error
+    return ray
+
+
 def connect(engine: EngineConfig) -> Any:
     """Return the library, connected to the cluster that the configuration names, or to one of this machine.
 
@@ -182,10 +197,7 @@ def connect(engine: EngineConfig) -> Any:
         raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of how it will do so one day
-    try:
-        import ray
-    except ImportError as error:
-        raise WorkerError("engine=ray: Ray is not installed; pip install 'empathy-audit[ray]'") from error
+    ray = check_installed()
     address = engine.ray.address
     here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
     try:

@@ -10,7 +10,7 @@ from audit.config import EngineConfig
 from audit.errors import WorkerError
 from audit.wording import plural
 
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ def of_gpus(gpus: Sequence[str], wanted: int | str, *, each: int) -> list[Share]
         raise WorkerError(
             f"engine.replicas={wanted} x engine.tensor_parallel_size={each} takes {plural(max(n, 1) * each, 'GPU')}, "
             f"and this machine shows {len(gpus)}"
-            + (f" ({_VISIBLE}={os.environ[_VISIBLE]})" if _VISIBLE in os.environ else "")
+            + (f" ({VISIBLE}={os.environ[VISIBLE]})" if VISIBLE in os.environ else "")
             + f"; at most {most} fit"
         )
     slices = [",".join(gpus[k * each : (k + 1) * each]) for k in range(n)]
-    return [Share(f"GPU {own}", {_VISIBLE: own}) for own in slices]
+    return [Share(f"GPU {own}", {VISIBLE: own}) for own in slices]
 
 
 def of_cpu(n: int) -> list[Share]:
@@ -88,9 +88,9 @@ def visible_gpus() -> list[str]:
     from audit.engines.open import count_gpus
 
     n = count_gpus()
-    if _VISIBLE not in os.environ:
+    if VISIBLE not in os.environ:
         return [str(number) for number in range(n)]
-    return [name.strip() for name in os.environ[_VISIBLE].split(",")][:n]
+    return [name.strip() for name in os.environ[VISIBLE].split(",")][:n]
 
 
 def _n_cpus() -> int:

@@ -314,10 +314,13 @@ def test_a_fault_that_passes_is_not_seen_in_what_comes_back(opened, fault):
 LASTING = {
     "429": r"no answer after 3 tries \(last: HTTP 429: slow down\).*the same command",
     "429, long": r"asks to wait 7200 s, which is more than engine\.server\.max_wait_s=300; run the same command later",
+    "500": r"no answer after 3 tries \(last: HTTP 500",
     "503": r"no answer after 3 tries \(last: HTTP 503\)",
     "garbage": r"no answer after 3 tries \(last: what begins .* in place of JSON\)",
     "HTML": r"no answer after 3 tries \(last: a web page in place of JSON\)",
     "half-closed": r"no answer after 3 tries \(last: RemoteProtocolError",
+    "no answer": r"no answer after 3 tries \(last: RemoteProtocolError",
+    "drip": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
     "slow": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
     "empty choices": r"its answers hold no answer \(no choices, 3 times\); .*the same command",
     "wrong model": r"answers as 'another' now, and as 'tiny-2026-01-01' before",

@@ -1,0 +1,32 @@
+"""What doctor says of a model that a server runs: whether it answers, for the price of one question."""
+
+import pytest
+from hostile import KEY, Hostile
+
+
+@pytest.fixture
+def served(audit, capsys, monkeypatch):
+    monkeypatch.setattr("audit.doctor._import_fault", lambda *_: "left out by a test")
+
+    def run(url, *words, code=0):
+        of = ("model=openai", "model.path=tiny", f"model.base_url={url}", "model.api_key_env=TESTS_KEY")
+        assert audit("doctor", *of, "stimuli.emotions=[sad]", *words) == code
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_server_is_asked_one_question_and_its_key_is_not_on_the_page(served, monkeypatch):
+    server = Hostile()
+    with server.serving() as url:
+        assert "environment has no such variable" in served(url, code=1)
+        monkeypatch.setenv("TESTS_KEY", KEY)
+        assert "but nothing was asked: whether it answers is not known" in served(url, "probe=0")
+        assert not server.asked
+        page = served(url)
+    assert len(server.asked) == 1
+    assert "A run would work: what it asks has answered." in page
+    assert KEY not in page
+    page = served(url, code=1)  # which serves no more
+    assert "**Mend:** engine=openai did not answer" in page
+    assert "A run would not work." in page
