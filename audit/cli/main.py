@@ -68,10 +68,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
+    """Run a command and return its exit code.
+
+    0 is all well, 2 what the user can mend, 70 what nobody foresaw, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP. ``gate`` and
+    ``doctor`` have verdicts of their own beside these, see their help.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     speak_any_encoding()
-    code = FAILED
+    code = OK
 
     def step() -> None:
         nonlocal code
@@ -79,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with _ended_as_by_ctrl_c():
-            attempt(step)
-        return code
+            fault = attempt(step, words)
+        return code if fault is None else fault.code
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
