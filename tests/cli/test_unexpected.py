@@ -73,7 +73,8 @@ def test_an_unforeseen_error_is_one_line_that_names_its_log(error, said, state, 
     assert "command: python -m audit 'report' 'a b'\n" in content
     assert f"Python {'.'.join(map(str, sys.version_info[:3]))}" in content
     assert "pytest " in content.split("packages: ")[1].splitlines()[0]
-    assert "in step\n" in content and "    raise error\n" in content
+    assert "in step\n" in content
+    assert "    raise error\n" in content
 
 
 def test_a_recursion_without_end_is_one_line(state, capsys):
