@@ -236,7 +236,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run prompt=published prompt.path=nowhere.py", "prompt.path=nowhere.py is not a file"),
         ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
         ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
-        ("run --config-dir=nowhere", "--config-dir=nowhere is not there; name a folder of yours that holds groups"),
+        ("run --config-dir=nowhere", "--config-dir=nowhere is not there; name a folder that holds groups of yours"),
         ("run --cfg job -m seed=1,2", "--cfg and -m cannot be given together; keep one"),
         ("run --frobnicate", "--frobnicate: there is no such flag"),
         ("prompts --mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),

@@ -150,7 +150,6 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from yaml import YAMLError
 
     from audit.errors import ConfigError
-    from stimuli.errors import suggest
 
     gone: list[BrokenPipeError | RecursionError] = []
 

@@ -16,7 +16,20 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, consolidate, doctor, gate, judge, people, plan, prompts, replicate, report, run
+from audit.cli import (
+    calibrate,
+    consolidate,
+    doctor,
+    gate,
+    judge,
+    people,
+    plan,
+    prompts,
+    recover,
+    replicate,
+    report,
+    run,
+)
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say, speak_any_encoding
 from audit.errors import ConfigError
@@ -33,6 +46,7 @@ COMMANDS: Final[dict[str, Command]] = {
         gate.COMMAND,
         calibrate.COMMAND,
         consolidate.COMMAND,
+        recover.COMMAND,
         prompts.COMMAND,
         plan.COMMAND,
         doctor.COMMAND,

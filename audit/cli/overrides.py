@@ -181,16 +181,14 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
         at_home = quoted_override(f"{name}={Path(value).expanduser()}", parse)
         return f"{said}; a shell makes ~ the home folder at the beginning of a word alone: {at_home}"
     is_list = options.of(bare) >= {"list"} and value.endswith("]")
-    if "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"'))):
-        if quoted := quoted_override(word, parse):
-            return f"{said}; with its value in quotes it is one: {quoted}"
+    is_text = "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"')))
+    if is_text and (quoted := quoted_override(word, parse)):
+        return f"{said}; with its value in quotes it is one: {quoted}"
     if (closed := _closed(word, rest, parse)) is not None:
         return f"{said}; its value is not closed, or lies in several words: {closed}"
     if quoted := quoted_override(word, parse):
         return f"{said}; its value is no list, and with its value in quotes it is a text: {quoted}"
-    return (
-        f"{said}; its value cannot be read: a list is [a,b], and a text with other signs than letters stands in quotes"
-    )
+    return f"{said}; its value cannot be read: a list is [a,b], and a text with other signs stands in quotes"
 
 
 def several_values(word: str, name: str, values: str, options: Options, parse: Parse) -> str:

@@ -16,10 +16,15 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from audit.errors import AuditError, StoreError
+from audit.errors import AuditError, StoreError, recovery
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
+COPY: Final = "manifest.copy.json"
+"""The same once more in a run's folder, written before it; ``audit recover`` restores the manifest from it."""
+_COLLECTED: Final = ("ratings", "replies", "answers")
+"""What a run's folder holds, or ``.parquet`` files of that name."""
+_DOES: Final = "restores it from its copy, or saves what was collected"
 _FIRST: Final = "intensity"
 """The task of a run whose manifest names none: an earlier version wrote it, or another tool collected the ratings."""
 _OF_RUNS: Final = {
@@ -47,6 +52,10 @@ class ManifestError(AuditError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class DamagedError(StoreError):
+    """A run's manifest is not there though the run is, or cannot be read, or says what no manifest says."""
 
 
 class _Part(BaseModel):
@@ -383,7 +392,8 @@ class _Written(_Part):
         ValueError
             If a number is NaN or infinite: JSON has none.
         """
-        return f"{json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+        text = json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)
+        return f"{text}\n".encode("utf-8", "backslashreplace")  # a path that is no UTF-8 stays one, escaped
 
 
 class Manifest(_Written):
@@ -468,29 +478,35 @@ class Manifest(_Written):
         return self.config.statistics
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return a run folder's manifest.
+    def read(cls, folder: Path, *, file: str = FILE) -> Self:
+        """Return a run folder's manifest, or its copy.
 
         Raises
         ------
+        DamagedError
+            If it is gone, not readable or damaged.
         StoreError
-            If the folder is none of a run's, or its manifest is not readable, of another version, or damaged.
+            If the folder is none of a run's, or the manifest is of a later version.
         """
-        path = folder / FILE
+        path = folder / file
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = _parsed(path)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from error
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read ({error})") from error
+            said = f"{folder} is not a run folder: it has no {file}"
+            if not _has_collected(folder):
+                raise StoreError(said) from error
+            raise DamagedError(f"{said}; but it holds what was collected: {recovery(folder, _DOES)}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedError(f"{path} cannot be read ({error}); {recovery(folder, _DOES)}") from error
         kind = content.get("kind") if isinstance(content, dict) else None
         if isinstance(kind, str) and kind in _OF_RUNS:
             raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
-            )
+            said = f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
+            if isinstance(version, int) and version > SCHEMA_VERSION:
+                raise StoreError(f"{said}: upgrade empathy-audit")
+            raise DamagedError(f"{said}; {recovery(folder, _DOES)}")
         try:
             manifest = cls.of(content)
             for name in _NEEDED:
@@ -501,7 +517,7 @@ class Manifest(_Written):
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
-            raise StoreError(f"{path} is damaged: {error}; restore the file") from error
+            raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
         return manifest
 
     def complete(self, *, finished: str) -> Self:
@@ -536,15 +552,17 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = _parsed(folder / FILE)
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:
             return None
         try:
             return cls.of(content)
         except ManifestError as error:
-            raise StoreError(f"{folder / FILE} is damaged: {error}; restore the file") from error
+            raise StoreError(
+                f"{folder / FILE} is damaged: {error}; put a copy of it back, or name another folder"
+            ) from error
 
 
 class ComparisonManifest(OfRuns):
@@ -599,6 +617,25 @@ class ChoicesManifest(OfRuns):
 
     kind_written = "choices"
     identity: PairsIdentity = PairsIdentity()
+
+
+def _parsed(path: Path) -> Any:
+    """Return what a file of JSON says; ValueError where it says a number that is none, which JSON has not."""
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=_number, parse_float=_number)
+
+
+def _number(text: str) -> float:
+    """Read a number of JSON."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _has_collected(folder: Path) -> bool:
+    """Tell whether a folder without a manifest is a run's all the same."""
+    there = (folder / name for kind in _COLLECTED for name in (kind, f"{kind}.parquet"))
+    return (folder / COPY).exists() or any(path.exists() for path in there)
 
 
 def _explain(fault: ErrorDetails) -> str:

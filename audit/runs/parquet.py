@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.errors import StoreError
+from audit.errors import StoreError, recovery
 from audit.tables.base import Column, Table, Type
 
 _ARROW: Final = {
@@ -29,6 +29,8 @@ _ARROW: Final = {
 }
 _VERSION: Final = b"audit.table_version"
 """Where a Parquet file says which version of its table it is; those of before say nothing."""
+_COPY: Final = "manifest.copy.json"
+"""What a run's folder has and no other, see :data:`audit.runs.manifest.COPY`."""
 A_PART: Final = "that part"
 """What is collected anew without one of many files."""
 Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
@@ -139,11 +141,19 @@ def reading(path: Path, lost: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise StoreError(
-            f"{path} cannot be read ({reason}); put a copy of it back, or set it aside under another name and run the "
-            f"same command again: it collects {lost} anew"
-        ) from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise StoreError(f"{path} cannot be read ({reason}); {_remedy(path, lost)}") from error
+
+
+def _remedy(path: Path, lost: str) -> str:
+    """Say what to do about a file that cannot be read: of a run's, there is a command for it."""
+    run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
+    if run is not None:
+        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} anew"
+    return (
+        "put a copy of it back, or set it aside under another name and run the same command again: it collects "
+        f"{lost} anew"
+    )
 
 
 @contextmanager

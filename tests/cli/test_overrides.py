@@ -11,12 +11,19 @@ from audit.cli.composition import compose
 from audit.errors import ConfigError
 
 PATHS = [
-    "größe", "日本", "🙂", "a=b", "a==b", "it's", 'say "x"', "a,b", "a,", ",", "[x]", "[a,b]", "a[1]", "a]b", "{a}", "{a:1}",
-    "a}b", "(a)", "a(b)", "f(x)", "my run (2)", "a&b;c", "a#b", "x!", "'a", '"a', "a'b'c", 'a"b', "1", "1e3", "1_000",
-    "true", "inf", "nan", "a=b\\", 'a\\"b', "/a/[b]/c, d=e's \"f\"", "${x}", "a/${x}", "a=${x}", "~x", "Ä ö,ü", "a\u00a0b",
+    "größe", "日本", "🙂", "a=b", "a==b", "it's", 'say "x"', "a,b", "a,", ",", "[x]", "[a,b]", "a[1]", "a]b", "{a}",
+    "{a:1}", "a}b", "(a)", "a(b)", "f(x)", "my run (2)", "a&b;c", "a#b", "x!", "'a", '"a', "a'b'c", 'a"b', "1", "1e3",
+    "1_000", "true", "inf", "nan", "a=b\\", 'a\\"b', "/a/[b]/c, d=e's \"f\"", "${x}", "a/${x}", "a=${x}", "~x", "Ä ö,ü",
+    "a\u00a0b",
 ]  # fmt: skip
 """Names of folders that people have, and that are not taken as they stand."""
 UNREAD = re.compile(r"(?:it is one|it is text): (?P<last>.*)$|each; (?P<text>.*) is one text$")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Work in an empty folder: Hydra leaves a file of a sweep there."""
+    monkeypatch.chdir(tmp_path)
 
 
 def given(*words):
@@ -48,11 +55,13 @@ def mended(words):
     try:
         given(*words)
     except ConfigError as error:
-        shown = UNREAD.search(str(error))
-        assert shown is not None, error
-        [word] = typed(shown["last"] or shown["text"])
-        return [*words[:-1], word]
-    return words
+        said = str(error)
+    else:
+        return words
+    shown = UNREAD.search(said)
+    assert shown is not None, said
+    [word] = typed(shown["last"] or shown["text"])
+    return [*words[:-1], word]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
@@ -118,7 +127,7 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("--resolve", "--resolve says how --cfg shows the configuration"),
         ("--config-dir", "--config-dir needs a value: --config-dir=FOLDER"),
         ("--config-dir -m", "--config-dir needs a value: --config-dir=FOLDER"),
-        ("-cd /nope", "-cd=/nope is not there; name a folder of yours that holds groups, e.g. FOLDER/prompt/*.yaml"),
+        ("-cd /nope", "-cd=/nope is not there; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml"),
         ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; name a folder"),
         ("-m --cfg job", "-m and --cfg cannot be given together; keep one"),
         ("origin", "'origin' is no override, KEY=VALUE is wanted; did you mean prompt=origin?"),
