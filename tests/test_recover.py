@@ -1,4 +1,4 @@
-"""What was damaged of a run comes back, or is moved so that the run's command asks anew; what is printed is followed."""
+"""What was damaged of a run comes back, or is moved and asked anew; what is printed is followed."""
 
 import json
 import os

@@ -99,7 +99,8 @@ class _Consolidated:
             sha256 = said[_PARTS_SHA256].decode()
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError("it does not say which parts it has") from error
-        if not all(_PART.fullmatch(name) and n_rows >= 0 for name, n_rows, _ in parts) or not _are_counts(counts):
+        are_counts = isinstance(counts, dict) and all(map(_are_counts, counts.values()))
+        if not (are_counts and all(_PART.fullmatch(name) and n_rows >= 0 for name, n_rows, _ in parts)):
             raise ValueError("what it says of its parts is not so")
         places, end = {}, 0
         for name, n_rows, _ in parts:

@@ -112,7 +112,7 @@ def _reason(error: StoreError) -> str:
 
 
 def _told_apart(ratings: pd.DataFrame, done: list[str]) -> pd.DataFrame:
-    """Return the ratings with each prompt once; one with two different ratings is left out: which is its, none tells."""
+    """Return the ratings with each prompt once; of one with two different ratings nobody knows which is its."""
     same = ratings.drop_duplicates()
     if n := len(ratings) - len(same):
         done.append(f"left out: {plural(n, 'row')} that {'is' if n == 1 else 'are'} there twice")
