@@ -11,9 +11,9 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError, recovery
@@ -35,6 +35,8 @@ _OF_RUNS: Final = {
 """What folders hold that are made of runs, by what their manifests say in ``kind``."""
 _NEEDED: Final = ("n_prompts", "shard_size")
 """What every version wrote, and no run can be read or gone on with without."""
+_MOST: Final = 10**12
+"""Prompts that no run has."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"))  # fmt: skip
 """What is expected where a value has another type, by how the error's type begins."""
@@ -152,6 +154,46 @@ class Task(_Part):
     affect: bool = False
 
 
+class ItemTold(_Part):
+    """An item of a questionnaire, see :class:`stimuli.inventories.Item`."""
+
+    item_id: str
+    text: str
+    subscale: str
+    reverse: bool = False
+
+
+class MeasureTold(_Part):
+    """A measure that a scorer takes, see :class:`audit.measures.base.Measure`."""
+
+    name: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower", "neither"]
+    source: str
+    caution: str = ""
+    low: Points | None = None
+    high: Points | None = None
+
+
+def _told_as(part: type[_Part]) -> Any:
+    """Return the type of what is read as plain values, and has what a part has."""
+
+    def checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            part.model_validate(values)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(_explain(fault).replace("the manifest's ", "its ")) from error
+        return values
+
+    return Annotated[Mapping[str, Any], AfterValidator(checked)]
+
+
+_Item: TypeAlias = _told_as(ItemTold)  # type: ignore[valid-type]
+_Measure: TypeAlias = _told_as(MeasureTold)  # type: ignore[valid-type]
+
+
 class Inventory(_Part):
     """A questionnaire with its key, so that scoring needs no other file."""
 
@@ -160,7 +202,7 @@ class Inventory(_Part):
     scale: Scale = Scale()
     instruction: str = ""
     total: bool = False
-    items: tuple[Mapping[str, Any], ...] = ()
+    items: tuple[_Item, ...] = ()
 
 
 class Stimuli(_Part):
@@ -316,7 +358,7 @@ class Scored(_Part):
 
     asked: Mapping[str, Any] = {}
     facts: ScorerFacts = ScorerFacts()
-    measures: tuple[Mapping[str, Any], ...] = ()
+    measures: tuple[_Measure, ...] = ()
     own_gap: OwnGap = OwnGap()
 
 
@@ -512,8 +554,10 @@ class Manifest(_Written):
             for name in _NEEDED:
                 if content.get(name) is None:
                     raise ManifestError(f"the manifest has no {name}")
-                if getattr(manifest, name) < 1:
+                if not 1 <= getattr(manifest, name) < _MOST:
                     raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
+            if manifest.task.kind == "inventory" and manifest.inventory is None:
+                raise ManifestError("the manifest has no inventory")
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
@@ -644,5 +688,11 @@ def _explain(fault: ErrorDetails) -> str:
     place = [str(name) for name in fault["loc"]]
     if place and (place[-1] in ("int", "float", "str") or place[-1].startswith("constrained-")):
         place.pop()
+    if fault["type"] == "value_error":
+        return f"the manifest's {'.'.join(place)} is damaged: {fault['ctx']['error']}"
+    if fault["type"] == "missing":
+        return f"the manifest has no {'.'.join(place)}"
+    if fault["type"] == "literal_error":
+        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {fault['ctx']['expected']}"
     should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
     return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"
