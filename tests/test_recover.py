@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from runs import in_parts, scripted_models
 from test_kept_prompts import ASKED
@@ -474,3 +475,40 @@ def test_a_folder_that_cannot_be_written_ends_in_one_line(once, tmp_path, monkey
     assert (folder / "manifest.json").read_text() == "{"
     with pytest.raises(StoreError):
         Manifest.read(folder)
+
+
+@pytest.mark.parametrize("what", ["later", "forbidden"])
+def test_a_file_that_may_be_whole_is_not_moved(what, parts, command, monkeypatch, capsys):
+    path = parts / "ratings/part-000001.parquet"
+    if what == "later":
+        table = pq.read_table(path)
+        pq.write_table(table.replace_schema_metadata({"audit.table_version": "99"}), path)
+    else:  # as root may read everything, pyarrow says so in its stead
+        real = pq.ParquetFile
+
+        def opened(source, **options):
+            if Path(source).name == path.name:
+                raise PermissionError(13, "Permission denied", str(source))
+            return real(source, **options)
+
+        monkeypatch.setattr("audit.runs.parquet.pq.ParquetFile", opened)
+    before = files_of(parts)
+    assert command("recover", "run") == 2
+    said = {"later": "was written by a newer version of empathy-audit", "forbidden": "Permission denied"}
+    assert said[what] in capsys.readouterr().err
+    assert files_of(parts) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs names that are bytes")
+def test_a_folder_whose_name_is_no_utf_8_is_like_any_other(once, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9")
+    folder = shutil.copytree(once, name)
+    before = files_of(Path(folder))
+    assert main(["recover", name]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+    assert files_of(Path(folder)) == before
+    (Path(folder) / "manifest.json").unlink()
+    assert main(["recover", name]) == 0
+    assert main(["gate", name, "margin=2"]) in (0, 1, 3)
+    assert main(["calibrate", name, "n_datasets=2"]) == 0

@@ -176,6 +176,13 @@ class MeasureTold(_Part):
     high: Points | None = None
 
 
+class WordsTold(_Part):
+    """The words of an emotion, see :class:`stimuli.narratives.EmotionWords`."""
+
+    noun: str
+    adjective: str
+
+
 def _told_as(part: type[_Part]) -> Any:
     """Return the type of what is read as plain values, and has what a part has."""
 
@@ -192,6 +199,7 @@ def _told_as(part: type[_Part]) -> Any:
 
 _Item: TypeAlias = _told_as(ItemTold)  # type: ignore[valid-type]
 _Measure: TypeAlias = _told_as(MeasureTold)  # type: ignore[valid-type]
+_Words: TypeAlias = _told_as(WordsTold)  # type: ignore[valid-type]
 
 
 class Inventory(_Part):
@@ -388,7 +396,7 @@ class Human(_Part):
 class EmotionsRead(_Part):
     """The words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
 
-    words: Mapping[str, Mapping[str, Any]] = {}
+    words: Mapping[str, _Words] = {}
 
 
 class Outside(_Part):

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -159,10 +159,20 @@ def _remedy(path: Path, lost: str) -> str:
 @contextmanager
 def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; errors of opening as of :func:`reading`."""
-    with reading(path, lost):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-    with file:
+    with contextlib.ExitStack() as stack:
+        with reading(path, lost):
+            source = stack.enter_context(_source(path))
+            file = stack.enter_context(pq.ParquetFile(source, page_checksum_verification=True))
         yield file
+
+
+def _source(path: Path) -> contextlib.AbstractContextManager[Path | BinaryIO]:
+    """Return a path as pyarrow opens it, which takes no name that is not UTF-8; or the file, open."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return path.open("rb")
+    return contextlib.nullcontext(path)
 
 
 def read_parquet(path: Path, table: Table) -> pa.Table:

@@ -7,6 +7,7 @@ whole become parts again. Where no manifest can be had, :mod:`audit.runs.rescued
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -36,6 +37,8 @@ _KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns by which rows are told from those of another run's grid."""
 _ASKED_ONCE_MORE: Final[tuple[Answers, ...]] = ("elicitation_sample", "asked_again", *ASKED_IN.values())
+_NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
+"""Why a file cannot be read that may be whole all the same."""
 Wrong = Callable[[str, pa.Table], str]
 """From a part's name and rows to what is wrong with it; nothing if all is well."""
 
@@ -97,8 +100,8 @@ def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
     """Return the prompts that the folder keeps; a file that cannot be read is set aside."""
     try:
         return PromptsAsked.read(folder.path)
-    except StoreError:
-        set_aside(folder, PROMPTS, "it cannot be read", made)
+    except StoreError as error:
+        set_aside(folder, PROMPTS, _reason(error), made)
         return None
 
 
@@ -110,6 +113,8 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, made: Recovery) -> 
         try:
             manifest = Manifest.read(folder.path, file=name)
         except DamagedError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NOT_NOW:
+                raise
             fault[name] = "it is gone" if not (folder.path / name).exists() else _why(error, folder.path / name)
         except StoreError:
             if name == MANIFEST:  # of a comparison, or of a later version: that says what to do itself
@@ -386,5 +391,16 @@ class _Mender:
 
 
 def _reason(error: StoreError) -> str:
-    """Return what a file that cannot be read says, which its line has in brackets."""
+    """Return what a damaged file says, which its line has in brackets.
+
+    Raises
+    ------
+    StoreError
+        The same if the file may be whole: of a later version, or not to be read by this user or just now.
+    """
+    cause = error.__cause__
+    if cause is None or "this version of empathy-audit reads" in str(cause):
+        raise error
+    if isinstance(cause, OSError) and cause.errno in _NOT_NOW:
+        raise error
     return "it cannot be read: " + str(error).partition(" cannot be read (")[2].partition("); ")[0]
