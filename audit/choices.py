@@ -12,7 +12,7 @@ import pandas as pd
 
 from audit.config import fingerprint
 from audit.runs.manifest import Manifest
-from audit.wording import MISSING, dimension_title, plural, scale_end
+from audit.wording import MISSING, dimension_title, encodable, plural, scale_end
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
@@ -106,7 +106,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     model, engine, elicitation, scale = manifest.model, manifest.engine, manifest.elicitation, manifest.scale
     n_narratives = manifest.stimuli.n_narratives
     leading, settings = _led(manifest)
-    return {
+    found = {
         "model": (PurePath(model.path).name or model.name) if model.name == _OWN else model.name,
         "prompt": variant,
         "strategy": manifest.strategy.name or NO_STRATEGY,
@@ -136,6 +136,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "answering": _answering(manifest),
         "asking": fingerprint(_asked(manifest)),
     }
+    return {name: encodable(value) for name, value in found.items()}
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.conversations import prompt_records
 from audit.engines.base import unwatched
-from audit.errors import StoreError
+from audit.errors import StoreError, recovery
 from audit.plan import Plan, labels
 from audit.progress import Part, Progress, Say
 from audit.runs.manifest import Manifest
@@ -164,12 +164,16 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
         if manifest.n_prompts != len(plan.grid):
             raise StoreError(
                 f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
-                f"{len(plan.grid):,}; restore the file"
+                f"{len(plan.grid):,}; {recovery(folder.path, 'restores it from its copy')}"
             )
         for name in folder.gone() if say is not None else ():
             say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
     elif folder.shards(plan.kind) or folder.has_stages():
-        raise StoreError(f"{folder.path} has {plan.kind} or stages but no manifest.json; name another run_dir")
+        does = "restores it from its copy, or saves what was collected"
+        raise StoreError(
+            f"{folder.path} has {plan.kind} or stages but no manifest.json; {recovery(folder.path, does)}, or name "
+            "another run_dir"
+        )
     return manifest
 
 
@@ -457,7 +461,7 @@ def _lead(plan: Plan, folder: RunFolder, shard: int, places: range, part: Part) 
         if kept is not None and [(row["prompt_index"], row["stage"]) for row in kept] != own:
             raise StoreError(
                 f"{folder.path}/stages: what shard {shard} holds as stage {number + 1} is not {name} of its "
-                "prompts, so it is not of this run; name another run_dir"
+                f"prompts, so it is not of this run; {recovery(folder.path, 'sets it aside')}, or name another run_dir"
             )
         if kept is None:
             job = partial(_write_stage, number=number, places=places, earlier=list(earlier))

@@ -18,8 +18,9 @@ from audit.reply_comparison import ReplyComparison
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.provenance import versions
 from audit.runs.store import ComparisonFolder
-from audit.side_by_side import Compared, RunsCompared, encodable
+from audit.side_by_side import Compared, RunsCompared
 from audit.tasks.registry import task_of
+from audit.wording import encodable
 
 _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}
 """What makes the comparison, by what runs are compared by."""

@@ -930,15 +930,45 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
 
 def option_names() -> list[str]:
     """Return the full name of every option, e.g. ``model.dtype``."""
+    return sorted(option_types())
 
-    def names(model: type[BaseModel], prefix: str) -> Iterator[str]:
+
+def option_types() -> dict[str, frozenset[str]]:
+    """Return what each option takes, by its full name: ``path``, ``text``, ``list``, ``names`` or ``other``.
+
+    Of a model it is the name of a file or folder or of what lies on a hub: a path, too.
+    """
+    found: dict[str, frozenset[str]] = {}
+
+    def collect(model: type[BaseModel], prefix: str) -> None:
         for name, field in model.model_fields.items():
-            yield prefix + name
+            full = prefix + name
+            kinds = frozenset(_kinds(field.annotation)) | ({"path"} if full == "model.path" else set())
+            found[full] = found.get(full, frozenset()) | kinds
             by_name = "NAME." if get_origin(field.annotation) is dict else ""
             for nested in _models(field.annotation):
-                yield from names(nested, f"{prefix}{name}.{by_name}")
+                collect(nested, f"{full}.{by_name}")
 
-    return sorted(set(names(AuditConfig, "")))
+    collect(AuditConfig, "")
+    return found
+
+
+def _kinds(annotation: Any) -> Iterator[str]:
+    """Yield what kinds of values an annotation allows."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin is Literal:
+        yield from ("text" for value in get_args(annotation) if isinstance(value, str))
+    elif origin in (tuple, list, Sequence):
+        yield "list"
+    elif origin in (dict, Mapping):
+        yield "names"
+    elif origin is not None:
+        for each in get_args(annotation):
+            yield from _kinds(each)
+    elif annotation is not type(None):
+        yield {str: "text", Path: "path"}.get(annotation, "other")
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

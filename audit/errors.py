@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 _Made = TypeVar("_Made")
@@ -46,3 +48,8 @@ def attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
         return make()
     except NotEstimableError as error:
         return error
+
+
+def recovery(folder: Path, does: str) -> str:
+    """Return the remedy for a run's folder that is damaged: the command, as it is typed, and what it does."""
+    return f"python -m audit recover {shlex.quote(str(folder))} {does}"

@@ -185,7 +185,7 @@ def report_outside(
         earlier = folder.read_manifest()
         if earlier is not None:
             check_same_run(first_difference(earlier.identity.content, manifest.identity.content), run_dir)
-        else:
+        if not folder.shards():  # in a new folder, and where they were damaged and set aside
             folder.write_shard(0, outside.ratings)
         folder.consolidate(say)
         return analysed(task_of(manifest), folder, manifest)

@@ -14,7 +14,7 @@ from audit.choices import identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
 from audit.tables.shared import OVERALL
-from audit.wording import dimension_title, plural
+from audit.wording import dimension_title, encodable, plural
 
 if TYPE_CHECKING:
     from audit.report.paper_table import PaperTable
@@ -159,7 +159,7 @@ class RunsCompared(ABC, Generic[RunT]):
         for folder, manifest in self.manifests.items():
             runs += self.read(folder)
             say(f"{folder}: {plural(manifest.n_prompts, 'prompt')} read")
-        labels = label_runs([run.choices for run in runs], [run.folder.name for run in runs])
+        labels = label_runs([run.choices for run in runs], [encodable(run.folder.name) for run in runs])
         return self.compare(dict(zip(labels, runs, strict=True)), left_out=left_out, command=command)
 
     @abstractmethod
@@ -169,11 +169,6 @@ class RunsCompared(ABC, Generic[RunT]):
     @abstractmethod
     def compare(self, runs: Mapping[str, RunT], *, left_out: Sequence[str], command: str) -> Compared:
         """Put runs, by label, side by side."""
-
-
-def encodable(text: str) -> str:
-    """Return a text without what UTF-8 cannot hold: names of folders may have bytes that are no text."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def texts_of(choices: Mapping[str, str]) -> str:

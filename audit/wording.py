@@ -192,6 +192,11 @@ def printable(text: str) -> str:
     return "".join(map(_printable, text))
 
 
+def encodable(text: str) -> str:
+    """Return a text without what UTF-8 cannot hold: names of folders may have bytes that are no text."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def without_overrides(text: str) -> str:
     r"""Write a text for a page: characters that turn round what is read after them are escaped, e.g. ``\u202e``.
 

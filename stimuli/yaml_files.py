@@ -81,4 +81,5 @@ def explain(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in fault["loc"])
     given = "" if fault["type"] == "missing" else f" (given: {fault['input']!r:.80})"
-    return f"{place}: {fault['msg'].removeprefix('Value error, ')}{given}" if place else f"{fault['msg']}{given}"
+    said = "a path is wanted" if fault["type"] == "path_type" else fault["msg"].removeprefix("Value error, ")
+    return f"{place}: {said}{given}" if place else f"{fault['msg']}{given}"

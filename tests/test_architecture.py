@@ -71,6 +71,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
     },
     "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
+    "runs.rescued": {
+        "errors", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables", "wording",
+    },
+    "runs.recover": {
+        "errors", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "runs.prompts",
+        "runs.provenance", "runs.rescued", "runs.store", "stimuli", "tables", "wording",
+    },
     "plan": {"config", "errors", "runs.provenance", "stimuli", "runs.store", "wording"},
     "conversations": {
         *FOUNDATIONS, "config", "plan", "runs.provenance", "report", "runs.prompts", "stimuli", "strategies",
@@ -160,8 +167,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exported", "forecast", "gate", "pipeline",
-        "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "stimuli", "tasks.base",
-        "tasks.registry", "verification",
+        "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover", "stimuli",
+        "tasks.base", "tasks.registry", "verification",
     },
     "__main__": {"cli"},
     "api": {

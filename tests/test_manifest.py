@@ -100,3 +100,70 @@ def test_a_folder_made_of_runs_is_told_from_others(kind, tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"kind": kind.kind_written, "confidence": "high"}))
     with pytest.raises(StoreError, match="is damaged: the manifest's confidence is 'high', and should be a number"):
         kind.read_if_there(tmp_path)
+
+
+MEASURE = {
+    "name": "n_words", "title": "Length", "unit": "words", "better": "neither", "source": "ours", "caution": "",
+    "low": 0, "high": None,
+}  # fmt: skip
+ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            {"scorers": {"lexical": {"measures": [{**MEASURE, "low": [[1]]}]}}},
+            "0 is damaged: its low is [[1]], and should",
+        ),
+        (
+            {"scorers": {"lexical": {"measures": [{**MEASURE, "better": -1}]}}},
+            "its better is -1, and should be 'higher', ",
+        ),
+        (
+            {"scorers": {"lexical": {"measures": [MEASURE, {"name": "x"}]}}},
+            "measures.1 is damaged: the manifest has no tit",
+        ),
+        ({"inventory": {"items": [{**ITEM, "text": None}]}}, "items.0 is damaged: the manifest has no text"),
+        (
+            {"inventory": {"items": [{**ITEM, "reverse": "often"}]}},
+            "its reverse is 'often', and should be true or false",
+        ),
+        ({"task": {"kind": "inventory"}}, "the manifest has no inventory"),
+        ({"n_prompts": 10**30}, "n_prompts is 1000000000000000000000000000000, and should be 1 or more"),
+        ({"n_prompts": -1}, "n_prompts is -1, and should be 1 or more"),
+        ({"scale": {"low": 5, "high": 5}}, "scale is {'low': 5, 'high': 5}, and should have low below high"),
+    ],
+)
+def test_what_no_manifest_says_is_named_with_the_command_that_restores_it(content, said, tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({"schema_version": SCHEMA_VERSION, "n_prompts": 1, "shard_size": 1, **content}))
+    with pytest.raises(StoreError) as raised:
+        Manifest.read(tmp_path)
+    assert said in str(raised.value)
+    assert str(raised.value).endswith(
+        f"; python -m audit recover {tmp_path} restores it from its copy, or saves what was collected"
+    )
+
+
+def test_measures_and_items_are_read_as_plain_values():
+    manifest = Manifest.of({"scorers": {"lexical": {"measures": [MEASURE]}}, "inventory": {"items": [ITEM]}})
+    assert manifest.scorers["lexical"].measures == (MEASURE,)
+    assert manifest.inventory.items == (ITEM,)
+
+
+@pytest.mark.parametrize("text", ['{"seed": NaN}', '{"seed": -Infinity}', '{"seed": 1e999}', "[" * 100_000, "9" * 5000])
+def test_numbers_that_are_none_and_endless_nesting_are_one_line(text, tmp_path):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match=r"manifest.json cannot be read \(.*python -m audit recover ") as raised:
+        Manifest.read(tmp_path)
+    assert len(str(raised.value).splitlines()) == 1
+    assert ComparisonManifest.read_if_there(tmp_path) is None
+
+
+def test_a_path_that_is_no_utf_8_is_kept_as_it_was(tmp_path):
+    (tmp_path / "manifest.json").write_bytes(
+        Manifest.of({"n_prompts": 1, "shard_size": 1, "command": "report a\udcff"}).to_bytes()
+    )
+    (tmp_path / "manifest.json").read_text(encoding="utf-8")
+    assert Manifest.read(tmp_path).command == "report a\udcff"

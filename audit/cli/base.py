@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.printing import say
+from audit.cli.unexpected import line_of
 from audit.errors import AuditError, StoreError
 from audit.wording import printable
 from stimuli.errors import StimulusError
@@ -18,6 +19,9 @@ PROGRAM: Final = ("python", "-m", "audit")
 
 OK: Final = 0
 FAILED: Final = 2
+"""The user can mend it: one line says how."""
+UNEXPECTED: Final = 70
+"""Nobody foresaw it, as ``EX_SOFTWARE`` of sysexits.h: one line names a log; see :mod:`audit.cli.unexpected`."""
 INTERRUPTED: Final = 130
 
 
@@ -52,15 +56,47 @@ def command_line(*words: str) -> str:
     return shlex.join([*PROGRAM, *words])
 
 
-def attempt(step: Callable[[], None]) -> str | None:
-    """Do a step; show what the user can mend as one line, and return that line, or None if all went well."""
+@dataclass(frozen=True)
+class Fault:
+    """What a step ended with.
+
+    Attributes
+    ----------
+    line
+        What was said of it.
+    code
+        The exit code that it stands for: ``FAILED`` or ``UNEXPECTED``.
+    """
+
+    line: str
+    code: int = FAILED
+
+    def __str__(self) -> str:
+        return self.line
+
+
+def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
+    """Do a step; show whatever it ends with as one line, and return that, or None if all went well.
+
+    Parameters
+    ----------
+    step
+        What to do. Ctrl-C, and a reader of the output who has gone, are not taken for its faults.
+    words
+        The command line, for the log of what nobody foresaw.
+    """
     try:
         step()
     except (AuditError, StimulusError) as error:
-        fault = printable(" ".join(str(error).split()))
-        say(f"audit: {fault}")
-        return fault
-    return None
+        fault = Fault(printable(" ".join(str(error).split())))
+    except BrokenPipeError:
+        raise
+    except (Exception, SystemExit) as error:  # a library must not end the command in the middle of its work
+        fault = Fault(printable(line_of(error, words)), UNEXPECTED)
+    else:
+        return None
+    say(f"audit: {fault}")
+    return fault
 
 
 @contextmanager

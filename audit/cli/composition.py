@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.cli.overrides import Options, Parse, arranged, check_texts, several_values, stands_for, why_unread
+
 if TYPE_CHECKING:
     from audit.config import AuditConfig
-
-_FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
-"""What Hydra's own command line takes of flags, as far as it is of use here."""
 
 _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinking", "measures")
 """Groups of which models are shown texts."""
@@ -61,7 +60,7 @@ class Composed:
         except MissingMandatoryValue as error:
             raise ConfigError(f"{error.full_key} must be given: {error.full_key}=VALUE") from error
         except OmegaConfBaseException as error:
-            raise ConfigError(str(error)) from error
+            raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
         assert isinstance(values, dict)
         values.pop("experiment", None)
         return load_config({str(key): value for key, value in values.items()})
@@ -151,7 +150,6 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from yaml import YAMLError
 
     from audit.errors import ConfigError
-    from stimuli.errors import suggest
 
     gone: list[BrokenPipeError | RecursionError] = []
 
@@ -169,16 +167,19 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
             gone.append(error)
 
-    for flag in overrides:
-        if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
-            raise ConfigError(f"{flag}: there is no such flag; {suggest(flag, _FLAGS)}")
-    flags = dict.fromkeys(override.partition("=")[0] for override in overrides)
-    kinds = [flag for flag in flags if flag in ("-m", "--multirun", "--cfg", "-c", "--info")]
-    if len(kinds) > 1:
-        raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
+    overrides = arranged(overrides)
     words = _normalise(overrides)
     parser = OverridesParser.create()
-    _check_choices(words, parser)
+    options = _options()
+
+    def parse(word: str) -> Any | None:
+        try:
+            return parser.parse_override(word)
+        except HydraException:
+            return None
+
+    check_texts(words, parse, options)
+    _check_choices(words, parse)
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]
@@ -194,7 +195,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     except YAMLError as error:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explain(error, parser, overrides)) from error
+        raise ConfigError(_explain(error, words, parse, options)) from error
     if gone:
         raise gone[0]
 
@@ -228,11 +229,18 @@ def _normalise(overrides: Sequence[str]) -> list[str]:
     if "model.path" in chosen and "model" not in chosen:
         plain.append("model=own")
     # Hydra's own parser takes a flag only before the overrides.
-    sweep = [flag for flag in plain if flag in ("-m", "--multirun")]
-    return [*sweep, *(override for override in plain if override not in sweep)]
+    flags = list(dict.fromkeys(word for word in plain if word.startswith("-")))
+    return [*flags, *(word for word in plain if word not in flags)]
 
 
-def _check_choices(words: Sequence[str], parser: Any) -> None:
+def _options() -> Options:
+    """Return what overrides may name."""
+    from audit.config import option_types
+
+    return Options(choices(), option_types())
+
+
+def _check_choices(words: Sequence[str], parse: Parse) -> None:
     """Refuse a group's choice that is no name: Hydra merges those of a list under the last one's name.
 
     Raises
@@ -240,22 +248,22 @@ def _check_choices(words: Sequence[str], parser: Any) -> None:
     ConfigError
         If there is one; a word that cannot be parsed is left to Hydra.
     """
-    from hydra.core.override_parser.types import ChoiceSweep
-    from hydra.errors import HydraException
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     from audit.errors import ConfigError
 
     groups = choices()
     for word in words:
-        if word.startswith("-") or word.partition("=")[0] not in groups:
-            continue
-        try:
-            parsed = parser.parse_override(word)
-        except HydraException:
+        if word.startswith("-") or word.partition("=")[0] not in groups or (parsed := parse(word)) is None:
             continue
         name, given = parsed.key_or_group, parsed.value()
-        values = given.list if isinstance(given, ChoiceSweep) else [] if parsed.is_sweep_override() else [given]
-        for value in [] if parsed.is_delete() else values:
+        if isinstance(given, RangeSweep):
+            values: Sequence[Any] = [given.start]
+        elif isinstance(given, ChoiceSweep):
+            values = given.list
+        else:
+            values = [] if parsed.is_sweep_override() or parsed.is_delete() else [given]
+        for value in values:
             if isinstance(value, list):
                 each = ",".join(map(str, value))
                 raise ConfigError(
@@ -265,59 +273,32 @@ def _check_choices(words: Sequence[str], parser: Any) -> None:
                 raise ConfigError(f"{word}: there is no such choice; there are: {', '.join(groups[name])}")
 
 
-def _quoted(override: str, parser: Any) -> str:
-    """Return an override whose value stands in quotes, as a shell takes it; empty where that says something else."""
-    import shlex
-
-    from hydra.errors import HydraException
-
-    key, sign, value = override.partition("=")
-    if not sign or value.lstrip()[:1] in ("", "[", "{", "'", '"'):  # an unclosed list is no text
-        return ""
-    escaped = value.replace('"', '\\"')
-    quoted = f'{key}="{escaped}"'
-    try:
-        taken = parser.parse_override(quoted).value()
-    except HydraException:
-        return ""
-    return shlex.quote(quoted) if str(taken) == value else ""
-
-
-def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
+def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Options) -> str:
     """Say in our own words which override Hydra could not take."""
-    from hydra.errors import HydraException
-
     from stimuli.errors import suggest
 
-    groups = choices()
-    sweeps = any(flag in ("-m", "--multirun") for flag in overrides)
-    for override in _normalise(overrides):
-        if override.startswith("-"):
+    sweeps = "--multirun" in words
+    for place, word in enumerate(words):
+        if word.startswith("-"):
             continue
-        try:
-            parsed = parser.parse_override(override)
-        except HydraException as fault:
-            reason = " ".join(str(fault).split())
-            said = f"{override!r} is no override, KEY=VALUE is wanted"
-            if quoted := _quoted(override, parser):
-                return f"{said}; with its value in quotes it is one: {quoted}"
-            return f"{said} (quote values with spaces or commas): {reason}"
+        if (parsed := parse(word)) is None:
+            return why_unread(word, words[place + 1 :], parse, options)
         name = parsed.key_or_group
+        if not name:
+            return f"{word!r} is no override, KEY=VALUE is wanted; nothing stands before the equals sign"
         if parsed.is_sweep_override() and not sweeps:
-            values = override.partition("=")[2]
-            said = f"{override}: several values; run -m {name}={values} makes a run of each"
-            if name in groups or "(" in values:
-                return said
-            return f"{said}; {name}=[{values}] is one list, \"{name}='{values}'\" one text"
-        if name in groups:
+            return several_values(word, name, word.partition("=")[2], options, parse)
+        if name in options.groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
-                if isinstance(value, str) and value not in groups[name] and value != "none":
-                    return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
+                if isinstance(value, str) and value not in options.groups[name] and value != "none":
+                    return f"{name}={value}: there is no such choice; {suggest(value, options.groups[name])}"
+        if parsed.is_delete():
+            return f"{word}: no option can be taken away; {name}=null leaves empty what may be empty"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:
         return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
-    return " ".join(lines)
+    return stands_for(str(error), words) or " ".join(lines)
 
 
 def _unknown_key(lines: Sequence[str]) -> str | None:
@@ -344,5 +325,5 @@ def _near_option(key: str) -> str:
                 f"it, write ++{key}=VALUE; "
             )
         return f"{of} is null among these choices; choose another one, or give it whole; "
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}? " if near else ""

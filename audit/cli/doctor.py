@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.base import FAILED, OK, Command, writing_out
+from audit.cli.base import OK, Command, writing_out
 from audit.cli.jobs import each_job, overrides_help, told_apart
 from audit.cli.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.printing import say, tell
@@ -48,9 +48,7 @@ def _doctor(words: Sequence[str]) -> int:
         raise ConfigError("doctor looks at one run; leave out -m")
     faults: list[str] = []
     code, _ = each_job(overrides, lambda config, _: faults.extend(_one(config, probe=probe, limit_s=limit_s, out=out)))
-    if code == FAILED:
-        return FAILED
-    return NOT_WORKING if faults else OK
+    return code or (NOT_WORKING if faults else OK)
 
 
 def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) -> list[str]:

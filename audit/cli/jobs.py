@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.base import FAILED, OK, attempt
+from audit.cli.base import OK, Fault, attempt
 from audit.cli.composition import Composed, choices, compose
 from audit.cli.elsewhere import Jobs, gathered, without_results
 from audit.cli.options import Given, Usage
@@ -61,14 +61,14 @@ class Job:
     folder
         The run's folder; None where there is none.
     fault
-        The line that it failed with; None where all went well.
+        What it ended with; None where all went well.
     """
 
     number: int | None
     overrides: tuple[str, ...]
     config: AuditConfig | None
     folder: Path | None
-    fault: str | None
+    fault: Fault | None
 
 
 def overrides_help(command: str) -> str:
@@ -94,28 +94,31 @@ def each_job(
     Returns
     -------
     code, jobs
-        The exit code, and what became of each job: a sweep goes on after one that fails.
+        The exit code, and what became of each job: a sweep goes on after one that fails, and its code is that of the
+        worst fault.
     """
     with gathered(overrides, may=elsewhere) as jobs:
 
         def composed() -> None:
             try:
-                compose(list(overrides), _task(jobs, do))
+                compose(list(overrides), _task(jobs, do, overrides))
             except RuntimeError as error:  # as which launchers tell of theirs
                 if jobs.place is None:
                     raise
                 raise without_results(error, overrides) from error
 
-        fault = attempt(composed)
+        fault = attempt(composed, overrides)
         done: list[Job] = jobs.all()
         if jobs.place is not None:
             for job in done:
                 say(f"job {job.number} ({' '.join(job.overrides)}): {job.fault or job.folder}")
-    failed = fault is not None or any(job.fault is not None for job in done)
-    return FAILED if failed else OK, done
+    faults = [each for each in (fault, *(job.fault for job in done)) if each is not None]
+    return max((each.code for each in faults), default=OK), done
 
 
-def _task(jobs: Jobs, do: Callable[[AuditConfig, Composed], Path | None]) -> Callable[[Composed], None]:
+def _task(
+    jobs: Jobs, do: Callable[[AuditConfig, Composed], Path | None], words: Sequence[str]
+) -> Callable[[Composed], None]:
     """Return what does one job, here or where it is sent."""
 
     def task(composed: Composed) -> None:
@@ -127,7 +130,7 @@ def _task(jobs: Jobs, do: Callable[[AuditConfig, Composed], Path | None]) -> Cal
             config = composed.validated()
             folder = do(config, composed)
 
-        fault = attempt(step)
+        fault = attempt(step, words)
         jobs.add(composed.number, Job(composed.number, composed.overrides, config, folder, fault))
 
     return task

@@ -16,7 +16,21 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, consolidate, doctor, gate, judge, people, plan, prompts, replicate, report, run, verify
+from audit.cli import (
+    calibrate,
+    consolidate,
+    doctor,
+    gate,
+    judge,
+    people,
+    plan,
+    prompts,
+    recover,
+    replicate,
+    report,
+    run,
+    verify,
+)
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say, speak_any_encoding
 from audit.errors import ConfigError
@@ -34,6 +48,7 @@ COMMANDS: Final[dict[str, Command]] = {
         verify.COMMAND,
         calibrate.COMMAND,
         consolidate.COMMAND,
+        recover.COMMAND,
         prompts.COMMAND,
         plan.COMMAND,
         doctor.COMMAND,
@@ -69,10 +84,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C, 143 for SIGTERM."""
+    """Run a command and return its exit code.
+
+    0 is all well, 2 what the user can mend, 70 what nobody foresaw, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP. ``gate`` and
+    ``doctor`` have verdicts of their own beside these, see their help.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     speak_any_encoding()
-    code = FAILED
+    code = OK
 
     def step() -> None:
         nonlocal code
@@ -80,8 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with _ended_as_by_ctrl_c():
-            attempt(step)
-        return code
+            fault = attempt(step, words)
+        return code if fault is None else fault.code
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, _Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"

@@ -201,7 +201,11 @@ def option_lines(*options: Option[Any]) -> str:
 
 
 def a_text(name: str, text: str) -> str:
-    """Take a text as it is."""
+    """Take a text as it is, if it is one: of what the shell hands on not all bytes are."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{name}={text!r}: it is no UTF-8; write it in letters, or rename what it names") from error
     return text
 
 

@@ -39,7 +39,8 @@ def _run(words: Sequence[str]) -> int:
     code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown), elsewhere=True)
     if not any(job.number is not None for job in jobs):
         return code
-    return code if attempt(lambda: _compare_jobs(jobs)) is None else FAILED
+    fault = attempt(lambda: _compare_jobs(jobs), words)
+    return code if fault is None else max(code, fault.code)
 
 
 def run_job(config: AuditConfig, composed: Composed, *, command: str) -> Path:

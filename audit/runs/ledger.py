@@ -30,7 +30,7 @@ FILE: Final = "ledger.jsonl"
 ASIDE: Final = ".publishing"
 """Where an analysis is written before all of it takes the place of an earlier one."""
 _MADE: Final = re.compile(
-    r"(tables|figures|raters|people/raters|norming/raters)/.+|calibration\.csv|dictionary\.csv|[^/]+\.(html|md|tex|png)"
+    r"(tables|figures|raters|people/raters|norming/raters)/.+|calibration\.csv|dictionary\.csv|manifest\.copy\.json|[^/]+\.(html|md|tex|png)"
 )
 """What an analysis made of what was stored, or what is sent to raters: it may go, and can be made again."""
 _READ: Final = (

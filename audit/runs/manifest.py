@@ -11,16 +11,21 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from audit.errors import AuditError, StoreError
+from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
+COPY: Final = "manifest.copy.json"
+"""The same once more in a run's folder, written before it; ``audit recover`` restores the manifest from it."""
+_COLLECTED: Final = ("ratings", "replies", "answers")
+"""What a run's folder holds, or ``.parquet`` files of that name."""
+_DOES: Final = "restores it from its copy, or saves what was collected"
 _FIRST: Final = "intensity"
 """The task of a run whose manifest names none: an earlier version wrote it, or another tool collected the ratings."""
 _OF_RUNS: Final = {
@@ -31,6 +36,8 @@ _OF_RUNS: Final = {
 """What folders hold that are made of runs, by what their manifests say in ``kind``."""
 _NEEDED: Final = ("n_prompts", "shard_size")
 """What every version wrote, and no run can be read or gone on with without."""
+_MOST: Final = 10**12
+"""Prompts that no run has."""
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"))  # fmt: skip
 """What is expected where a value has another type, by how the error's type begins."""
@@ -48,6 +55,10 @@ class ManifestError(AuditError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class DamagedError(StoreError):
+    """A run's manifest is not there though the run is, or cannot be read, or says what no manifest says."""
 
 
 class _Part(BaseModel):
@@ -144,6 +155,54 @@ class Task(_Part):
     affect: bool = False
 
 
+class ItemTold(_Part):
+    """An item of a questionnaire, see :class:`stimuli.inventories.Item`."""
+
+    item_id: str
+    text: str
+    subscale: str
+    reverse: bool = False
+
+
+class MeasureTold(_Part):
+    """A measure that a scorer takes, see :class:`audit.measures.base.Measure`."""
+
+    name: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower", "neither"]
+    source: str
+    caution: str = ""
+    low: Points | None = None
+    high: Points | None = None
+
+
+class WordsTold(_Part):
+    """The words of an emotion, see :class:`stimuli.narratives.EmotionWords`."""
+
+    noun: str
+    adjective: str
+
+
+def _told_as(part: type[_Part]) -> Any:
+    """Return the type of what is read as plain values, and has what a part has."""
+
+    def checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            part.model_validate(values)
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(_explain(fault).replace("the manifest's ", "its ")) from error
+        return values
+
+    return Annotated[Mapping[str, Any], AfterValidator(checked)]
+
+
+_Item: TypeAlias = _told_as(ItemTold)  # type: ignore[valid-type]
+_Measure: TypeAlias = _told_as(MeasureTold)  # type: ignore[valid-type]
+_Words: TypeAlias = _told_as(WordsTold)  # type: ignore[valid-type]
+
+
 class Inventory(_Part):
     """A questionnaire with its key, so that scoring needs no other file."""
 
@@ -152,7 +211,7 @@ class Inventory(_Part):
     scale: Scale = Scale()
     instruction: str = ""
     total: bool = False
-    items: tuple[Mapping[str, Any], ...] = ()
+    items: tuple[_Item, ...] = ()
 
 
 class Stimuli(_Part):
@@ -310,7 +369,7 @@ class Scored(_Part):
 
     asked: Mapping[str, Any] = {}
     facts: ScorerFacts = ScorerFacts()
-    measures: tuple[Mapping[str, Any], ...] = ()
+    measures: tuple[_Measure, ...] = ()
     own_gap: OwnGap = OwnGap()
 
 
@@ -340,7 +399,7 @@ class Human(_Part):
 class EmotionsRead(_Part):
     """The words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
 
-    words: Mapping[str, Mapping[str, Any]] = {}
+    words: Mapping[str, _Words] = {}
 
 
 class Outside(_Part):
@@ -386,7 +445,8 @@ class _Written(_Part):
         ValueError
             If a number is NaN or infinite: JSON has none.
         """
-        return f"{json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+        text = json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)
+        return f"{text}\n".encode("utf-8", "backslashreplace")  # a path that is no UTF-8 stays one, escaped
 
 
 class Manifest(_Written):
@@ -482,13 +542,17 @@ class Manifest(_Written):
         return self.config.statistics
 
     @classmethod
-    def read(cls, folder: Path, *, check: bool = True, may_lack: Callable[[str], bool] | None = None) -> Self:
+    def read(
+        cls, folder: Path, *, file: str = FILE, check: bool = True, may_lack: Callable[[str], bool] | None = None
+    ) -> Self:
         """Return a run folder's manifest, if all that was stored in the folder is as its ledger says.
 
         Parameters
         ----------
         folder
             The run's.
+        file
+            The manifest, or its copy.
         check
             Whether the other files are held against the ledger.
         may_lack
@@ -496,36 +560,44 @@ class Manifest(_Written):
 
         Raises
         ------
+        DamagedError
+            If it is gone, not readable or damaged.
         StoreError
-            If the folder is none of a run's, its manifest is not readable, of another version, or damaged, or a stored
-            file was changed, is gone, or is another run's.
+            If the folder is none of a run's, the manifest is of a later version, or a stored file was changed, is gone,
+            or is another run's.
         """
-        path = folder / FILE
+        path = folder / file
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = _parsed(path)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from error
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read ({error})") from error
+            said = f"{folder} is not a run folder: it has no {file}"
+            if not _has_collected(folder):
+                raise StoreError(said) from error
+            raise DamagedError(f"{said}; but it holds what was collected: {recovery(folder, _DOES)}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedError(f"{path} cannot be read ({error}); {recovery(folder, _DOES)}") from error
         kind = content.get("kind") if isinstance(content, dict) else None
         if isinstance(kind, str) and kind in _OF_RUNS:
             raise StoreError(f"{folder} is not a run folder: it holds a {_OF_RUNS[kind]}")
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
-            )
+            said = f"{path} has schema_version {version!r}; this version of empathy-audit reads {SCHEMA_VERSION}"
+            if isinstance(version, int) and version > SCHEMA_VERSION:
+                raise StoreError(f"{said}: upgrade empathy-audit")
+            raise DamagedError(f"{said}; {recovery(folder, _DOES)}")
         try:
             manifest = cls.of(content)
             for name in _NEEDED:
                 if content.get(name) is None:
                     raise ManifestError(f"the manifest has no {name}")
-                if getattr(manifest, name) < 1:
+                if not 1 <= getattr(manifest, name) < _MOST:
                     raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
+            if manifest.task.kind == "inventory" and manifest.inventory is None:
+                raise ManifestError("the manifest has no inventory")
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
-            raise StoreError(f"{path} is damaged: {error}; restore the file") from error
+            raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
         if check:
             ledger.check(folder, needed=bool(manifest.ledger), may_lack=may_lack)
         return manifest
@@ -571,15 +643,17 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = _parsed(folder / FILE)
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:
             return None
         try:
             return cls.of(content)
         except ManifestError as error:
-            raise StoreError(f"{folder / FILE} is damaged: {error}; restore the file") from error
+            raise StoreError(
+                f"{folder / FILE} is damaged: {error}; put a copy of it back, or name another folder"
+            ) from error
 
 
 class ComparisonManifest(OfRuns):
@@ -636,11 +710,36 @@ class ChoicesManifest(OfRuns):
     identity: PairsIdentity = PairsIdentity()
 
 
+def _parsed(path: Path) -> Any:
+    """Return what a file of JSON says; ValueError where it says a number that is none, which JSON has not."""
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=_number, parse_float=_number)
+
+
+def _number(text: str) -> float:
+    """Read a number of JSON."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
+def _has_collected(folder: Path) -> bool:
+    """Tell whether a folder without a manifest is a run's all the same."""
+    there = (folder / name for kind in _COLLECTED for name in (kind, f"{kind}.parquet"))
+    return (folder / COPY).exists() or any(path.exists() for path in there)
+
+
 def _explain(fault: ErrorDetails) -> str:
     """Say in a line which field is wrong, what it is, and what it should be."""
     # A number that may be whole or not is tried as both, and the last name is which.
     place = [str(name) for name in fault["loc"]]
     if place and (place[-1] in ("int", "float", "str") or place[-1].startswith("constrained-")):
         place.pop()
+    if fault["type"] == "value_error":
+        return f"the manifest's {'.'.join(place)} is damaged: {fault['ctx']['error']}"
+    if fault["type"] == "missing":
+        return f"the manifest has no {'.'.join(place)}"
+    if fault["type"] == "literal_error":
+        return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {fault['ctx']['expected']}"
     should = next((name for begin, name in _SHOULD_BE if fault["type"].startswith(begin)), "names with values")
     return f"the manifest's {'.'.join(place)} is {fault['input']!r}, and should be {should}"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit.errors import StoreError
+from audit.errors import StoreError, recovery
 from audit.tables.base import Column, Table, Type
 
 _ARROW: Final = {
@@ -25,6 +26,8 @@ _ARROW: Final = {
 }
 _VERSION: Final = b"audit.table_version"
 """Where a Parquet file says which version of its table it is; those of before say nothing."""
+_COPY: Final = "manifest.copy.json"
+"""What a run's folder has and no other, see :data:`audit.runs.manifest.COPY`."""
 A_PART: Final = "that part"
 """What is collected anew without one of many files."""
 Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
@@ -81,20 +84,38 @@ def reading(path: Path, lost: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise StoreError(
-            f"{path} cannot be read ({reason}); put a copy of it back, or set it aside under another name and run the "
-            f"same command again: it collects {lost} anew"
-        ) from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise StoreError(f"{path} cannot be read ({reason}); {_remedy(path, lost)}") from error
+
+
+def _remedy(path: Path, lost: str) -> str:
+    """Say what to do about a file that cannot be read: of a run's, there is a command for it."""
+    run = next((folder for folder in list(path.parents)[:3] if (folder / _COPY).exists()), None)
+    if run is not None:
+        return f"{recovery(run, 'sets it aside')}, and the same run command collects {lost} anew"
+    return (
+        "put a copy of it back, or set it aside under another name and run the same command again: it collects "
+        f"{lost} anew"
+    )
 
 
 @contextmanager
 def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; errors of opening as of :func:`reading`."""
-    with reading(path, lost):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-    with file:
+    with contextlib.ExitStack() as stack:
+        with reading(path, lost):
+            source = stack.enter_context(_source(path))
+            file = stack.enter_context(pq.ParquetFile(source, page_checksum_verification=True))
         yield file
+
+
+def _source(path: Path) -> contextlib.AbstractContextManager[Path | BinaryIO]:
+    """Return a path as pyarrow opens it, which takes no name that is not UTF-8; or the file, open."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return path.open("rb")
+    return contextlib.nullcontext(path)
 
 
 def read_parquet(path: Path, table: Table) -> pa.Table:

@@ -95,8 +95,11 @@ class _Consolidated:
             parts = [(str(name), int(n_rows), str(own)) for name, n_rows, own in json.loads(said[_PARTS])]
             counts = json.loads(said[_COUNTS])
             sha256 = said[_PARTS_SHA256].decode()
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, RecursionError) as error:
             raise ValueError("it does not say which parts it has") from error
+        are_counts = isinstance(counts, dict) and all(map(_are_counts, counts.values()))
+        if not (are_counts and all(_PART.fullmatch(name) and n_rows >= 0 for name, n_rows, _ in parts)):
+            raise ValueError("what it says of its parts is not so")
         places, end = {}, 0
         for name, n_rows, _ in parts:
             places[name] = range(end, end := end + n_rows)
@@ -133,6 +136,11 @@ class Parts:
         self._folder, self._file = root / folder, root / file
         self._table = table
         self._ledger = ledger
+
+    @property
+    def places(self) -> tuple[Path, Path]:
+        """The folder of the parts, and the file that they are consolidated in."""
+        return self._folder, self._file
 
     def __contains__(self, name: str) -> bool:
         """Say whether a part is there; a folder of many parts is not listed for that."""
@@ -317,8 +325,9 @@ class Parts:
         path = self._folder / f"{name}.json"
         try:
             counts: Counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            sum(n for own in counts.values() for n in own.values())
-        except (OSError, ValueError, AttributeError, TypeError) as error:
+            if not _are_counts(counts):
+                raise ValueError("it is no list of counts")
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
                 "the same command again: it scores anew"
@@ -391,6 +400,13 @@ def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
             held = []
     if held:
         yield pa.concat_tables(held).unify_dictionaries()
+
+
+def _are_counts(counts: Any) -> bool:
+    """Tell whether what was read is what is counted beside parts."""
+    return isinstance(counts, dict) and all(
+        isinstance(own, dict) and all(isinstance(n, (int, float)) for n in own.values()) for own in counts.values()
+    )
 
 
 def _is_of(path: Path, name: str, there: _Consolidated | None) -> bool:

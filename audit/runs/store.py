@@ -23,11 +23,11 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from audit.errors import StoreError
+from audit.errors import StoreError, recovery
 from audit.runs import ledger
 from audit.runs.files import write_atomically, writing
+from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
-from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.parquet import (
     Rows,
     give_memory_back,
@@ -321,7 +321,7 @@ class RunFolder(_Folder):
     def _check(self) -> None:
         super()._check()
         fresh = not self.path.exists() or not any(self.path.iterdir())
-        if not fresh and not (self.path / MANIFEST).exists() and not (self.path / ".lock").exists():
+        if not fresh and not any((self.path / name).exists() for name in (MANIFEST, COPY, ".lock")):
             raise StoreError(f"run_dir={self.path} has files in it and is no run folder; name an empty or new folder")
 
     def _prepare(self) -> None:
@@ -352,6 +352,11 @@ class RunFolder(_Folder):
     def _scorers(self) -> list[str]:
         """Return the names of those whose scores are there."""
         return sorted(path.name for path in self.path.glob("scores/*"))
+
+    def write_manifest(self, manifest: Manifest | OfRuns) -> None:
+        """Write the manifest, in place of the one there was, and before it a copy, see :mod:`audit.runs.recover`."""
+        self._ledger.write(COPY, manifest.having(ledger=LEDGER).to_bytes())
+        super().write_manifest(manifest)
 
     def read_manifest(self) -> Manifest | None:
         """Return the manifest, or None in a new folder; what the run's command asks anew may be gone."""
@@ -436,7 +441,8 @@ class RunFolder(_Folder):
             If the disk is full or the place may not be written to: the earlier analysis stays.
         """
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
-        every = {**files, MANIFEST: manifest.having(ledger=LEDGER).to_bytes()}
+        written = manifest.having(ledger=LEDGER).to_bytes()
+        every = {**files, COPY: written, MANIFEST: written}
         self._ledger.publish(every, instead_of=earlier, generation=manifest.generation)
 
     def judged(self) -> set[int]:
@@ -689,7 +695,7 @@ class RunFolder(_Folder):
             raise StoreError(
                 f"{self.path}/ratings: prompt {first['prompt_index']} is rated {first['intensity']:g} on a scale from "
                 f"{low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer is read as: the file was "
-                "changed since; restore it, or name another run_dir to ask again"
+                f"changed since; {recovery(self.path, 'sets it aside, and the same run command asks anew')}"
             )
         return ratings
 
@@ -720,11 +726,12 @@ class RunFolder(_Folder):
         key = table.select([name for name in ("prompt_index", "item_id") if name in table.column_names]).to_pandas()
         index = key["prompt_index"]
         enough = unfinished or index.nunique() == n_prompts
-        if not enough or key.duplicated().any() or not index.between(0, n_prompts - 1).all():
-            raise StoreError(
-                f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows; "
-                "run the command in its manifest.json again to complete it"
-            )
+        said = f"{self.path} holds {index.nunique():,} of {n_prompts:,} prompts in {len(index):,} rows"
+        if key.duplicated().any() or not index.between(0, n_prompts - 1).all():
+            does = "sets aside what is of no prompt or there twice, and the same run command asks what is missing then"
+            raise StoreError(f"{said}; {recovery(self.path, does)}")
+        if not enough:
+            raise StoreError(f"{said}; run the command in its manifest.json again to complete it")
         ordered = index.is_monotonic_increasing  # as shards are, in the order of their names
         del key, index
         table = table.unify_dictionaries()

@@ -84,20 +84,20 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
         ratings,
-        folder.read_answers("elicitation_sample"),
-        folder.read_answers("asked_again"),
+        _of_these(ratings, folder.read_answers("elicitation_sample")),
+        _of_these(ratings, folder.read_answers("asked_again")),
         confidence=settings.confidence,
         stems=manifest.stems,
         placebo=manifest.placebo,
         notes=manifest.checks.get("elicitation_sample", Check()).notes,
-        in_formats={dtype: folder.read_answers(name) for dtype, name in ASKED_IN.items()},
+        in_formats={dtype: _of_these(ratings, folder.read_answers(name)) for dtype, name in ASKED_IN.items()},
     )
     if elicited.noise is not None:
         varied = manifest.checks.get("asked_again", Check()).varied
         manifest = manifest.having(noise=_finite(asdict(elicited.noise)) | {"varied": varied})
     if elicited.noise_formats or manifest.noise_formats:
         in_formats = {
-            name: _finite(asdict(floor)) | {"varied": manifest.checks[f"asked_in_{name}"].varied}
+            name: _finite(asdict(floor)) | {"varied": manifest.checks.get(f"asked_in_{name}", Check()).varied}
             for name, floor in elicited.noise_formats.items()
         }
         manifest = manifest.having(noise_formats=in_formats)
@@ -172,6 +172,11 @@ def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
             )
         )
     return lines
+
+
+def _of_these(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers to prompts that have a rating: of a run that is not finished some may be asked anew."""
+    return answers[answers["prompt_index"].isin(ratings["prompt_index"])].reset_index(drop=True)
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -1,0 +1,194 @@
+"""What is wrong with a word of the command line is said in our words, and its remedy works when it is typed."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from audit.cli.composition import compose
+from audit.errors import ConfigError
+
+PATHS = [
+    "größe", "日本", "🙂", "a=b", "a==b", "it's", 'say "x"', "a,b", "a,", ",", "[x]", "[a,b]", "a[1]", "a]b", "{a}",
+    "{a:1}", "a}b", "(a)", "a(b)", "f(x)", "my run (2)", "a&b;c", "a#b", "x!", "'a", '"a', "a'b'c", 'a"b', "1", "1e3",
+    "1_000", "true", "inf", "nan", "a=b\\", 'a\\"b', "/a/[b]/c, d=e's \"f\"", "${x}", "a/${x}", "a=${x}", "~x", "Ä ö,ü",
+    "a\u00a0b",
+]  # fmt: skip
+"""Names of folders that people have, and that are not taken as they stand."""
+UNREAD = re.compile(r"(?:it is one|it is text): (?P<last>.*)$|each; (?P<text>.*) is one text$")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Work in an empty folder: Hydra leaves a file of a sweep there."""
+    monkeypatch.chdir(tmp_path)
+
+
+def given(*words):
+    """Return the configuration that words make."""
+    made = []
+    compose(list(words), lambda composed: made.append(composed.validated()))
+    return made
+
+
+def refused(*words):
+    """Return the line in which words are refused."""
+    with pytest.raises(ConfigError) as raised:
+        given(*words)
+    line = str(raised.value)
+    assert "\n" not in line
+    for hydras in ("mismatched", "viable", "extraneous", "token", "EOF", "EQUAL", "class '", "Could not", "usage:"):
+        assert hydras not in line
+    return line
+
+
+def typed(shown):
+    """Return the words that a shell makes of what is shown."""
+    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {shown}"], capture_output=True, check=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+def mended(words):
+    """Return the words with the one that is refused as a shell makes it of what the refusal shows."""
+    try:
+        given(*words)
+    except ConfigError as error:
+        said = str(error)
+    else:
+        return words
+    shown = UNREAD.search(said)
+    assert shown is not None, said
+    [word] = typed(shown["last"] or shown["text"])
+    return [*words[:-1], word]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
+@pytest.mark.parametrize("value", PATHS)
+def test_a_path_that_is_not_taken_names_the_form_in_which_it_is(value):
+    line = refused(f"run_dir={value}")
+    assert f"run_dir={value}" in line or repr(f"run_dir={value}") in line
+    words = mended(mended([f"run_dir={value}"]))  # one with a quote and ${ needs both remedies, one after the other
+    assert str(given(*words)[0].run_dir) == value
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs bash")
+@pytest.mark.parametrize("value", ["größe", "a=b", "it's a, b", "[x]", "1e3"])
+def test_so_do_models_and_stimuli(value):
+    assert given(*mended([f"model.path={value}"]))[0].model.path == value
+    assert str(given(*mended(["stimuli=csv", f"stimuli.path={value}"]))[0].stimuli.path) == value
+
+
+def test_a_home_folder_is_written_out(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    line = refused("run_dir=~/my run")
+    [word] = shlex.split(line.rpartition("alone: ")[2])
+    assert given(word)[0].run_dir == tmp_path / "my run"
+
+
+@pytest.mark.parametrize("name", ["run_dir", "model.path", "stimuli.path"])
+def test_an_empty_path_and_one_that_is_no_text_are_named(name):
+    assert refused(f"{name}=") == f"{name}= is empty; name a path, or leave {name} out"
+    assert refused(f"{name}=a\udcff").startswith(f"{name}='a\\udcff': a path that is no UTF-8 cannot be written into")
+
+
+@pytest.mark.parametrize("value", ["a b", "a:b", "a\\b", "C:\\x y\\z", "a@b", "-x", "50%", "a*b?", "$x", "yes", "0x1"])
+def test_what_is_taken_as_it_stands_still_is(value):
+    assert str(given(f"run_dir={value}")[0].run_dir) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("-x", "-x: there is no such flag; there are: --cfg, --config-dir, --multirun, "),
+        ("--foo", "--foo: there is no such flag; "),
+        ("-m -x", "-x: there is no such flag; "),
+        ("-mx", "-mx: there is no such flag; did you mean '-m'?"),
+        ("--mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
+        ("--", "--: there is no such flag; "),
+        ("-", "-: there is no such flag; "),
+        ("-=1", "-=1: there is no such flag; "),
+        ("--info", "--info is a flag of Hydra's that is of no use here; --cfg job shows the configuration, and"),
+        ("--info all", "--info is a flag of Hydra's"),
+        ("--info=all", "--info is a flag of Hydra's"),
+        ("--hydra-help", "--hydra-help is a flag of Hydra's"),
+        ("--config-path=x", "--config-path is a flag of Hydra's"),
+        ("-m=1", "-m=1: -m takes no value; write -m"),
+        ("--multirun=true", "--multirun=true: --multirun takes no value; write --multirun"),
+        ("--cfg job --resolve=1", "--resolve=1: --resolve takes no value"),
+        ("--cfg", "--cfg needs a value: --cfg=job"),
+        ("-c", "-c needs a value: -c=job"),
+        ("--cfg prompt=origin", "--cfg needs a value: --cfg=job"),
+        ("--cfg=", "--cfg needs a value"),
+        ("--cfg foo", "--cfg=foo: job, hydra or all is wanted; --cfg job shows all options"),
+        ("-p", "-p needs a value: -p=GROUP"),
+        ("-p model", "--package says how --cfg shows the configuration; give --cfg job too"),
+        ("--resolve", "--resolve says how --cfg shows the configuration"),
+        ("--config-dir", "--config-dir needs a value: --config-dir=FOLDER"),
+        ("--config-dir -m", "--config-dir needs a value: --config-dir=FOLDER"),
+        ("-cd /nope", "-cd=/nope is not there; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml"),
+        ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; name a folder"),
+        ("-m --cfg job", "-m and --cfg cannot be given together; keep one"),
+        ("origin", "'origin' is no override, KEY=VALUE is wanted; did you mean prompt=origin?"),
+        ("model", "'model' is no override, KEY=VALUE is wanted; it has no value: model=VALUE, without spaces about"),
+        ("run_dir =x", "'run_dir' is no override, KEY=VALUE is wanted; it has no value: run_dir=VALUE, without spaces"),
+        ("rundir", "'rundir' is no override, KEY=VALUE is wanted; did you mean 'run_dir'? python -m audit run --help"),
+        ("run_dir:x", "'run_dir:x' is no override, KEY=VALUE is wanted; did you mean 'run_dir'?"),
+        ("=x", "'=x' is no override, KEY=VALUE is wanted; nothing stands before the equals sign"),
+        (".x=y", "'.x=y' is no override, KEY=VALUE is wanted; '.x' is no name of an option"),
+        ("model..path=x", "'model..path' is no name of an option; did you mean 'model.path'?"),
+        ("grösse=x", "'grösse' is no name of an option"),
+        ("RUN_DIR=x", "RUN_DIR: there is no such option; did you mean 'run_dir'?"),
+        ("~run_dir", "~run_dir: no option can be taken away; run_dir=null leaves empty what may be empty"),
+        (
+            "-m prompt=origin,",
+            "'prompt=origin,' is no override, KEY=VALUE is wanted; prompt= takes one name; did you m",
+        ),
+        ("-m prompt=range(3)", "prompt=range(3): there is no such choice"),
+        ("statistics.n_permutations=1,2", "several values; run -m statistics.n_permutations=1,2 makes a run of each"),
+        ("-m run_dir=1,2", "run_dir: a path is wanted (given: 1)"),
+        ("seed=[1", "'seed=[1' is no override, KEY=VALUE is wanted; its value is not closed, or lies in several words"),
+        ("statistics.formula=a~b=c", "with its value in quotes it is one: 'statistics.formula=\"a~b=c\"'"),
+    ],
+)
+def test_what_hydra_cannot_take_is_said_in_our_words(words, said):
+    assert said in refused(*words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "dimensions"),
+    [
+        ("dimensions=[religion", ("religion",)),
+        ("dimensions=religion]", ("religion",)),
+        ("dimensions=[religion, nationality]", ("religion", "nationality")),
+        ("dimensions=religion,nationality", ("religion", "nationality")),
+    ],
+)
+def test_a_list_that_is_not_closed_or_lies_in_several_words_is_shown_whole(words, dimensions):
+    line = refused(*words.split())
+    shown = re.search(r"several words: (.*)$|each; (\S+) is one list", line)
+    [word] = shlex.split(shown[1] or shown[2])
+    assert given(word)[0].dimensions == dimensions
+
+
+def test_several_values_are_the_runs_of_a_sweep_that_is_shown(audit, capsys):
+    for word, n in (("seed=range(1,3)", 2), ("run_dir=a,b", 2), ("prompt=origin,persona-1", 2)):
+        line = refused(word)
+        shown = re.search(r"run (-m .*?) makes a run of each", line)[1]
+        assert len(given(*shlex.split(shown))) == n
+
+
+def test_a_flag_may_have_its_value_in_a_word_of_its_own(audit, capsys, tmp_path):
+    (tmp_path / "own=x" / "prompt").mkdir(parents=True)
+    (tmp_path / "own=x" / "prompt" / "mine.yaml").write_text("defaults: [origin]\nname: mine\n")
+    for flag in (["--config-dir", "own=x"], ["-cd", "own=x"], ["--config-dir=own=x"]):
+        assert audit("run", *flag, "prompt=mine", "--cfg", "job") == 0
+        assert "  name: mine\n" in capsys.readouterr().out
+        assert audit("run", "prompt=mine", "-c=job", *flag, "-p", "prompt") == 0
+        assert "# @package prompt\n" in capsys.readouterr().out
+
+
+def test_a_flag_may_stand_anywhere():
+    assert len(given("prompt=origin,persona-1", "-m")) == 2
+    assert len(given("-m", "prompt=origin,persona-1", "--multirun")) == 2
