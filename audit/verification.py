@@ -137,7 +137,7 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
     undrawn = [name for name in faults.gone if name.startswith("figures/")]
     for name, what in faults.lines():
         if name not in undrawn:
-            yield Finding(name, what, ledger.remedy_for(name, what))
+            yield Finding(name, what, ledger.remedy_for(path, name, what))
     if undrawn:
         say(f"not checked: {plural(len(undrawn), 'figure')} that are not there, which `report` draws again")
     if story is None:

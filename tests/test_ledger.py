@@ -71,8 +71,8 @@ def run(every, tmp_path):
 def test_what_was_just_stored_is_as_the_ledger_says(every):
     assert not faults_of(every, made=True, needed=True)
     story = story_of(every)
-    assert sorted(story.files) == stored_in(every)
-    assert len(story.files) == 16
+    assert sorted(name for name in story.files if not is_made(name)) == stored_in(every)
+    assert len(stored_in(every)) == 16
     for name, sha256 in story.files.items():
         assert hashlib.sha256((every / name).read_bytes()).hexdigest() == sha256
     assert (story.taken_over, story.accepted) == ((), ())

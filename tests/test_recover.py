@@ -101,7 +101,7 @@ def files_of(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in (".lock", "manifest.json", COPY)
+        if path.is_file() and path.name not in (".lock", "ledger.jsonl", "manifest.json", COPY)
     }
 
 
@@ -111,7 +111,7 @@ def files_of(folder):
 def test_a_run_s_manifest_has_a_copy_that_is_written_first(once, tmp_path, monkeypatch):
     assert (once / COPY).read_bytes() == (once / "manifest.json").read_bytes()
     written = []
-    monkeypatch.setattr("audit.runs.store.write_atomically", lambda path, content: written.append(path.name))
+    monkeypatch.setattr("audit.runs.ledger.Ledger.write", lambda self, name, content: written.append(name))
     with RunFolder(tmp_path / "run") as folder:
         folder.write_manifest(Manifest.of({"n_prompts": 1}))
     assert written == [COPY, "manifest.json"]

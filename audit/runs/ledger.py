@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from audit.errors import StoreError
+from audit.errors import StoreError, recovery
 from audit.runs.files import sha256_of, sync_folder, whole, writing
 
 FILE: Final = "ledger.jsonl"
@@ -87,6 +87,8 @@ class _Told:
     """What the lines of a ledger say, taken together."""
 
     files: dict[str, str | None] = field(default_factory=dict)
+    was: dict[str, str] = field(default_factory=dict)
+    """What each file was when it was last there."""
     before: dict[str, str | None] = field(default_factory=dict)
     """Of the files of the last line, what was said of them before."""
     last: str = ""
@@ -129,6 +131,7 @@ def _read(folder: Path) -> _Told | None:
             break
         told.before = {name: told.files.get(name) for name in files}
         told.files |= files
+        told.was |= {name: sha256 for name, sha256 in files.items() if sha256 is not None}
         told.published = "published" in said
         told.taken_over += tuple(files) if "taken_over" in said else ()
         told.accepted += tuple(map(str, said.get("accepted", ())))
@@ -230,20 +233,27 @@ def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool]
         name, what = wrong[0]
         more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
         verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
-        raise StoreError(f"{folder / name} {what}{more}; {remedy_for(name, what)}; `{verify}` lists all that is wrong")
+        raise StoreError(
+            f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
+        )
     return lacking
 
 
-def remedy_for(name: str, what: str) -> str:
-    """Say what to do about a file; each of these works when it is followed."""
+def remedy_for(folder: Path, name: str, what: str) -> str:
+    """Say what to do about a file of a folder; each of these works when it is followed."""
     if "not stored by" in what:
         return "move it out of the folder"
     if is_made(name):
         return "`python -m audit report` makes it anew"
     if _ASKED_ANEW.fullmatch(name):
         lost = "that part" if "/" in name else "all of it"
-        aside = "" if what.endswith("gone") else "set it aside under another name and "
-        return f"put a copy of it back, or {aside}run the same command again: it collects {lost} anew"
+        if what.endswith("gone"):
+            return f"put a copy of it back, or run the same command again: it collects {lost} anew"
+        return (
+            f"put a copy of it back, or {recovery(folder, 'sets it aside')} and the same run command collects it anew"
+        )
+    if name in ("manifest.json", FILE):
+        return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
     return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
 
 
@@ -262,6 +272,8 @@ class Story:
         SHA-256 of the files that are to be there, by name.
     n_lines
         Of the ledger.
+    was
+        The same of all that ever were: parts that were put together in one file are gone from ``files``.
     taken_over
         Names of files that were there already when the ledger was begun: what became of them before is not known.
     accepted
@@ -269,6 +281,7 @@ class Story:
     """
 
     files: Mapping[str, str]
+    was: Mapping[str, str]
     n_lines: int
     taken_over: tuple[str, ...]
     accepted: tuple[str, ...]
@@ -305,7 +318,7 @@ def story_of(folder: Path) -> Story | None:
     if told is None:
         return None
     files = {name: sha256 for name, sha256 in sorted(told.files.items()) if sha256 is not None}
-    return Story(files, told.n_lines, told.taken_over, told.accepted)
+    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted)
 
 
 class Ledger:
@@ -360,6 +373,17 @@ class Ledger:
             for folder in folders:
                 if folder.is_dir():
                     sync_folder(folder)
+        self._open = False
+
+    def move(self, name: str, target: Path) -> None:
+        """Move a file to where nothing reads it; StoreError if that cannot be done."""
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        self._begin({name: None})
+        with writing(target):
+            (self._folder / name).replace(target)
+            sync_folder(target.parent)
+            sync_folder((self._folder / name).parent)
         self._open = False
 
     def names(self, beneath: str) -> list[str]:
@@ -524,7 +548,7 @@ class Ledger:
             return
         told, path = self._current(), self._folder / FILE
         if told.fault:
-            raise StoreError(f"{path} {told.fault}; {remedy_for(FILE, '')}")
+            raise StoreError(f"{path} {told.fault}; {remedy_for(self._folder, FILE, '')}")
         line = f"{json.dumps({'after': told.last, **said})}\n".encode()
         new = not path.exists()
         with writing(path):

@@ -142,6 +142,10 @@ class Parts:
         """The folder of the parts, and the file that they are consolidated in."""
         return self._folder, self._file
 
+    def bytes_of(self, rows: pa.Table) -> bytes:
+        """Return what a part of these rows holds: the same bytes for the same rows, with the same pyarrow."""
+        return parquet(self._table, rows.to_pydict())
+
     def __contains__(self, name: str) -> bool:
         """Say whether a part is there; a folder of many parts is not listed for that."""
         if (self._folder / f"{name}.parquet").exists():

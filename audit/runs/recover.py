@@ -8,17 +8,18 @@ whole become parts again. Where no manifest can be had, :mod:`audit.runs.rescued
 from __future__ import annotations
 
 import errno
-import os
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from audit.errors import StoreError
-from audit.runs.files import sync_folder, writing
+from audit.runs import ledger
+from audit.runs.files import sha256_of
 from audit.runs.manifest import COPY, DamagedError, Manifest
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.parts import Parts
@@ -87,13 +88,27 @@ def recover(path: Path) -> Recovery:
     held = _Held(path)
     held.check()
     with held as folder:
+        faults = _faults(path)
+        if faults.ledger:  # without one nothing else can be written, and what the files were is not known
+            folder.accept(faults)
+            made.done.append(f"begun anew: {ledger.FILE}, which {faults.ledger}: the report says so")
+            faults = _faults(path)
         asked = _asked(folder, made)
-        manifest = _manifest(folder, asked, made)
+        manifest = _manifest(folder, asked, faults, made)
         if manifest is None:
             rescue(folder, asked, made.done, made.next)
-        else:
-            _Mender(folder, manifest, asked, made).mend()
+            return made
+        _Mender(folder, manifest, asked, faults, made).mend()
+        left = _faults(path)
+        kept = replace(left, gone=tuple(name for name in left.gone if not ledger.asked_anew(name)))
+        if kept:
+            folder.accept(kept)
+            made.done += [f"taken as it is: {name}, which {what}: the report says so" for name, what in kept.lines()]
     return made
+
+
+def _faults(path: Path) -> ledger.Faults:
+    return ledger.faults_of(path, needed=bool(Manifest.content_of(path).get("ledger")))
 
 
 def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
@@ -105,7 +120,7 @@ def _asked(folder: RunFolder, made: Recovery) -> PromptsAsked | None:
         return None
 
 
-def _manifest(folder: RunFolder, asked: PromptsAsked | None, made: Recovery) -> Manifest | None:
+def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faults, made: Recovery) -> Manifest | None:
     """Return the run's manifest, brought back from its copy where that is needed; None where neither can be used."""
     found: dict[str, Manifest] = {}
     fault = {}
@@ -121,8 +136,15 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, made: Recovery) -> 
                 raise
             fault[name] = "it is gone"
         else:
+            as_stored = ledger.story_of(folder.path)
             if misfit := _misfit(manifest, asked):
                 fault[name] = misfit
+            elif (
+                name == MANIFEST in faults.changed
+                and as_stored is not None
+                and sha256_of(folder.path / COPY) == as_stored.files[MANIFEST]
+            ):
+                fault[name] = "it is not what was stored"
             found[name] = manifest
     right = next((name for name in (MANIFEST, COPY) if name in found and name not in fault), None)
     if right == MANIFEST:
@@ -169,24 +191,31 @@ def set_aside(folder: RunFolder, name: str, why: str, made: Recovery) -> None:
     StoreError
         If that cannot be done.
     """
-    path, target = folder.path / name, folder.path / ASIDE / name
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        number = 2
-        while target.exists():
-            target = (folder.path / ASIDE / name).with_name(f"{Path(name).name}.{number}")
-            number += 1
-        os.replace(path, target)
-        sync_folder(target.parent)
-        sync_folder(path.parent)
+    target = folder.path / ASIDE / name
+    number = 2
+    while target.exists():
+        target = (folder.path / ASIDE / name).with_name(f"{Path(name).name}.{number}")
+        number += 1
+    folder.set_aside(name, target)
     made.done.append(f"set aside: {name} -> {target.relative_to(folder.path)} ({why})")
 
 
 class _Mender:
     """Moves what is damaged, doubled or foreign of a run whose manifest can be read."""
 
-    def __init__(self, folder: RunFolder, manifest: Manifest, asked: PromptsAsked | None, made: Recovery) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        manifest: Manifest,
+        asked: PromptsAsked | None,
+        faults: ledger.Faults,
+        made: Recovery,
+    ) -> None:
         self._folder, self._manifest, self._made = folder, manifest, made
+        self._not_ours = dict.fromkeys(faults.changed, "it is not what was stored: its SHA-256 has changed")
+        self._not_ours |= dict.fromkeys(faults.foreign, "it was not stored by this run")
+        story = ledger.story_of(folder.path)
+        self._was = {} if story is None else story.was
         fits = asked is not None and not _misfit(manifest, asked)
         self._grid = asked.grid if asked is not None and fits else None
         n, size = manifest.n_prompts, manifest.shard_size
@@ -247,7 +276,7 @@ class _Mender:
                 moved.append(name)
                 if name not in parts:  # of a consolidated table there may be an earlier one beneath
                     break
-        self._take_out(parts, faults)
+        self._take_out(parts, faults, self._not_ours.get(file.relative_to(self._folder.path).as_posix(), ""))
         return [name for name in dict.fromkeys([*moved, *faults]) if name not in parts]
 
     def _all_names(self, parts: Parts) -> list[str]:
@@ -265,9 +294,9 @@ class _Mender:
         self._take_out(parts, {name: f"{why} asked anew" for name in there if name in parts})
         yield from there
 
-    def _take_out(self, parts: Parts, faults: dict[str, str]) -> None:
-        """Set a consolidated file aside; those of its parts that are right become parts again before."""
-        if not faults:
+    def _take_out(self, parts: Parts, faults: dict[str, str], why: str = "") -> None:
+        """Set a consolidated file aside that is wrong, or has parts that are; the others become parts again before."""
+        if not faults and not why:
             return
         _, file = parts.places
         kept = 0
@@ -279,16 +308,30 @@ class _Mender:
                 assert rows is not None
                 parts.write(name, rows.to_pydict())
                 kept += 1
-        first = next(iter(faults))
-        more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
-        self._set_aside(file, f"{first}: {faults[first]}{more}; {plural(kept, 'part')} of it kept")
+        if faults:
+            first = next(iter(faults))
+            more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
+            why = f"{first}: {faults[first]}{more}"
+        self._set_aside(file, f"{why}; {plural(kept, 'part')} of it kept")
 
     def _fault(self, parts: Parts, name: str, wrong: Wrong) -> str:
+        beside = self._beside(parts, name)
+        place = beside if beside.exists() else parts.places[1]
+        fault = self._not_ours.get(place.relative_to(self._folder.path).as_posix(), "")
+        if fault and place == beside:
+            return fault
         try:
             rows = parts.read_part(name)
         except StoreError as error:
             return _reason(error)
-        return "" if rows is None else wrong(name, rows)
+        if rows is None:
+            return ""
+        # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+        if fault and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != self._was.get(
+            beside.relative_to(self._folder.path).as_posix()
+        ):
+            return fault
+        return wrong(name, rows)
 
     def _wrong_shard(self, kind: Kind, name: str, rows: pa.Table) -> str:
         places = self._places(name)
@@ -378,8 +421,11 @@ class _Mender:
         for name, read in reads.items():
             try:
                 read()
+                fault = self._not_ours.get(f"{name}.parquet")
             except StoreError as error:
-                self._set_aside(folder.path / f"{name}.parquet", _reason(error))
+                fault = _reason(error)
+            if fault:
+                self._set_aside(folder.path / f"{name}.parquet", fault)
                 if checks.pop(name, None) is not None:
                     self._manifest = self._manifest.having(checks=checks)
 

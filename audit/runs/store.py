@@ -366,6 +366,10 @@ class RunFolder(_Folder):
         """Return the names of files that were stored and are gone, and that the run's command collects anew."""
         return ledger.check(self.path, may_lack=self._may_lack)
 
+    def set_aside(self, name: str, target: Path) -> None:
+        """Move a file to a place where nothing reads it; the ledger says that it is gone."""
+        self._ledger.move(name, target)
+
     def accept(self, faults: ledger.Faults) -> None:
         """Take the files as they are, of which these had changed; the ledger says so from then on."""
         self._ledger.take_over(accepted=faults)
