@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from runs import in_parts, scripted_models
@@ -512,3 +513,44 @@ def test_a_folder_whose_name_is_no_utf_8_is_like_any_other(once, tmp_path, monke
     assert main(["recover", name]) == 0
     assert main(["gate", name, "margin=2"]) in (0, 1, 3)
     assert main(["calibrate", name, "n_datasets=2"]) == 0
+
+
+# --- By the ledger ----------------------------------------------------------------------------------------------------
+
+
+def test_a_rating_changed_within_the_scale_is_set_aside_and_the_other_parts_are_kept(copied, command, once, capsys):
+    path = copied / "ratings.parquet"
+    table = pq.read_table(path)
+    columns = table.to_pydict()
+    columns["intensity"][5] = 99.0
+    pq.write_table(pa.Table.from_pydict(columns, schema=table.schema), path)
+    n_parts = len(json.loads(pq.read_metadata(once / "ratings.parquet").metadata[b"audit.parts"]))
+    assert command("recover", "run") == 0
+    printed = capsys.readouterr().out
+    assert "its SHA-256 has changed" in printed
+    assert f"{n_parts - 1} parts of it kept" in printed
+    assert followed(command, printed) == 0
+    assert_same(copied, once)
+    assert command("verify", "run") == 0
+    assert "accepted as" not in (copied / "report.html").read_text()
+
+
+def test_an_edited_manifest_comes_back_from_its_copy(copied, command, once, capsys):
+    edit(copied / "manifest.json", model={"name": "a better model"})
+    assert command("recover", "run") == 0
+    assert "restored: manifest.json, of its copy" in capsys.readouterr().out
+    assert (copied / "manifest.json").read_bytes() == (once / "manifest.json").read_bytes()
+    assert command("verify", "run") == 0
+
+
+def test_what_cannot_be_asked_anew_is_taken_as_it_is_and_the_report_says_so(copied, command, capsys):
+    (copied / "ledger.jsonl").write_bytes(b"{}\n")
+    assert command("report", "run") == 2
+    assert "line 1 cannot be read; put a copy of it back, or python -m audit recover run restores" in (
+        capsys.readouterr().err
+    )
+    assert command("recover", "run") == 0
+    assert "begun anew: ledger.jsonl, which line 1 cannot be read: the report says so" in capsys.readouterr().out
+    assert (copied / "ledger.before-1.jsonl").read_bytes() == b"{}\n"
+    assert command("report", "run") == 0
+    assert "was accepted as it is: ledger.jsonl." in (copied / "report.html").read_text()

@@ -276,7 +276,8 @@ class _Mender:
                 moved.append(name)
                 if name not in parts:  # of a consolidated table there may be an earlier one beneath
                     break
-        self._take_out(parts, faults, self._not_ours.get(file.relative_to(self._folder.path).as_posix(), ""))
+        changed = self._not_ours.get(file.relative_to(self._folder.path).as_posix(), "")
+        self._take_out(parts, faults, changed if file.exists() else "")
         return [name for name in dict.fromkeys([*moved, *faults]) if name not in parts]
 
     def _all_names(self, parts: Parts) -> list[str]:
