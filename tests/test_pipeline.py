@@ -581,13 +581,13 @@ def test_runs_are_consolidated_by_a_command_that_changes_nothing_else(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    before = files_of(second)
+    before = collected_and_made(second)
     with monkeypatch.context() as patch:
         patch.setattr("audit.runs.parts._Hashed.write", full)
         assert audit("consolidate", "second") == 2
     said = "audit: second/ratings.parquet cannot be written (No space left on device); free some space and give"
     assert capsys.readouterr().err.splitlines()[-1].startswith(said)
-    assert files_of(second) == before
+    assert collected_and_made(second) == before
 
 
 @pytest.mark.usefixtures("no_model")
