@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from runs import in_parts, scripted_models
+from runs import in_parts, of_before, scripted_models
 from test_kept_prompts import ASKED
 from test_planted_strategy import Scripted
 
@@ -554,3 +554,136 @@ def test_what_cannot_be_asked_anew_is_taken_as_it_is_and_the_report_says_so(copi
     assert (copied / "ledger.before-1.jsonl").read_bytes() == b"{}\n"
     assert command("report", "run") == 0
     assert "was accepted as it is: ledger.jsonl." in (copied / "report.html").read_text()
+
+
+# --- Every remedy that a fault names, followed ------------------------------------------------------------------------
+
+
+def faulted(command, capsys, *words):
+    """Return the line in which a command ends."""
+    capsys.readouterr()
+    assert command(*words) == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("audit: ")]
+    return line
+
+
+def named(line, *, run="run"):
+    """Return the words of the recover that a line names."""
+    [shown] = re.findall(rf"python -m audit (recover {run})\b", line)
+    return shlex.split(shown)
+
+
+def test_a_doubled_shard_no_longer_loops(parts, command, once, capsys):
+    shutil.copy(parts / "ratings/part-000001.parquet", parts / "ratings/part-000007.parquet")
+    assert command("run", *WORDS, "run_dir=run") == 2  # asking again cannot mend it
+    line = faulted(command, capsys, "report", "run")
+    assert "holds 82 of 82 prompts in 102 rows; python -m audit recover run sets aside what is of no prompt" in line
+    assert command(*named(line)) == 0
+    assert followed(command, capsys.readouterr().out) == 0
+    assert_same(parts, once)
+
+
+def test_a_shard_that_is_gone_is_asked_by_the_command_in_the_manifest(parts, command, once, capsys):
+    (parts / "ratings/part-000001.parquet").unlink()
+    line = faulted(command, capsys, "report", "run")
+    assert line.endswith("holds 62 of 82 prompts in 62 rows; run the command in its manifest.json again to complete it")
+    assert command(*shlex.split(Manifest.read(parts).command)[3:]) == 0
+    assert_same(parts, once)
+
+
+def test_what_lies_beyond_the_scale_is_asked_anew(parts, command, once, capsys):
+    PARTS["beyond the scale"](parts)
+    line = faulted(command, capsys, "report", "run")
+    assert "is rated 5000 on a scale from 0 to 100 (20 in all are beyond it)" in line
+    assert command(*named(line)) == 0
+    assert followed(command, capsys.readouterr().out) == 0
+    assert_same(parts, once)
+
+
+def test_a_part_of_a_run_without_a_copy_is_set_aside_by_hand(parts, command, once, capsys):
+    (parts / COPY).unlink()
+    path = parts / "ratings/part-000001.parquet"
+    cut(path)
+    line = faulted(command, capsys, "report", "run")
+    assert "put a copy of it back, or set it aside under another name and run the same command again" in line
+    path.rename(path.with_name("damaged.parquet"))
+    assert command("run", *WORDS, "run_dir=run") == 0
+    assert_same(parts, once)
+
+
+def test_a_stage_that_is_gone_is_not_needed_without_the_checks(copied, command, capsys):
+    (of_before(copied) / "stages.parquet").unlink()
+    more = [word for word in WORDS if "noise_sample" not in word]
+    line = faulted(command, capsys, "run", *more, "elicitation.noise_sample=9", "run_dir=run")
+    assert "is gone; give elicitation.check_sample=0 elicitation.noise_sample=0, or restore the file" in line
+    assert command("run", *more, "elicitation.check_sample=0", "elicitation.noise_sample=0", "run_dir=run") == 0
+
+
+def test_a_stage_of_other_prompts_is_set_aside(parts, command, once, capsys):
+    (parts / "ratings/part-000000.parquet").unlink()
+    PARTS["a foreign stage"](parts)
+    line = faulted(command, capsys, "run", *WORDS, "run_dir=run")
+    assert "is not of this run; python -m audit recover run sets it aside, or name another run_dir" in line
+    assert command(*named(line)) == 0
+    assert followed(command, capsys.readouterr().out) == 0
+    assert_same(parts, once)
+
+
+def test_ratings_without_any_manifest_are_not_mixed_with_others(copied, command, once, capsys):
+    for name in ("manifest.json", COPY):
+        (copied / name).unlink()
+    line = faulted(command, capsys, "run", *WORDS, "run_dir=run")
+    assert "run has ratings or stages but no manifest.json; python -m audit recover run restores it from its" in line
+    assert command(*named(line)) == 0
+    capsys.readouterr()
+    assert command("run", *WORDS, "run_dir=another") == 0
+    assert_same(command.folder / "another", once)
+    shutil.rmtree(command.folder / "another")
+
+
+def test_ratings_of_another_tool_that_are_damaged_are_read_again(tmp_path, monkeypatch, capsys):
+    from planted import few_narratives
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    words = [*few_narratives().write(Path("in")), "statistics.n_permutations=100"]
+    assert main(["report", *words]) == 0
+    before = ratings_of(Path("in/run"))
+    cut(Path("in/run/ratings.parquet"))
+    line = faulted(lambda *words: main(list(words)), capsys, "report", "in/run")
+    assert main(named(line, run="in/run")) == 0
+    assert followed(lambda *words: main(list(words)), capsys.readouterr().out) == 0
+    pd.testing.assert_frame_equal(ratings_of(Path("in/run")), before)
+
+
+def replies_run(folder):
+    """Make a run of two replies, scored, with what was counted, without a model."""
+    from test_store import row
+
+    from audit.tables.replies import REPLIES
+
+    texts = {"text": "a", "status": "written", "n_prompt_tokens": 1, "n_tokens": 1, "n_dropped": 0}
+    manifest = Manifest.of({"n_prompts": 2, "shard_size": 1, "status": "complete", "task": {"kind": "reply"}})
+    with RunFolder(folder) as opened:
+        opened.write_manifest(manifest)
+        for k in range(2):
+            opened.write_shard(k, [{name: (row(k) | texts)[name] for name in REPLIES}], "replies")
+            scores = pd.DataFrame({"prompt_index": [k], "measure": pd.Categorical(["n"]), "value": [1.0]})
+            opened.write_scores("lexical", k, scores, {"n": {"cut": 1}})
+    return folder
+
+
+def test_scores_go_with_what_was_counted_beside_them_and_with_their_replies(tmp_path, capsys):
+    run = replies_run(tmp_path / "run")
+    (run / "scores/lexical/part-000000.json").write_text("[")
+    assert main(["recover", str(run)]) == 0
+    assert set(moved_by(capsys.readouterr().out)) == {
+        f"scores/lexical/part-000000.{kind}" for kind in ("json", "parquet")
+    }
+    assert RunFolder(run).read_score_counts("lexical") == {"n": {"cut": 1}}
+    cut(run / "replies/part-000001.parquet")
+    assert main(["recover", str(run)]) == 0
+    assert set(moved_by(capsys.readouterr().out)) == {
+        "replies/part-000001.parquet", "scores/lexical/part-000001.parquet", "scores/lexical/part-000001.json",
+    }  # fmt: skip
+    assert RunFolder(run).scored("lexical") == set()

@@ -152,8 +152,11 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from audit.errors import ConfigError
 
     gone: list[BrokenPipeError | RecursionError] = []
+    begun = False
 
     def job(composed: Any, of_hydra: Any) -> None:
+        nonlocal begun
+        begun = True
         experiment = of_hydra.runtime.choices.get("experiment", "none")
         try:
             task(
@@ -196,6 +199,13 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
+        if begun or own is None:
+            raise
+        raise ConfigError(
+            f"{own} is a setting of Hydra's own, which it cannot use so ({error}); leave it out"
+        ) from error
     if gone:
         raise gone[0]
 

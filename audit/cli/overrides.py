@@ -115,9 +115,7 @@ def _checked(given: str, flag: str, value: str) -> str:
         raise ConfigError(f"{given}={value}: job, hydra or all is wanted; --cfg job shows all options and their values")
     if flag == "--config-dir" and not Path(value).is_dir():
         what = "is a file" if Path(value).exists() else "is not there"
-        raise ConfigError(
-            f"{given}={value} {what}; name a folder of yours that holds groups, e.g. FOLDER/prompt/*.yaml"
-        )
+        raise ConfigError(f"{given}={value} {what}; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml")
     return value
 
 

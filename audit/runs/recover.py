@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -230,7 +231,7 @@ class _Mender:
         again = self._look(folder._stages, self._wrong_stage)
         for kind in _KINDS:
             parts = folder._collected(kind)
-            lost = set(self._look(parts, lambda name, rows, kind=kind: self._wrong_shard(kind, name, rows)))
+            lost = set(self._look(parts, partial(self._wrong_shard, kind)))
             # A shard whose stages are asked anew is asked anew.
             lost |= set(self._move(parts, {f"part-{name.split('-')[1]}" for name in again}, "what led to it is"))
             if kind == "replies" and lost:

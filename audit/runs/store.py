@@ -785,7 +785,7 @@ class PartBegun:
         self._part = part
         self._answers: dict[str, dict[str, Any]] = {}
         with writing(path):
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         found = [line for line in map(_parsed, lines) if line is not None]
         self._begun = bool(found) and found[0].get("part") == part
         if self._begun:

@@ -147,6 +147,7 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ),
         ("-m prompt=range(3)", "prompt=range(3): there is no such choice"),
         ("statistics.n_permutations=1,2", "several values; run -m statistics.n_permutations=1,2 makes a run of each"),
+        ("-m hydra.sweeper=nan", "hydra.sweeper=nan is a setting of Hydra's own, which it cannot use so ("),
         ("-m run_dir=1,2", "run_dir: a path is wanted (given: 1)"),
         ("seed=[1", "'seed=[1' is no override, KEY=VALUE is wanted; its value is not closed, or lies in several words"),
         ("statistics.formula=a~b=c", "with its value in quotes it is one: 'statistics.formula=\"a~b=c\"'"),
