@@ -424,7 +424,7 @@ def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: 
     begun = folder.has_stages(number)
     earlier = yield from _lead(plan, folder, number, places, part)
     answers = yield Job(f"shard {number}", partial(_answer, places=places, earlier=earlier), part.call)
-    folder.write_shard(number, _cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
+    folder.write_shard(number, cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
     return not begun
 
 
@@ -496,8 +496,8 @@ def _write_stage(
     )
 
 
-def _cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
-    """Return the columns that say which prompts rows are of."""
+def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
+    """Return the columns of ``tables.RATINGS`` that say which prompts rows are of."""
     columns: dict[str, list[Any]] = {}
     # Narratives run fastest: what is of the pair alone is found once for many rows.
     for _, run in groupby(cells, key=lambda cell: (id(cell.dimension), id(cell.perceiver), id(cell.experiencer))):
