@@ -73,7 +73,9 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
         with prompts.open(encoding="utf-8") as lines:
             return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"prompts={prompts} cannot be read ({error}); write the prompts anew, their ids stay") from error
+        raise StoreError(
+            f"prompts={prompts} cannot be read ({error}); write the prompts anew, their ids stay"
+        ) from error
 
 
 @dataclass(frozen=True)

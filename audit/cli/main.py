@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from audit import __version__
-from audit.cli import calibrate, consolidate, doctor, gate, judge, people, plan, prompts, replicate, report, run
+from audit.cli import calibrate, consolidate, doctor, export, gate, judge, people, plan, prompts, replicate, report, run
 from audit.cli.base import FAILED, INTERRUPTED, OK, PROGRAM, Command, attempt
 from audit.cli.printing import WIDTH, say, speak_any_encoding
 from audit.errors import ConfigError
@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Command]] = {
         judge.COMMAND,
         replicate.COMMAND,
         gate.COMMAND,
+        export.COMMAND,
         calibrate.COMMAND,
         consolidate.COMMAND,
         prompts.COMMAND,

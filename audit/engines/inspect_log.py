@@ -116,7 +116,11 @@ def generated(output: ModelOutput) -> Generated:
         return Generated(None, 0, False)
     choice = output.choices[0]
     return Generated(
-        storable(choice.message.text), 0, choice.stop_reason == "max_tokens", None, choice.stop_reason == "content_filter"
+        storable(choice.message.text),
+        0,
+        choice.stop_reason == "max_tokens",
+        None,
+        choice.stop_reason == "content_filter",
     )
 
 

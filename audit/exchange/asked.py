@@ -1,7 +1,7 @@
 """Prompts that were written out, as whoever asks them needs them: their messages, what an answer says, and δ so far.
 
-An answer is read by the same elicitation that `report` reads it by, and δ is the report's headline: least squares within
-each narrative, echo-free where the terms allow that.
+An answer is read by the same elicitation that `report` reads it by, and δ is the report's headline: least squares
+within each narrative, echo-free where the terms allow that.
 """
 
 from __future__ import annotations

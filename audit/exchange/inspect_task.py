@@ -135,8 +135,8 @@ def _read(prompts: str, state: TaskState) -> tuple[Status, float]:
 def _asked(prompts: str) -> AskedRatings:
     if not prompts:
         raise PrerequisiteError(
-            "audit/empathy_gap needs the prompts to ask: write them by `python -m audit prompts ... out=FILE.jsonl`, and "
-            "give -T prompts=FILE.jsonl"
+            "audit/empathy_gap needs the prompts to ask: write them by `python -m audit prompts ... out=FILE.jsonl`, "
+            "and give -T prompts=FILE.jsonl"
         )
     try:
         return AskedRatings.read(Path(prompts))
