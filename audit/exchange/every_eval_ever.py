@@ -152,6 +152,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
             "verdict of the equivalence test": str(same["verdict"]),
             **_controls(collected, gap),
             **checks,
+            **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
             "run": collected.status_said,
             "what it does not say": " ".join(NOT_WHAT_IT_SHOWS[:2]),
         }
@@ -206,6 +207,14 @@ def _checks(collected: Collected) -> dict[str, str]:
         for row in rows.to_dict("records")
         if _text(row["passed"])
     }
+
+
+def _became(collected: Collected) -> Iterator[tuple[str, int]]:
+    """Yield how many prompts there are of each status: a refusal is no rating, and no score says how many there are."""
+    from audit.tables.ratings import Status
+
+    counts = collected.rows["status"].astype(str).value_counts()
+    yield from ((status.value, int(counts.get(status.value, 0))) for status in Status)
 
 
 def _source(manifest: Manifest) -> dict[str, Any]:
