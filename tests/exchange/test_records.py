@@ -111,7 +111,7 @@ def test_the_same_run_has_the_same_name_and_another_one_another(run, audit):
         assert audit("export", source, *EEE, f"to={to}", "model_id=a/b") == 0
         names.append(record_in(to)[0])
     assert names[0] == names[1]
-    other = ROOT / "reports" / "example-sweep" / "persona-1"
+    other = ROOT / "reports" / "example-wordings"
     assert audit("export", other, *EEE, "to=three", "model_id=a/b") == 0
     assert record_in("three")[0] != names[0]
 
