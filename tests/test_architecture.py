@@ -148,7 +148,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "report", "runs.parquet", "runs.store", "statistics", "tasks.registry",
     },
     "exchange": {
-        *FOUNDATIONS, "api", "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.parquet",
+        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.parquet",
         "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
     },
     "cli": {

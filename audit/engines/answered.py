@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -130,8 +130,8 @@ def read_answers(
         takes = f"it takes a line of JSON a prompt: {_FORM}" if log is None else "every sample failed; the log says why"
         raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
-    told = {} if log is None else {"model": log.model, "by": log.by, "remarks": tuple(_remarks(log))}
-    return Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256, **told)
+    read = Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+    return read if log is None else replace(read, model=log.model, by=log.by, remarks=tuple(_remarks(log)))
 
 
 def _of_lines(content: bytes, name: str) -> Iterator[_Answer]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -127,7 +127,7 @@ class AskedRatings:
                 continue
             cube = NarrativeCube.from_ratings(part, dimension=name, variant=variant, baselines=True)
             free = without_echo(cube, dimensions[name].stems)
-            gap = attempt(lambda cube=free: headline_gap(cube, confidence=confidence))
+            gap = attempt(partial(headline_gap, free, confidence=confidence))
             if isinstance(gap, NotEstimableError):
                 continue
             told = {"delta": gap.delta_points, "stderr": gap.se, "low": gap.ci_low, "high": gap.ci_high}

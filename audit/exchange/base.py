@@ -131,19 +131,25 @@ class Collected:
         StoreError
             If there is none, or rows were collected since.
         """
-        from audit.api import Tables
+        import pandas as pd
+
+        from audit.tables.spreadsheets import as_it_was
 
         try:
-            table = Tables(self.path / "tables")[name]
-        except KeyError as error:
+            read = pd.read_csv(self.path / "tables" / f"{name}.csv", dtype={"note": "str"}).fillna({"note": ""})
+        except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it anew: {self._report}"
+            ) from error
         counted = self.manifest.counts.get("total", len(self.rows))
         if counted != len(self.rows):
             raise StoreError(
                 f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
                 f"{self._report}"
             )
-        return table
+        return as_it_was(read)
 
     @property
     def _report(self) -> str:
