@@ -520,7 +520,7 @@ def _write_stage(
 
 
 def cell_columns(cells: Sequence[PromptCell], variant: str) -> dict[str, list[Any]]:
-    """Return the columns that say which prompts rows are of."""
+    """Return the columns of ``tables.RATINGS`` that say which prompts rows are of."""
     columns: dict[str, list[Any]] = {}
     # Narratives run fastest: what is of the pair alone is found once for many rows.
     for _, run in groupby(cells, key=lambda cell: (id(cell.dimension), id(cell.perceiver), id(cell.experiencer))):

@@ -61,6 +61,23 @@ def file_beside(prompts: Path) -> Path:
     return prompts.with_name(f"{prompts.name}.run.json")
 
 
+def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
+    """Return role and text of the messages of each prompt of a file, in their order.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read.
+    """
+    try:
+        with prompts.open(encoding="utf-8") as lines:
+            return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"prompts={prompts} cannot be read ({error}); write the prompts anew, their ids stay"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Export:
     """What was written beside prompts.

@@ -13,7 +13,7 @@ import pandas as pd
 from audit.config import AuditConfig, StatisticsConfig, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.errors import ConfigError, StoreError
-from audit.exported import Export
+from audit.exported import Export, messages_in
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
@@ -207,13 +207,14 @@ def report_answers(
     Parameters
     ----------
     answers
-        A line of JSON a prompt, see :mod:`audit.engines.answered`.
+        A line of JSON a prompt, or a log of Inspect, see :mod:`audit.engines.answered`.
     prompts
         The file of prompts, with what was written beside it, see :mod:`audit.exported`.
     run_dir
         Where the run is kept. If None, a folder that is named after the model, the prompts and the answers.
     model, by
-        What the model and the stack are called, which nobody checks; None takes the name of the file of answers.
+        What the model and the stack are called, which nobody checks. If None or empty, what a log says itself is used,
+        and of other files their name.
     settings
         Settings of the analysis that differ from those that the prompts were written with.
     command
@@ -229,7 +230,10 @@ def report_answers(
         If an answer or a setting cannot be used.
     """
     export = Export.read(prompts)
-    plan = export.plan(model=model or answers.stem)
+    found = read_answers(
+        answers, export=export.id, n_prompts=len(export.asked.grid), asked=lambda: messages_in(prompts)
+    )
+    plan = export.plan(model=model or found.model or answers.stem)
     statistics = load_statistics({**plan.config.statistics.model_dump(), **settings})
     _check_formula(statistics)
     load_stereotypes(statistics.stereotypes)
@@ -237,12 +241,13 @@ def report_answers(
     config, task = plan.config, TASKS[plan.config.task.kind]
     task.check_statistics(statistics)
     task.check(plan)
-    found = read_answers(answers, export=export.id, n_prompts=len(plan.grid))
-    opened = answered_model(config.model.name, by, found, prompts_sha256=export.prompts_sha256)
+    opened = answered_model(config.model.name, by or found.by, found, prompts_sha256=export.prompts_sha256)
     folder_name = default_run_dir(plan)
     path = run_dir or folder_name.with_name(f"{folder_name.name}-{found.sha256[:8]}")
     say(plan.announced)
     say(f"{answers}: {_said_of(found)}")
+    for remark in found.remarks:
+        say(f"note: {remark}")
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         earlier = folder.read_manifest()

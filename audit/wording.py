@@ -22,6 +22,14 @@ _JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 """Persian and Indic names are written with them, and emoji."""
 OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
+_MARKDOWN: Final = re.compile(
+    r"[^A-Za-z0-9 ,;+()%'/._:-]|(?<=\bwww)\.|(?<=\A[0-9])\.(?![0-9])|(?<=\A[0-9]{2})\.(?![0-9])|:(?! |\Z)"
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])",
+    re.ASCII | re.IGNORECASE,
+)
+"""What Markdown or the HTML in it might act on: a link, a mention, emphasis, an emoji's name, a list, a cell's end."""
+_NO_WIDTH: Final = "&#8203;"
+"""A space of no width: pages of repositories link a name after "@" and a number after "#", entities or not."""
 BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 """What δ leaves out: where groups differ in size, in-group means can lie below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
@@ -195,6 +203,23 @@ def printable(text: str) -> str:
 def encodable(text: str) -> str:
     """Return a text without what UTF-8 cannot hold: names of folders may have bytes that are no text."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def in_markdown(text: str) -> str:
+    """Write a text that came from elsewhere for Markdown: what that, or HTML in it, might act on becomes an entity.
+
+    Parameters
+    ----------
+    text
+        Such as a model's name: it makes no link, no mention, no emphasis, no end of a cell, and no line of its own.
+    """
+    return _MARKDOWN.sub(lambda found: _entity(found[0]), printable(text))
+
+
+def _entity(character: str) -> str:
+    if ord(character) > 127:
+        return character
+    return f"&#{ord(character)};{_NO_WIDTH if character in '@#' else ''}"
 
 
 def without_overrides(text: str) -> str:

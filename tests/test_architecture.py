@@ -165,10 +165,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",
     },
+    "exchange": {
+        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.parquet",
+        "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
+    },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exported", "forecast", "gate", "pipeline",
-        "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover", "stimuli",
-        "tasks.base", "tasks.registry", "verification",
+        *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
+        "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
+        "stimuli", "tasks.base", "tasks.registry", "verification",
     },
     "__main__": {"cli"},
     "api": {
@@ -189,6 +193,8 @@ ONLY_IN = {
     ),
     "httpx2": "audit.engines.server",
     "ray": "audit.workers.cluster",
+    "inspect_ai": ("audit.exchange.inspect_task", "audit.engines.inspect_log"),
+    "pyreadstat": "audit.exchange.spss",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -204,7 +210,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment", "ray",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat",
 }  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def imported_by(arguments, names, environment, folder):
         (["report", "-h"], "usage: python -m audit report"),
         (["calibrate", "--help"], "usage: python -m audit calibrate"),
         (["consolidate", "--help"], "usage: python -m audit consolidate"),
+        (["export", "--help"], "usage: python -m audit export"),
         (["people", "--help"], "usage: python -m audit people export"),
         (["judge", "--help"], "usage: python -m audit judge"),
         (["replicate", "--help"], "usage: python -m audit replicate"),

@@ -9,6 +9,7 @@ from audit.wording import (
     coverage,
     dimension_title,
     fixed,
+    in_markdown,
     interval,
     p_value,
     plural,
@@ -88,3 +89,20 @@ def test_a_name_that_nobody_reads_to_its_end_is_cut_and_says_so():
     assert brief("a" * 120) == "a" * 120
     assert brief("a" * 100_000) == "a" * 120 + "… (100,000 characters)"
     assert dimension_title("a" * 121 + "+religion").endswith("… (121 characters) × religion")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0.95, don't: a_b/c.json", "0.95, don't: a_b/c.json"),
+        ("1. a list", "1&#46; a list"),
+        ("http://x.y", "http&#58;//x.y"),
+        ("www.x.y", "www&#46;x.y"),
+        (":smile:", "&#58;smile:"),
+        ("_a_ *b* `c` ~d~", "&#95;a&#95; &#42;b&#42; &#96;c&#96; &#126;d&#126;"),
+        ("a | <b> [c](d) @me #1 \\", "a &#124; &#60;b&#62; &#91;c&#93;(d) &#64;&#8203;me &#35;&#8203;1 &#92;"),
+        ("two\nlines", "two&#92;nlines"),
+    ],
+)
+def test_what_markdown_would_act_on_is_an_entity_and_all_else_stays(text, written):
+    assert in_markdown(text) == written

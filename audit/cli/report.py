@@ -65,7 +65,8 @@ _ANSWERS: Final[Option[Path | None]] = Option(
     "answers",
     a_path,
     None,
-    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output',
+    'JSON lines with the id of a prompt and what the model wrote: {"id": ..., "text": ...}, or a batch\'s output; or a '
+    "log of Inspect (.eval)",
     "FILE",
 )
 _PROMPTS: Final[Option[Path | None]] = Option(

@@ -1,22 +1,24 @@
 """An engine whose answers another stack has collected: a file with a line of JSON a prompt, by the prompts' ids.
 
 A line has an ``id``, or a ``custom_id``, and the model's text as it was written, under one of the names of
-:data:`TEXTS`; or it is a line of a batch's output, whose ``response`` has a chat completion as its ``body``. Nothing is
-guessed: what is not understood ends in one line that says where it stands.
+:data:`TEXTS`; or it is a line of a batch's output, whose ``response`` has a chat completion as its ``body``. A log of
+Inspect is read too: its samples' ids are the prompts'. Nothing is guessed: what is not understood ends in one line that
+says where it stands.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from audit.config import fingerprint
 from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
+from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.prompts import Prompt
 
@@ -24,6 +26,8 @@ TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 """Names under which a line may have the model's text."""
 _SHOWN: Final = 60
 """Letters of an id that are shown."""
+Messages: TypeAlias = Sequence[tuple[str, str]]
+"""Role and text of what a model is shown, in order."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,10 @@ class Answers:
         Lines that say the same as an earlier one.
     path, sha256
         The file, and the SHA-256 of its bytes.
+    model, by
+        What the file itself says of the model and of who asked it; empty where it says nothing.
+    remarks
+        What else it says that a reader of the answers must know.
     """
 
     texts: Mapping[int, Generated]
@@ -50,6 +58,9 @@ class Answers:
     n_repeated: int
     path: Path
     sha256: str
+    model: str = ""
+    by: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_absent(self) -> int:
@@ -57,55 +68,106 @@ class Answers:
         return self.n_prompts - len(self.texts) - self.n_without
 
 
-def read_answers(path: Path, *, export: str, n_prompts: int) -> Answers:
+@dataclass(frozen=True)
+class _Answer:
+    """An answer as it stands in a file: where that is, in full and in short, whose it is, and what was written."""
+
+    where: str
+    spot: str
+    id: str
+    text: Generated | None
+
+
+def read_answers(
+    path: Path, *, export: str, n_prompts: int, asked: Callable[[], Sequence[Messages]] | None = None
+) -> Answers:
     """Read answers.
 
     Parameters
     ----------
     path
-        A file of JSON lines in UTF-8; empty lines are skipped.
+        A file of JSON lines in UTF-8, whose empty lines are skipped, or a log of Inspect.
     export
         What the ids of the run's prompts begin with.
     n_prompts
         How many prompts it has.
+    asked
+        Returns the prompts' messages, in their order, against which those of a log are held. If None, they are not.
 
     Raises
     ------
     StoreError
         If the file cannot be read.
     ConfigError
-        If a line is no JSON, has no id or one of another export, or is not understood; if a prompt has two different
-        answers, or there is no answer at all.
+        If a line is no JSON, has no id or one of another export, or is not understood; if a sample of a log was asked
+        otherwise than the prompt; if a prompt has two different answers, or there is no answer at all.
     """
     name = f"answers={path}"
     try:
         content = path.read_bytes()
     except OSError as error:
         raise StoreError(f"{name} cannot be read ({error.strerror or error})") from error
+    log = read_inspect_log(path) if is_inspect_log(content) else None
+    if log is not None and asked is not None:
+        _check_asked(log, name, asked(), export=export)
     texts: dict[int, Generated | None] = {}
-    first: dict[int, int] = {}
+    first: dict[int, str] = {}
     n_repeated = 0
-    for number, raw in enumerate(content.split(b"\n"), start=1):
-        if not raw.strip():
-            continue
-        where = f"{name}: line {number}"
-        line = _object(raw, where)
-        place = _place(line, where, export=export, n_prompts=n_prompts)
-        text = _text(line, where)
+    for answer in _of_lines(content, name) if log is None else _of_log(log, name):
+        place = _place(answer.id, answer.where, export=export, n_prompts=n_prompts)
+        text = answer.text
         if place in texts:
             if texts[place] != text:
                 raise ConfigError(
-                    f"{where}: prompt {export}-{place} has another answer on line {first[place]}; a run has one answer "
+                    f"{answer.where}: prompt {export}-{place} has another answer {first[place]}; a run has one answer "
                     "a prompt: keep one, and give each further round of answers a file and a run of its own"
                 )
             n_repeated += 1
         texts.setdefault(place, text)
-        first.setdefault(place, number)
+        first.setdefault(place, answer.spot)
     found = {place: text for place, text in texts.items() if text is not None}
     if not found:
-        raise ConfigError(f"{name} has no answer; it takes a line of JSON a prompt: {_FORM}")
+        takes = f"it takes a line of JSON a prompt: {_FORM}" if log is None else "every sample failed; the log says why"
+        raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
-    return Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+    read = Answers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+    return read if log is None else replace(read, model=log.model, by=log.by, remarks=tuple(_remarks(log)))
+
+
+def _of_lines(content: bytes, name: str) -> Iterator[_Answer]:
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        if raw.strip():
+            where = f"{name}: line {number}"
+            line = _object(raw, where)
+            yield _Answer(where, f"on line {number}", _id(line, where), _text(line, where))
+
+
+def _of_log(log: InspectLog, name: str) -> Iterator[_Answer]:
+    for sample in log.samples:
+        where = f"{name}: sample {sample.id[:_SHOWN]!r} of epoch {sample.epoch}"
+        written = None if sample.written.text is None else sample.written
+        yield _Answer(where, f"in epoch {sample.epoch}", sample.id, written)
+
+
+def _check_asked(log: InspectLog, name: str, prompts: Sequence[Messages], *, export: str) -> None:
+    """Refuse a log whose samples were asked otherwise than the prompts: a solver may have added or changed messages."""
+    for sample in log.samples:
+        where = f"{name}: sample {sample.id[:_SHOWN]!r}"
+        if tuple(sample.asked) != tuple(prompts[_place(sample.id, where, export=export, n_prompts=len(prompts))]):
+            raise ConfigError(
+                f"{where} was asked otherwise than prompts= has it; let `inspect eval audit/empathy_gap` send the "
+                "messages as they are, without another solver"
+            )
+
+
+def _remarks(log: InspectLog) -> Iterator[str]:
+    if log.temperature is None:
+        yield f"{log.by} was told no temperature: the provider's own was used, and another round may answer otherwise"
+    elif log.temperature > 0:
+        yield (
+            f"{log.by} asked at temperature {log.temperature:g}: another round would answer otherwise, and the "
+            "intervals do not count that"
+        )
 
 
 _FORM: Final = '{"id": "...", "text": "..."}'
@@ -123,12 +185,16 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
     return line
 
 
-def _place(line: Mapping[str, Any], where: str, *, export: str, n_prompts: int) -> int:
-    """Return which prompt a line is of."""
+def _id(line: Mapping[str, Any], where: str) -> str:
     # A line of a batch has an id of its own beside ours.
     named = line.get("custom_id", line.get("id"))
     if not isinstance(named, str):
         raise ConfigError(f"{where} has no id; give each answer the id of its prompt: {_FORM}")
+    return named
+
+
+def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
+    """Return which prompt an id is of."""
     own, _, number = named.rpartition("-")
     shown = repr(named[:_SHOWN])
     if own != export:

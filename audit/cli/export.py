@@ -1,0 +1,102 @@
+"""``export``: write a run in the form of others, such as a data set, a table for a statistics program, or a card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from audit.cli.base import OK, Command
+from audit.cli.options import Option, Usage, a_path, a_text, one_of, option_lines, true_or_false, usage_lines
+from audit.cli.printing import note, tell
+from audit.errors import ConfigError
+
+
+def _form(name: str, text: str) -> str:
+    from audit.exchange.registry import FORMS
+
+    return one_of(*FORMS)(name, text)
+
+
+_FORM: Final[Option[str | None]] = Option("form", _form, None, "in which form; see below", "csv")
+_TO: Final[Option[Path | None]] = Option("to", a_path, None, "a folder that is new or empty", "FOLDER")
+_UNFINISHED: Final = Option(
+    "unfinished", true_or_false, False, "take a run of which prompts are missing; what is written says how many"
+)
+_TEXTS: Final = Option(
+    "texts", true_or_false, False, "with ratings or answers also what the model wrote, which may repeat narratives"
+)
+_LICENSE: Final = Option(
+    "license", a_text, "", "of the data set, as the hub names it; unknown unless given", "cc-by-4.0"
+)
+_ORGANIZATION: Final = Option("organization", a_text, "", "who ran the evaluation", "NAME")
+_RELATIONSHIP: Final = Option(
+    "relationship", a_text, "", "what they are to the model's maker: first_party, third_party, collaborative or other",
+    "third_party",
+)  # fmt: skip
+_MODEL_ID: Final = Option(
+    "model_id", a_text, "", "the model's name on its hub, where the run does not know it", "OWNER/NAME"
+)
+_OF_FORMS: Final = (_TEXTS, _LICENSE, _ORGANIZATION, _RELATIONSHIP, _MODEL_ID)
+_USAGE: Final = Usage("export", "RUN_DIR", needed=(_FORM, _TO), options=(_UNFINISHED, *_OF_FORMS))
+
+_HELP: Final = """
+Writes what a run has collected in the form of others. The run is only read. Narratives are never written: rows have
+their ids. A refusal is missing, with its status beside it.
+
+forms, and the options that each takes:
+{forms}
+
+{options}
+
+docs/exchange.md has an example of each.
+"""
+
+
+def _help() -> str:
+    from audit.exchange.registry import FORMS
+
+    width = max(map(len, FORMS)) + 3
+    lines = []
+    for form in FORMS.values():
+        lines.append(f"  {form.name:<{width}}{form.summary}")
+        if form.options:
+            lines.append(f"  {'':<{width}}({', '.join(f'{name}=' for name in form.options)})")
+    options = option_lines(*_USAGE.needed, *_USAGE.options)
+    return usage_lines(_USAGE) + _HELP.format(forms="\n".join(lines), options=options)
+
+
+def _export(words: Sequence[str]) -> int:
+    from audit.exchange.base import Told
+    from audit.exchange.registry import FORMS
+    from audit.exchange.write import export_run
+
+    given = _USAGE.read(words)
+    path = given.one_folder()
+    form = FORMS[given.need(_FORM, to="write a run in it")]
+    to = given.need(_TO, to="write there")
+    told = Told(
+        texts=given[_TEXTS],
+        license=given[_LICENSE],
+        organization=given[_ORGANIZATION],
+        relationship=given[_RELATIONSHIP],
+        model_id=given[_MODEL_ID],
+    )
+    of_forms = {option.name: given.texts[option.name] for option in _OF_FORMS if option.name in given.texts}
+    for name, text in of_forms.items():
+        if not text:
+            raise ConfigError(f"{name}= is empty; give it a value, or leave it out")
+    for file in export_run(path, form, to, told, given=of_forms, unfinished=given[_UNFINISHED]):
+        tell(f"written: {file}")
+    if form.name == "huggingface" and not told.license:
+        note("the card says that the licence is unknown; license=NAME names it")
+    return OK
+
+
+COMMAND: Final = Command(
+    "export",
+    "write a run as CSV, for SPSS, as a data set with its card, as a record for a database of evaluations, or as an "
+    "auditor's card",
+    _help,
+    _export,
+)

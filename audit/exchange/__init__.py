@@ -1,0 +1,1 @@
+"""Runs in the forms of others: asked by Inspect, and written as data sets, records and cards."""

@@ -1,0 +1,206 @@
+"""What a form of an export is, and the run that is written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from audit.errors import ConfigError, StoreError
+from audit.tables.base import Table
+from audit.wording import plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from audit.runs.manifest import Manifest
+    from audit.runs.store import Kind
+
+_TEXT: Final = "response"
+"""The column in which ratings and answers have what the model wrote; replies are nothing else, and keep theirs."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user says beside the run, where a form asks for it; empty where nothing was said.
+
+    Attributes
+    ----------
+    texts
+        Whether what the model wrote goes along with ratings.
+    license
+        Under which the data are published.
+    organization, relationship
+        Who ran the evaluation, and what they are to the model's maker.
+    model_id
+        The model as OWNER/NAME, where the manifest cannot tell.
+    """
+
+    texts: bool = False
+    license: str = ""
+    organization: str = ""
+    relationship: str = ""
+    model_id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What a run has collected.
+
+    Attributes
+    ----------
+    path, manifest
+        The run's folder, and what it says of itself.
+    kind
+        What was collected: ratings, replies, or answers to a questionnaire.
+    table
+        The columns of the rows.
+    rows
+        In the grid's order.
+    n_missing
+        Prompts that have not been asked yet.
+    """
+
+    path: Path
+    manifest: Manifest
+    kind: Kind
+    table: Table
+    rows: pd.DataFrame
+    n_missing: int
+
+    @classmethod
+    def read(cls, path: Path, *, unfinished: bool, texts: bool) -> Self:
+        """Read a run folder; nothing is written to it.
+
+        Parameters
+        ----------
+        path
+            The run's folder.
+        unfinished
+            Whether prompts may be missing.
+        texts
+            Whether what the model wrote beside a rating is kept.
+
+        Raises
+        ------
+        StoreError
+            If the folder is none of a run's, a file of it is damaged, or prompts are missing and may not.
+        """
+        from audit.runs.manifest import Manifest
+        from audit.runs.store import RunFolder
+        from audit.tables.inventory import ANSWERS
+        from audit.tables.ratings import RATINGS
+        from audit.tables.replies import REPLIES
+        from audit.tasks.registry import task_of
+
+        manifest = Manifest.read(path)
+        kind, n_prompts = task_of(manifest).stores, manifest.n_prompts
+        table = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}[kind]
+        folder, running = RunFolder(path), manifest.status == "running"
+        if kind == "ratings":
+            rows = folder.ratings_of(manifest, unfinished=running)
+        else:
+            rows = folder.read(kind, n_prompts=n_prompts, unfinished=running)
+        n_missing = n_prompts - int(rows["prompt_index"].nunique())
+        if running and not unfinished:
+            left = (
+                f"{n_missing:,} of {plural(n_prompts, 'prompt')} are missing" if n_missing else "its checks are missing"
+            )
+            raise StoreError(
+                f"{path} is not finished: {left}; give its command again, or unfinished=true: what is written says so"
+            )
+        if _TEXT in table and not texts:
+            table = Table(table.name, table.row, table.without(_TEXT), stored=True)
+            rows = rows.drop(columns=_TEXT)
+        return cls(path, manifest, kind, table, rows, n_missing)
+
+    @property
+    def status_said(self) -> str:
+        """Say whether the run is finished, and what is missing of it."""
+        n_prompts = self.manifest.n_prompts
+        if self.manifest.status != "running":
+            return f"finished: all of {plural(n_prompts, 'prompt')} were asked"
+        return f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
+
+    def statistics(self, name: str) -> pd.DataFrame:
+        """Return a table of statistics that the last report of the run made, of all that the run has collected.
+
+        Raises
+        ------
+        StoreError
+            If there is none, or rows were collected since.
+        """
+        import pandas as pd
+
+        from audit.tables.spreadsheets import as_it_was
+
+        try:
+            read = pd.read_csv(self.path / "tables" / f"{name}.csv", dtype={"note": "str"}).fillna({"note": ""})
+        except FileNotFoundError as error:
+            raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.path}/tables/{name}.csv cannot be read ({error}); make it anew: {self._report}"
+            ) from error
+        counted = self.manifest.counts.get("total", len(self.rows))
+        if counted != len(self.rows):
+            raise StoreError(
+                f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
+                f"{self._report}"
+            )
+        return as_it_was(read)
+
+    @property
+    def _report(self) -> str:
+        import shlex
+
+        return shlex.join(["python", "-m", "audit", "report", str(self.path)])
+
+
+Files: TypeAlias = Mapping[str, bytes]
+"""What is written, by its place in the target folder."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form in which a run is written.
+
+    Attributes
+    ----------
+    name
+        What stands after ``form=``.
+    summary
+        What is written, in a line of the help.
+    takes
+        What a run must have collected.
+    make
+        Makes the files.
+    options
+        Names of :class:`Told` that it takes.
+    needed
+        Of these the ones that it cannot do without, each with what it is for.
+    """
+
+    name: str
+    summary: str
+    takes: tuple[Kind, ...]
+    make: Callable[[Collected, Told], Files]
+    options: tuple[str, ...] = ()
+    needed: Mapping[str, str] | None = None
+
+    def check(self, told: Told, given: Mapping[str, str]) -> None:
+        """Refuse an option that this form does not take, or the lack of one that it needs.
+
+        Raises
+        ------
+        ConfigError
+            Names the option.
+        """
+        for name in given:
+            if name not in self.options:
+                takes = f"it takes {', '.join(self.options)}" if self.options else "it takes none such"
+                raise ConfigError(f"{name}= is not of form={self.name}; {takes}")
+        for name, purpose in (self.needed or {}).items():
+            if not getattr(told, name):
+                raise ConfigError(f"{name}= must be given for form={self.name}: {purpose}")

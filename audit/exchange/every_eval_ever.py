@@ -1,0 +1,260 @@
+"""A record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
+
+The score is the largest gap that the ratings leave possible, in points: the larger end of the interval of level 1 − 2α,
+by which the report's equivalence test goes, and no more than the scale is long. So a run with few ratings scores badly,
+not well. δ, its interval and what limits it stand in the details, where all values are texts.
+
+The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.errors import ConfigError, StoreError
+from audit.exchange.base import Collected, Files, Form, Told
+from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.wording import MEANING, printable
+from stimuli.errors import suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from audit.runs.manifest import Manifest
+
+SCHEMA: Final = "0.3.0"
+_COLLECTION: Final = "empathy-audit"
+RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
+_MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_HERE: Final = ("vllm", "transformers")
+"""Engines that run the model on the user's own machine."""
+_DETAILS: Final = (
+    "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
+    "n_ratings", "n_missing", "note",
+)  # fmt: skip
+_DESCRIPTION: Final = (
+    f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
+    f"{MEANING}. It is the larger end of the interval of level 1 - 2 alpha of the equivalence test. Gaps of single "
+    "groups or emotions may be larger."
+)
+
+
+def _make(collected: Collected, told: Told) -> Files:
+    """Return one JSON file, where the datastore has it: ``data/empathy-audit/OWNER/NAME/UUID.json``.
+
+    Raises
+    ------
+    ConfigError
+        If an option is none of what the schema knows, or the model has no id.
+    StoreError
+        If no gap could be estimated, or the run was not analysed.
+    """
+    if told.relationship not in RELATIONSHIPS:
+        raise ConfigError(
+            f"relationship={told.relationship}: {', '.join(RELATIONSHIPS)} is wanted; "
+            f"{suggest(told.relationship, RELATIONSHIPS)}"
+        )
+    model_id = _model_id(collected.manifest, told)
+    record = _record(collected, told, model_id)
+    text = f"{json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)}\n"
+    return {f"data/{_COLLECTION}/{model_id}/{_name(collected)}.json": text.encode()}
+
+
+def _model_id(manifest: Manifest, told: Told) -> str:
+    model = manifest.model
+    # A path of two parts may be a folder of the user's: only what has a revision was found on a hub.
+    found = told.model_id or (model.path if model.revision and "embedded:" not in model.path else "")
+    if not _MODEL_ID.fullmatch(found):
+        raise ConfigError(
+            f"model_id={found}: OWNER/NAME is wanted, by which others find the model; the run's own path is "
+            f"{model.path or NOT_RECORDED}"
+        )
+    return found
+
+
+def _name(collected: Collected) -> str:
+    """Return the same name for the same ratings: a UUID of version 4 in its form, and no random one."""
+    from audit.choices import identity_of
+    from audit.runs.store import RunFolder
+
+    told = f"{identity_of(collected.manifest)} {RunFolder(collected.path).ratings_sha256()}"
+    return str(uuid.UUID(bytes=sha256(told.encode()).digest()[:16], version=4))
+
+
+def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
+    manifest, now = collected.manifest, f"{time.time():.0f}"
+    engine = {"name": manifest.engine.name, "version": manifest.engine.version}
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": f"{_COLLECTION}/{model_id.replace('/', '_')}/{now}",
+        "evaluation_timestamp": manifest.started or NOT_RECORDED,
+        "retrieved_timestamp": now,
+        "source_metadata": {
+            "source_name": "empathy-audit",
+            "source_type": "evaluation_run",
+            "source_organization_name": told.organization,
+            "evaluator_relationship": told.relationship,
+            "additional_details": {"run": collected.status_said},
+        },
+        "eval_library": {
+            "name": "empathy-audit",
+            "version": manifest.versions.get("empathy-audit", "unknown"),
+        },
+        "model_info": {
+            "name": printable(manifest.model.name) or model_id,
+            "id": model_id,
+            "developer": model_id.partition("/")[0],
+            **({"inference_engine": engine} if engine["name"] else {}),
+            "additional_details": {
+                "deployment_type": "self_deployed" if engine["name"] in _HERE else "unknown",
+                "model_availability": "unknown",
+                **({"revision": manifest.model.revision} if manifest.model.revision else {}),
+                **{f"sha256 of {printable(name)}": digest for name, digest in manifest.model.files.items()},
+            },
+        },
+        "evaluation_results": list(_results(collected)),
+    }
+
+
+def _results(collected: Collected) -> Iterator[dict[str, Any]]:
+    """Yield a result for each dimension and variant that has a gap, and for the mean over dimensions.
+
+    Raises
+    ------
+    StoreError
+        If there is none.
+    """
+    manifest = collected.manifest
+    length = float(manifest.scale.high - manifest.scale.low)
+    gaps = collected.statistics("gap")
+    gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    held = collected.statistics("equivalence")
+    checks = _checks(collected)
+    n_results = 0
+    for gap in gaps.to_dict("records"):
+        same = _same(held, gap)
+        largest = float(same["largest_gap"]) if same is not None else math.nan
+        if same is None or not math.isfinite(largest):
+            continue
+        n_results += 1
+        score = min(largest, length)
+        details = {
+            "what it says": f"no average gap larger than {score:g} points, at level {same['level']:g}",
+            **{name: _text(gap[name]) for name in _DETAILS if _text(gap[name])},
+            "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
+            "verdict of the equivalence test": str(same["verdict"]),
+            **_controls(collected, gap),
+            **checks,
+            **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
+            "run": collected.status_said,
+            "what it does not say": " ".join(NOT_WHAT_IT_SHOWS[:2]),
+        }
+        yield {
+            "evaluation_result_id": f"{gap['dimension']}/{gap['variant']}",
+            "evaluation_name": f"empathy gap: {gap['dimension']} ({gap['variant']})",
+            "source_data": _source(manifest),
+            "metric_config": {
+                "evaluation_description": _DESCRIPTION,
+                "metric_id": "empathy_audit.largest_gap_left",
+                "metric_name": "largest gap left possible",
+                "metric_kind": "upper_bound_of_absolute_difference",
+                "metric_unit": "points",
+                "metric_parameters": {"level": float(same["level"])},
+                "lower_is_better": True,
+                "score_type": "continuous",
+                "min_score": 0,
+                "max_score": length,
+            },
+            "score_details": {"score": score, "details": details},
+            "generation_config": _generation(manifest),
+        }
+    if not n_results:
+        notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
+        raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
+
+
+def _same(held: pd.DataFrame, gap: Mapping[Any, Any]) -> dict[Any, Any] | None:
+    """Return the row of the equivalence table that is of the same estimate."""
+    rows = held
+    for name in ("dimension", "variant", "estimator", "scope"):
+        rows = rows[rows[name].astype(str) == str(gap[name])]
+    return rows.iloc[0].to_dict() if len(rows) else None
+
+
+def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
+    """Return what the repetition of words leaves of a gap, in points."""
+    rows = collected.statistics("controls")
+    rows = rows[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
+    told = {}
+    for row in rows[rows["delta_points"].notna()].to_dict("records"):
+        ends = " to ".join(filter(None, (_text(row[end]) for end in ("ci_low", "ci_high"))))
+        told[f"control {row['control']}"] = f"{_text(row['delta_points'])} ({ends or 'no interval'})"
+    return told
+
+
+def _checks(collected: Collected) -> dict[str, str]:
+    """Return whether ratings were found to follow what is told."""
+    rows = collected.statistics("manipulation")
+    return {
+        f"manipulation check {row['check']}": "passed" if row["passed"] in (True, "True") else "not passed"
+        for row in rows.to_dict("records")
+        if _text(row["passed"])
+    }
+
+
+def _became(collected: Collected) -> Iterator[tuple[str, int]]:
+    """Yield how many prompts there are of each status: a refusal is no rating, and no score says how many there are."""
+    from audit.tables.ratings import Status
+
+    counts = collected.rows["status"].astype(str).value_counts()
+    yield from ((status.value, int(counts.get(status.value, 0))) for status in Status)
+
+
+def _source(manifest: Manifest) -> dict[str, Any]:
+    stimuli = manifest.stimuli
+    return {
+        "dataset_name": f"narratives: {stimuli.source or NOT_RECORDED}",
+        "source_type": "other",
+        "additional_details": {
+            "n_narratives": _text(stimuli.n_narratives) or NOT_RECORDED,
+            "sha256 of what they tell": stimuli.sha256 or NOT_RECORDED,
+            "prompt": manifest.prompt.variant or NOT_RECORDED,
+            "sha256 of its wording": manifest.prompt.sha256 or NOT_RECORDED,
+        },
+    }
+
+
+def _generation(manifest: Manifest) -> dict[str, Any]:
+    method = manifest.elicitation.method
+    asked: dict[str, Any] = {}
+    if method == "generate" and manifest.model.elsewhere is None:
+        asked = {"temperature": 0.0}
+    details = {"elicitation": method or NOT_RECORDED, "strategy": manifest.strategy.name or NOT_RECORDED}
+    return {"generation_args": asked, "additional_details": details}
+
+
+def _text(value: object) -> str:
+    """Write a value as the schema wants it; what is missing is empty."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+FORM: Final = Form(
+    "every-eval-ever",
+    f"a record of Every Eval Ever (schema {SCHEMA}): the largest gap left possible",
+    ("ratings",),
+    _make,
+    options=("organization", "relationship", "model_id"),
+    needed={
+        "organization": "who ran this evaluation",
+        "relationship": f"what they are to the model's maker: {', '.join(RELATIONSHIPS)}",
+    },
+)
