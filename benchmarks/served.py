@@ -14,7 +14,10 @@ key, the server answers without one, or two ratings are further apart than TOLER
 
 from __future__ import annotations
 
+import base64
+import gzip
 import os
+import re
 import runpy
 import secrets
 import signal
@@ -36,6 +39,8 @@ DESIGN = (
     "elicitation=expected", "elicitation.prefill='Number: '", "elicitation.max_pruned_points=2",
     "elicitation.check_sample=0", "elicitation.manipulation=0", "statistics.n_permutations=100", "shard_size=6",
 )  # fmt: skip
+PACKED = re.compile(rb"\bH4sI[A-Za-z0-9+/]+=*")
+"""How gzip begins in base64."""
 NAME, KEY_IN = "embedded", "SERVED_KEY"
 TOLERANCE = 0.001
 """Points of 100: what sums of float32 in another order may come to."""
@@ -82,10 +87,14 @@ def says_without_key(url):
 
 
 def holds(path, key):
-    """Tell whether a file has the key; a table is compressed, and read for that."""
-    if key.encode() in path.read_bytes():
-        return True
-    return path.suffix == ".parquet" and key in pd.read_parquet(path).to_csv()
+    """Tell whether a file has the key, also within what is compressed: tables, kept prompts, what a page unpacks."""
+    content = path.read_bytes()
+    texts = [content, *(gzip.decompress(base64.b64decode(one)) for one in PACKED.findall(content))]
+    if path.suffix == ".gz":
+        texts.append(gzip.decompress(content))
+    if path.suffix == ".parquet":
+        texts.append(pd.read_parquet(path).to_csv().encode())
+    return any(key.encode() in text for text in texts)
 
 
 def main(overrides):
