@@ -110,6 +110,49 @@ def test_runs_that_are_made_elsewhere_are_those_of_a_sweep_here(
     assert {each["status"] for each in manifests} == {"complete"}
 
 
+@pytest.fixture
+def debug_mode(monkeypatch):
+    """Have submitit take what Slurm is asked for, and do each job in this process, as its debug mode does."""
+    import submitit
+
+    executor = submitit.AutoExecutor
+    made = []
+
+    def debugging(folder, cluster, **settings):
+        made.append((cluster, executor(folder, cluster="debug", **settings)))
+        return made[-1][1]
+
+    monkeypatch.setattr("submitit.AutoExecutor", debugging)
+    return made
+
+
+# submitit's debug mode opens each job's log and leaves it open.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_runs_of_the_debug_mode_of_submitit_are_those_of_a_sweep_here(
+    debug_mode, here, tiny_model, audit, tmp_path, capsys
+):
+    words = (*SWEEP, *sweep_of(tiny_model), "hydra/launcher=slurm")
+    assert audit(*words, "hydra.launcher.partition=gpu", "hydra.launcher.mem_gb=3") == 0
+    [(cluster, executor)] = debug_mode
+    assert cluster == "slurm"
+    assert executor.cluster == "debug"
+    assert executor.parameters["mem_gb"] == 3
+    assert of_runs(tmp_path) == here
+    said = capsys.readouterr()
+    assert [line[:7] for line in said.err.splitlines() if line.startswith("job ")] == ["job 0 (", "job 1 ("]
+    assert "comparison: reports/comparison-" in said.out
+    assert not list(tmp_path.glob(".sweep-*"))
+
+
+def test_a_setting_that_slurm_does_not_have_is_named(debug_mode, audit, tmp_path, capsys):
+    assert audit("run", "-m", "hydra/launcher=slurm", "+hydra.launcher.partitoin=gpu", "seed=0,1") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("audit: hydra/launcher=slurm: Unknown argument 'partitoin'")
+    assert " partition," in error
+    assert error.endswith("correct the name in hydra.launcher.NAME=VALUE, or leave it out")
+    assert not list(tmp_path.glob(".sweep-*"))
+
+
 def test_a_job_that_fails_elsewhere_is_named_and_the_others_are_made(tiny_model, child_environment, tmp_path):
     done = sweep(
         tmp_path, child_environment, "hydra/launcher=submitit_local", "model.name=tiny",

@@ -60,9 +60,11 @@ def _is_here(token: str) -> bool:
 
 
 def without_results(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    """Return what a launcher says of jobs that it could not begin, or that ended without a result, as one line."""
+    """Return what a launcher says of settings, of jobs that it could not begin, or of no result, as one line."""
     asked = next(word for word in reversed(overrides) if word.lstrip("+").startswith(LAUNCHER))
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, NameError):  # as submitit tells of a setting that it does not know
+        return ConfigError(f"{asked}: {said}; correct the name in hydra.launcher.NAME=VALUE, or leave it out")
     return ConfigError(
         f"{asked}: {said}; look into .submitit/ of the sweep's folder, and whether other jobs still run; the same "
         "command goes on where they stopped"

@@ -102,7 +102,7 @@ def each_job(
         def composed() -> None:
             try:
                 compose(list(overrides), _task(jobs, do, overrides))
-            except RuntimeError as error:  # as which launchers tell of theirs
+            except (RuntimeError, NameError) as error:  # as which launchers tell of theirs
                 if jobs.place is None:
                     raise
                 raise without_results(error, overrides) from error
