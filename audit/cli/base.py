@@ -20,6 +20,11 @@ OK: Final = 0
 FAILED: Final = 2
 INTERRUPTED: Final = 130
 
+LONGEST_LINE: Final = 2000
+"""Letters of a line about a fault; a file may hold a value of any length, which the line names."""
+_END: Final = 600
+"""Letters that are kept of its end, where the remedy stands."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -52,12 +57,20 @@ def command_line(*words: str) -> str:
     return shlex.join([*PROGRAM, *words])
 
 
+def line_of(error: Exception) -> str:
+    """Return what an error says as one line that can be printed; of what is very long, the beginning and the end."""
+    line = printable(" ".join(str(error).split()))
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[: LONGEST_LINE - _END]} [...] {line[-_END:]}"
+
+
 def attempt(step: Callable[[], None]) -> str | None:
     """Do a step; show what the user can mend as one line, and return that line, or None if all went well."""
     try:
         step()
     except (AuditError, StimulusError) as error:
-        fault = printable(" ".join(str(error).split()))
+        fault = line_of(error)
         say(f"audit: {fault}")
         return fault
     return None

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,6 +155,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     from stimuli.errors import suggest
 
     gone: list[BrokenPipeError | RecursionError] = []
+    failed: list[Exception] = []
 
     def job(composed: Any, of_hydra: Any) -> None:
         experiment = of_hydra.runtime.choices.get("experiment", "none")
@@ -168,6 +170,9 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
             )
         except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
             gone.append(error)
+        except Exception as error:
+            failed.append(error)
+            raise
 
     for flag in overrides:
         if flag.startswith("-") and flag.partition("=")[0] not in _FLAGS:
@@ -178,6 +183,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     words = _normalise(overrides)
     parser = OverridesParser.create()
+    _check_folders(words)
+    _check_parsed(words, parser)
     _check_choices(words, parser)
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
@@ -188,15 +195,26 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         else:
             job(*_composed_once(words))
     except RecursionError as error:
-        chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
-        where = " or ".join(chosen) or "a file of --config-dir"
-        raise ConfigError(f"the defaults of {where} lead back to where they began; end the loop") from error
+        raise ConfigError(
+            f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
+        ) from error
     except YAMLError as error:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, parser, overrides)) from error
+    except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
+        if failed:  # of what was done with a configuration, and not of composing it
+            raise
+        said = " ".join(str(error).split()) or "its defaults are none"
+        raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; mend the file that says so") from error
     if gone:
         raise gone[0]
+
+
+def _chosen(overrides: Sequence[str]) -> str:
+    """Return which choices a fault of a file may be of."""
+    chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
+    return " or ".join(chosen) or "a file of --config-dir"
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
@@ -230,6 +248,51 @@ def _normalise(overrides: Sequence[str]) -> list[str]:
     # Hydra's own parser takes a flag only before the overrides.
     sweep = [flag for flag in plain if flag in ("-m", "--multirun")]
     return [*sweep, *(override for override in plain if override not in sweep)]
+
+
+def _check_folders(words: Sequence[str]) -> None:
+    """Refuse a user's folder of choices with a file that OmegaConf would not come to the end of.
+
+    Raises
+    ------
+    StimulusError
+        If there is one.
+    """
+    from stimuli.yaml_files import check_size
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            check_size(path)
+
+
+def _folders(words: Sequence[str]) -> list[Path]:
+    """Return the user's folders of choices, by the flags that name them."""
+    flags = [(flag.partition("="), value) for flag, value in zip_longest(words, words[1:], fillvalue="")]
+    return [Path(joined if sign else value) for (name, sign, joined), value in flags if name in ("--config-dir", "-cd")]
+
+
+def _check_parsed(words: Sequence[str], parser: Any) -> None:
+    """Refuse an override that Hydra's parser does not say anything of, but breaks at.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that it refuses itself is left to it.
+    """
+    from hydra.errors import HydraException
+
+    from audit.errors import ConfigError
+
+    for word in words:
+        if word.startswith("-"):
+            continue
+        try:
+            parser.parse_override(word)
+        except HydraException:
+            continue
+        except (ValueError, RecursionError) as error:
+            what = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number of too many digits"
+            raise ConfigError(f"{word[:60]}...: {what}; a value is a word, a number or a short list of them") from error
 
 
 def _check_choices(words: Sequence[str], parser: Any) -> None:
@@ -291,7 +354,8 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
 
     groups = choices()
     sweeps = any(flag in ("-m", "--multirun") for flag in overrides)
-    for override in _normalise(overrides):
+    words = _normalise(overrides)
+    for override in words:
         if override.startswith("-"):
             continue
         try:
@@ -311,7 +375,8 @@ def _explain(error: Exception, parser: Any, overrides: Sequence[str]) -> str:
             return f"{said}; {name}=[{values}] is one list, \"{name}='{values}'\" one text"
         if name in groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
-                if isinstance(value, str) and value not in groups[name] and value != "none":
+                own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
+                if isinstance(value, str) and value not in groups[name] and value != "none" and not own:
                     return f"{name}={value}: there is no such choice; {suggest(value, groups[name])}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError
+from audit.plain_json import parse_json
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -383,7 +384,9 @@ class _Written(_Part):
         ValueError
             If a number is NaN or infinite: JSON has none.
         """
-        return f"{json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+        text = f"{json.dumps(self.content, indent=2, ensure_ascii=False, allow_nan=False)}\n"
+        # What is no text, such as a byte of a folder's name that is no UTF-8, is written as JSON escapes it.
+        return text.encode("utf-8", "backslashreplace")
 
 
 class Manifest(_Written):
@@ -478,7 +481,7 @@ class Manifest(_Written):
         """
         path = folder / FILE
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_bytes())
         except (FileNotFoundError, NotADirectoryError) as error:
             raise StoreError(f"{folder} is not a run folder: it has no {FILE}") from error
         except (OSError, ValueError) as error:
@@ -536,7 +539,7 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            content = parse_json((folder / FILE).read_bytes())
         except (OSError, ValueError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:
