@@ -58,6 +58,8 @@ _OF_CHOICES: Final = frozenset(
 )
 _BEGUN: Final = "part-begun.jsonl"
 """The file of a run folder that keeps what a server has answered of the part that is being asked."""
+_HASHED: Final = {"lines": "sha256"}
+"""What its first line says of the others, beside which part it is of; earlier versions wrote no hashes."""
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
 Answers: TypeAlias = Literal[
@@ -679,12 +681,9 @@ class PartBegun:
         if self._begun:
             for line in found[1:]:
                 name, answer = line.get("name"), line.get("answer")
-                # Earlier versions wrote no hash.
-                if (
-                    isinstance(name, str)
-                    and isinstance(answer, dict)
-                    and line.get("sha256", told := _told(name, answer)) == told
-                ):
+                if not (isinstance(name, str) and isinstance(answer, dict)):
+                    continue
+                if found[0].keys() == {"part"} or line.get("sha256") == _told(name, answer):
                     self._answers[name] = answer
 
     def get(self, name: str) -> dict[str, Any] | None:
@@ -695,7 +694,7 @@ class PartBegun:
         """Keep an answer: it is in the file before this returns."""
         with writing(self._path):
             if not self._begun:
-                write_atomically(self._path, f"{json.dumps({'part': self._part})}\n".encode())
+                write_atomically(self._path, f"{json.dumps({'part': self._part, **_HASHED})}\n".encode())
                 self._begun = True
             with self._path.open("a", encoding="utf-8") as stream:
                 # Whatever a process that was killed left of its last line ends here.
