@@ -87,7 +87,10 @@ class PromptsAsked:
         for part in (*wordings, *dimensions, narratives, strategy):
             if not _is(part, type(part)):
                 raise TypeError(f"a part of {type(part).__name__} is of another type than it should be")
-        return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), strategy)
+        grid = PromptGrid(dimensions, narratives, wordings[0], wordings[1:])
+        if not len(grid):
+            raise ValueError("it has no prompt")
+        return cls(grid, strategy)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:

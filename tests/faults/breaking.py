@@ -39,8 +39,8 @@ COMMAND = (
     "elicitation.manipulation=0", "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}",
 )  # fmt: skip
 LEDGER = False
-"""Whether the package keeps a ledger of what it stored. Once it does, what is counted as ``unseen_without_ledger`` is 0,
-and the tests that wait for it are turned on: set this to True."""
+"""Whether the package keeps a ledger of what it stored. Once it does, ``Outcome.n_unseen`` is 0, and the tests that
+wait for it are turned on: set this to True."""
 
 
 @dataclass
@@ -400,7 +400,7 @@ def misplaced(audits: Audits, n: int, rng: Random) -> Outcome:
 
 
 def _silent(audits: Audits, n: int, fault: str, change: Callable[[Path], None]) -> Outcome:
-    """Change what is stored as only a ledger can tell, and look whether the change is read as if it had been answered."""
+    """Change what is stored as only a ledger can tell, and look whether the change is read like an answer."""
     outcome = Outcome(fault)
     for _ in range(n):
         run = audits.copied()
@@ -489,10 +489,10 @@ def at_once(audits: Audits, n: int, rng: Random) -> Outcome:
 
 
 CHANGED: Sequence[str] = (
-    "prompt=persona-1", "prompt=scale-10", "seed=1", "strategy=perspective", "strategy=basic-empathy", "elicitation.max_tokens=3",
-    "elicitation.parser=hou2025", "stimuli.emotions=[sad,angry]", "stimuli.situations_per_emotion=2", "dimensions=[heritage]",
-    "stimuli.unspecified=false", "thinking=on", "model.dtype=bfloat16", "model.max_model_len=512", "task=reply", "wordings=2",
-    "elicitation.prefill=Number: ",
+    "prompt=persona-1", "prompt=scale-10", "seed=1", "strategy=perspective", "strategy=basic-empathy",
+    "elicitation.max_tokens=3", "elicitation.parser=hou2025", "stimuli.emotions=[sad,angry]", "wordings=2",
+    "stimuli.situations_per_emotion=2", "dimensions=[heritage]", "stimuli.unspecified=false", "thinking=on",
+    "model.dtype=bfloat16", "model.max_model_len=512", "task=reply", "elicitation.prefill=Number: ",
 )  # fmt: skip
 """What makes another run of it: what is shown, how it is asked, how an answer is read."""
 
@@ -519,8 +519,8 @@ def changed_configuration(audits: Audits, n: int, rng: Random) -> Outcome:
 
 
 FAULTS: Sequence[tuple[Callable[[Audits, int, Random], Outcome], int]] = (
-    (killed_at_every_write, 120), (killed_at_random, 60), (full_disk, 40), (read_only, 20), (small_disk, 15), (torn, 100),
-    (flipped, 300), (misplaced, 20), (beyond, 20), (foreign, 10), (edited, 10), (at_once, 20),
+    (killed_at_every_write, 120), (killed_at_random, 60), (full_disk, 40), (read_only, 20), (small_disk, 16),
+    (torn, 100), (flipped, 300), (misplaced, 20), (beyond, 20), (foreign, 12), (edited, 12), (at_once, 20),
     (changed_configuration, 2 * len(CHANGED)),
 )  # fmt: skip
 """Each fault, and how often the benchmark tries it."""

@@ -130,14 +130,15 @@ def test_an_overwritten_model_is_not_answered_from_its_default_folder(command, t
     "changed",
     [
         ["strategy=few-shot-1", "strategy.examples.embedder=other/encoder"],
-        ["strategy=knowledge-comet", "strategy.knowledge.path=other/comet"],
-        ["strategy=knowledge-comet", "strategy.knowledge.revision=other"],
+        ["strategy=knowledge-comet", "strategy.knowledge.path=own/comet", "strategy.knowledge.path=other/comet"],
+        ["strategy=knowledge-comet", "strategy.knowledge.path=own/comet", "strategy.knowledge.revision=other"],
     ],
     ids=["embedder", "COMET", "its revision"],
 )
 def test_examples_and_knowledge_are_not_those_that_another_model_chose(changed):
-    strategy, _ = changed
-    asked, other = (make_plan(composed([*COMMAND[1:], *words])) for words in ([strategy], changed))
+    *before, last = changed
+    after = [*(word for word in before if word.partition("=")[0] != last.partition("=")[0]), last]
+    asked, other = (make_plan(composed([*COMMAND[1:], *words])) for words in (before, after))
     assert plan_difference(asked.identity(), other) is not None
     assert default_run_dir(asked) != default_run_dir(other)
 

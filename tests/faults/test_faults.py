@@ -8,9 +8,9 @@ import breaking
 import pytest
 
 FEW = {
-    breaking.killed_at_every_write: 12, breaking.killed_at_random: 6, breaking.full_disk: 6, breaking.read_only: 4,
-    breaking.small_disk: 2, breaking.torn: 6, breaking.flipped: 12, breaking.misplaced: 2, breaking.beyond: 2,
-    breaking.at_once: 3, breaking.changed_configuration: 2 * len(breaking.CHANGED),
+    breaking.killed_at_every_write: 8, breaking.killed_at_random: 3, breaking.full_disk: 4, breaking.read_only: 2,
+    breaking.small_disk: 1, breaking.torn: 4, breaking.flipped: 8, breaking.misplaced: 2, breaking.beyond: 2,
+    breaking.at_once: 3, breaking.changed_configuration: len(breaking.CHANGED),
 }  # fmt: skip
 needs_ledger = pytest.mark.xfail(not breaking.LEDGER, strict=True, reason="needs the ledger")
 """What is stored is changed as a tool would write it: nothing in the folder tells it today."""
