@@ -147,3 +147,11 @@ def test_a_default_that_a_stage_knows_is_the_one_that_the_help_shows():
     from audit.raters import PER_LIST
 
     assert str(people._PER_LIST) == f"n={PER_LIST}"
+
+
+@pytest.mark.parametrize("word", ["x" * 5000, f"ratings{'x' * 300}=1", "a\x00b", "ratings=" + "x" * 5000])
+def test_a_word_that_no_file_is_called_is_read_like_any_other(word):
+    try:
+        report._ALL.read([word])
+    except ConfigError as error:
+        assert "has no such option" in str(error)
