@@ -422,7 +422,7 @@ def _lexical(path: Path) -> Any:
 
 
 _PREPARED: Sequence[tuple[str, int, Callable[[Path], Tried]]] = (
-    ("ratings= and groups= (CSV, Parquet)", 5_000, _outside),
+    ("ratings= and groups= (CSV, Parquet)", 3_500, _outside),
     ("answers= (JSON lines)", 6_000, _answers),
     ("prompts= and FILE.run.json", 3_000, _exports),
     ("raters' CSV files, keys", 4_000, _raters),

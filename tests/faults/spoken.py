@@ -480,7 +480,7 @@ def _templates(folder: Path) -> Tried:
 
 
 _PREPARED: Sequence[tuple[str, int, Callable[[Path], Tried]]] = (
-    ("models' replies: ratings, refusals, questionnaires, choices, scores", 6_000, _replies),
+    ("models' replies: ratings, refusals, questionnaires, choices, scores", 5_000, _replies),
     ("thoughts, and the dialects that mark them", 5_000, _thoughts),
     ("servers' answers (JSON)", 8_000, _servers),
     ("servers' batches", 1_500, _batches),

@@ -327,11 +327,11 @@ def _beside(folder: Path) -> Tried:
 _PREPARED: Sequence[tuple[str, int, Callable[[Path], Tried]]] = (
     ("manifest.json", 11_000, _manifests),
     ("manifest.json of comparisons, judgements, choices", 3_000, _of_runs),
-    ("a part of ratings (Parquet)", 9_000, _part),
+    ("a part of ratings (Parquet)", 8_000, _part),
     ("ratings.parquet, consolidated", 5_000, _consolidated),
     ("parts of replies, answers, stages, scores, pairs; given", 4_000, _other_tables),
     ("prompts.json.gz", 6_000, _prompts),
-    ("part-begun.jsonl", 5_000, _begun),
+    ("part-begun.jsonl", 7_000, _begun),
     ("sides.csv, study.json, corpus.json", 3_000, _beside),
 )
 READERS = tuple(Reader(*each) for each in _PREPARED)

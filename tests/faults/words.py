@@ -313,9 +313,9 @@ def _commands(folder: Path) -> Tried:
 
 
 _PREPARED: Sequence[tuple[str, int, Callable[[Path], Tried]]] = (
-    ("overrides of the configuration", 1_500, _overrides),
-    ("own choices in --config-dir (YAML)", 300, _own_conf),
-    ("KEY=VALUE words of commands", 8_000, _key_values),
+    ("overrides of the configuration", 1_200, _overrides),
+    ("own choices in --config-dir (YAML)", 200, _own_conf),
+    ("KEY=VALUE words of commands", 12_000, _key_values),
     ("whole command lines, without runs", 600, _commands),
 )
 READERS = tuple(Reader(*each) for each in _PREPARED)
