@@ -13,7 +13,7 @@ TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ra
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet --no-compile $(1)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow check example clean
+.PHONY: demo test test-slow check fuzz faults example clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
@@ -29,6 +29,13 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The two tables of docs/reliability.md: inputs thrown at every reader, and faults done to runs.
+fuzz: $(VENV)/.installed
+	$(BIN)/python benchmarks/fuzz.py n=$(or $(INPUTS),100000)
+
+faults: $(VENV)/.installed
+	$(BIN)/python benchmarks/faults.py times=$(or $(TIMES),1)
 
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 
 def existing(place: Path) -> Path:
     """Return a folder, or the nearest one above it that is there."""
-    place = place.expanduser().absolute()
-    while not place.exists():
+    place = Path(os.path.expanduser(place)).absolute()
+    while not os.path.exists(place):
         place = place.parent
     return place
 

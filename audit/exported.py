@@ -16,12 +16,12 @@ from typing import Any, Final, Self
 
 from audit.config import AuditConfig, ElicitationConfig, EngineConfig, ModelConfig, fingerprint, load_config
 from audit.errors import ConfigError, StoreError
+from audit.plain_json import parse_json
 from audit.plan import Plan
 from audit.runs.files import write_atomically
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from audit.wording import plural
-from stimuli.errors import StimulusError
 from stimuli.identities import Dimension, load_dimensions
 
 _FORMAT: Final = 1
@@ -131,13 +131,16 @@ class Export:
         except OSError as error:
             raise StoreError(f"prompts={prompts} cannot be read ({error.strerror or error})") from error
         try:
-            content = json.loads(beside.read_text(encoding="utf-8"))
+            content = parse_json(beside.read_bytes())
             if content["format"] != _FORMAT:
                 raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
+            told = {name: content[name] for name in ("id", "prompts_sha256", "preset")}
+            if wrong := next((name for name, text in told.items() if not isinstance(text, str)), None):
+                raise ValueError(f"its {wrong} is {told[wrong]!r:.40}, and should be text")
             found = cls(
-                content["id"],
-                content["prompts_sha256"],
-                content["preset"],
+                told["id"],
+                told["prompts_sha256"],
+                told["preset"],
                 load_config(content["config"]),
                 PromptsAsked.of(content["prompts"]),
             )
@@ -146,7 +149,7 @@ class Export:
                 f"prompts={prompts}: there is no {beside.name} beside it, which says whose answers they are; write "
                 f"both by: python -m audit prompts ... out={prompts.name}"
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, IndexError, StimulusError, ConfigError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             raise StoreError(f"{beside} cannot be read ({error}); write the prompts anew, their ids stay") from error
         if sha256 != found.prompts_sha256:
             raise StoreError(

@@ -21,7 +21,7 @@ from audit.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.judge.rubric import judge_facts
 from audit.measures.base import Reply
 from audit.progress import Progress
-from audit.runs.manifest import JudgementManifest, Manifest
+from audit.runs.manifest import Judge, JudgementManifest, Manifest
 from audit.runs.provenance import versions
 from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.base import dictionary
@@ -382,6 +382,8 @@ def _judge(
                 answers = _answers(own, runs[0].narratives, opened, rubric, criterion, asked)
                 target.write_part(number, answers)
                 progress.done(len(own))
+    elif manifest.judge is not None:
+        _check_same_judge(target, manifest.judge, asked, say)
     judged = target.read_parts()
     if len(judged) != len(paired) or (judged["pair"].to_numpy() != paired["pair"].to_numpy()).any():
         raise StoreError(
@@ -390,6 +392,20 @@ def _judge(
         )
     target.consolidate(say)
     return judged.assign(text_1=paired["text_1"], text_2=paired["text_2"]), manifest
+
+
+def _check_same_judge(target: JudgementFolder, judge: Judge, asked: Asked, say: Callable[[str], None]) -> None:
+    """Raise StoreError if the judge that answered all pairs has changed since; say so where that cannot be told."""
+    from audit.engines.unchanged import compare_model
+
+    compared = compare_model(_card(asked), revision=judge.revision, files=judge.files)
+    if compared.changed:
+        raise StoreError(
+            f"run_dir={target.path} holds what another judge answered: model={asked.model} has changed since "
+            f"({compared.changed}); name another folder to ask this one"
+        )
+    told = f", not checked against the judge ({compared.unknown})" if compared.unknown else ""
+    say(f"all pairs are judged already{told}; analysing")
 
 
 def _parts(paired: pd.DataFrame) -> Any:

@@ -33,6 +33,7 @@ from audit.people.ratings import (
     read_human_ratings,
     read_key,
 )
+from audit.plain_json import parse_json
 from audit.runs.manifest import Manifest, People
 from audit.runs.store import RunFolder
 from audit.wording import plural
@@ -279,9 +280,14 @@ def _members(human: HumanRatings, about: Mapping[str, str]) -> pd.DataFrame:
 
 def _read_study(path: Path) -> dict[str, Any]:
     try:
-        study = json.loads(read_text(path))
+        study = parse_json(read_text(path))
         if not isinstance(study, dict) or "seed" not in study or not {"about", "emotions"} & set(study):
             raise ValueError("it lacks what an export writes")
+        about, emotions = study.get("about", {}), study.get("emotions", [])
+        if not isinstance(about, dict) or not isinstance(emotions, list):
+            raise ValueError("it has something else than an export writes")
+        if not all(isinstance(text, str) for text in (*about.values(), *emotions)):
+            raise ValueError("it names a dimension or an emotion by what is no text")
     except ValueError as error:
         raise StoreError(f"{path} cannot be read ({error}); export the items again") from error
     return study

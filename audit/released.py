@@ -11,6 +11,7 @@ import codecs
 import hashlib
 import io
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -271,7 +272,7 @@ def find_released(folder: Path) -> list[ReleasedRun]:
         If a name cannot be read, two files are of one pair, or a pair has no file: all pairs of a dimension's
         identities must be there, and those with the unspecified identity all or none.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # False too where it may not be looked at
         raise StoreError(f"{folder} is not a folder; {_PLACE}")
     inside = folder / "processed_results"
     paths = sorted(folder.glob("*.tsv")) or sorted(inside.glob("*.tsv"))

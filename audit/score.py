@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -252,7 +252,7 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
     from audit.judge.rubric import RubricJudge
 
     assert config.model is not None
-    is_file = Path(config.model).expanduser().is_file()  # a GGUF file
+    is_file = os.path.isfile(os.path.expanduser(config.model))  # a GGUF file
     if config.base_url is None and not config.model.startswith("embedded:") and not is_file:
         measures = plan.config.measures
         find_folder(

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from stimuli.errors import StimulusError
 from stimuli.narratives import WORDINGS, Narratives
 from stimuli.tables import check_unique, read_cells
+from stimuli.yaml_files import may_be_file
 
 PACKAGED: Final = "packaged"
 """The source of the pool that comes with the package."""
@@ -90,7 +91,7 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> Pool:
         if ours not in named:
             raise StimulusError(f"strategy.examples.columns.{ours} must name a column of {path}")
     file = EXAMPLES_FILE if path is None else path
-    if not file.is_file():
+    if not may_be_file(file):
         raise StimulusError(f"strategy.examples.pool={path} is not a file; null takes the packaged pool")
     rows = read_cells(file, named, of="examples")
     examples = tuple(Example(**cells) for _, cells in rows)

@@ -15,6 +15,7 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.narratives import Narratives
 from stimuli.tables import check_unique, read_cells
+from stimuli.yaml_files import may_be_file
 
 RELATIONS: Final = ("xIntent", "xNeed", "xWant", "xEffect", "xReact")
 """What the person of a narrative meant to do, needed before, wants now, undergoes and feels; a file may have others."""
@@ -59,7 +60,7 @@ def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str])
     StimulusError
         If the file or a relation's column is missing, a narrative stands twice or is not there, or its cell is empty.
     """
-    if not path.is_file():
+    if not may_be_file(path):
         raise StimulusError(
             f"strategy.knowledge.path={path} is not a file; it is a CSV with narrative_id and relations"
         )

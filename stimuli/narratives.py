@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -289,7 +290,7 @@ def _sample(rows: Sequence[Narrative], per_emotion: int, seed: int) -> list[Narr
 def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Narrative]:
     if path is None:
         raise StimulusError(f"stimuli=hou2025 needs stimuli.path; {_HOU2025_ORIGIN}")
-    if not path.is_dir():
+    if not os.path.isdir(path):  # False too where it may not be looked at
         raise StimulusError(f"stimuli.path={path} is not a folder; {_HOU2025_ORIGIN}")
     for emotion in emotions or ():
         if emotion not in HOU2025_COUNTS:

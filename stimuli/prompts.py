@@ -23,7 +23,7 @@ from typing import Final, overload
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
-from stimuli.yaml_files import read_text
+from stimuli.yaml_files import may_be_file, read_text
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
 SCALE_FIELDS: Final = frozenset({"low", "high", "low_label", "high_label"})
@@ -336,7 +336,7 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
 
 
 def _module_strings(path: Path) -> dict[str, str]:
-    if not path.is_file():
+    if not may_be_file(path):
         raise StimulusError(f"prompt.path={path} is not a file; it is const.py in the study's repository")
     text = read_text(path)
     try:

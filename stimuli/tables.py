@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.yaml_files import read_text
+from stimuli.yaml_files import may_be_file, read_text
 
 
 def read_cells(
@@ -81,7 +81,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def _open(path: Path, delimiter: str | None) -> csv.DictReader[str]:
-    if not path.is_file():
+    if not may_be_file(path):
         raise StimulusError(f"{path} is not a file")
     if delimiter is None:
         delimiter = "\t" if path.suffix == ".tsv" else ","

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
 from stimuli.errors import StimulusError
 
+_DEEPEST: Final = 100
+"""Brackets, or levels of indentation, that may stand within each other: PyYAML takes minutes over some thousands."""
+_MOST: Final = 1_000_000
+"""Values that a file may stand for, once aliases are written out: a few lines of them can stand for any number."""
+
 
 class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses a mapping with a key given twice."""
+    """A safe loader that refuses a mapping with a key given twice, and what is nested too deeply."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:
+        if self.flow_level >= _DEEPEST:
+            raise self._too_deep()
+        super().fetch_flow_collection_start(TokenClass)
+
+    def add_indent(self, column: int) -> bool:
+        if len(self.indents) >= _DEEPEST:
+            raise self._too_deep()
+        return bool(super().add_indent(column))
+
+    def _too_deep(self) -> StimulusError:
+        return StimulusError(f"line {self.line + 1}: is nested more than {_DEEPEST} levels deep; write it flatter")
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -32,6 +50,14 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
+def may_be_file(path: Path) -> bool:
+    """Say whether a path is a file, or one that may not be looked at: whoever reads that says why it cannot be read."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
+
+
 def read_text(path: Path) -> str:
     """Return a file's text, which must be UTF-8.
 
@@ -42,8 +68,8 @@ def read_text(path: Path) -> str:
     """
     try:
         raw = path.read_bytes()
-    except OSError as error:
-        raise StimulusError(f"{path}: cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:  # a name may hold what no name of a file can
+        raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -63,7 +89,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     text = read_text(path)
     try:
-        content = yaml.load(text, Loader=_StrictLoader)  # a subclass of SafeLoader
+        content = _loaded(text)
     except StimulusError as error:
         raise StimulusError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
@@ -74,6 +100,58 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not content:
         raise StimulusError(f"{path}: is empty or no mapping; it needs `name: ...` lines")
     return content
+
+
+def check_size(path: Path) -> None:
+    """Refuse a YAML file that is nested too deeply, or whose aliases stand for more than can be held.
+
+    For files that another library loads, which would not end; what else is wrong with one is left to that library.
+
+    Raises
+    ------
+    StimulusError
+        If it is so.
+    """
+    try:
+        _checked_node(_StrictLoader(read_text(path)))
+    except StimulusError as error:
+        if str(error).startswith(str(path)):  # as of read_text
+            return
+        raise StimulusError(f"{path}: {error}") from error
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError):
+        return
+
+
+def _loaded(text: str) -> Any:
+    loader = _StrictLoader(text)
+    try:
+        node = _checked_node(loader)
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _checked_node(loader: _StrictLoader) -> yaml.Node | None:
+    node: yaml.Node | None = loader.get_single_node()
+    if node is not None:
+        _size(node, {})
+    return node
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node stands for, aliases written out; StimulusError if they are too many or endless."""
+    place = id(node)
+    if place not in known:
+        known[place] = _MOST + 1  # as long as it is within itself
+        inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = [part for each in inside for part in (each if isinstance(each, tuple) else (each,))]
+        known[place] = 1 + sum(_size(part, known) for part in parts)
+    if known[place] > _MOST:
+        raise StimulusError(
+            f"line {node.start_mark.line + 1}: an alias (*name) stands for itself, or for more than {_MOST:,} values; "
+            "write out what is meant"
+        )
+    return known[place]
 
 
 def explain(error: ValidationError) -> str:

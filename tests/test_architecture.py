@@ -25,7 +25,7 @@ from audit.tasks.registry import TASKS
 CONF = conf_folder()
 ROOTS = {"audit": Path(audit.__file__).parent, "stimuli": Path(stimuli.__file__).parent}
 
-FOUNDATIONS = {"errors", "runs.manifest", "tables", "wording"}
+FOUNDATIONS = {"errors", "plain_json", "runs.manifest", "tables", "wording"}
 OF_TASKS = {
     *FOUNDATIONS, "collect", "config", "conversations", "engines", "figures", "publish", "report", "statistics",
     "progress", "stimuli", "runs.store", "tasks.base",
@@ -34,22 +34,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all stages may use, and what itself uses next to nothing.
     "errors": set(),
     "disk": set(),
+    "plain_json": set(),
     "tables": set(),
     "wording": set(),
     "runs": set(),
     "runs.files": {"errors"},
     "runs.ledger": {"errors", "runs.files"},
-    "runs.manifest": {"errors", "runs.ledger"},
+    "runs.manifest": {"errors", "plain_json", "runs.ledger"},
     "runs.parquet": {"errors", "tables"},
-    "runs.parts": {"errors", "runs.files", "runs.ledger", "runs.parquet", "tables"},
+    "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
-    "runs.prompts": {"errors", "stimuli"},
+    "runs.prompts": {"errors", "plain_json", "stimuli"},
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
-    "engines": {"config", "errors", "progress", "stimuli", "tables"},
+    "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
     "elicitation": {"engines", "errors", "stimuli", "tables"},
     "strategies": {"config", "engines", "errors", "plan", "stimuli"},
     "texts": {"elicitation", "stimuli", "tables"},
@@ -68,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "runs.store": {
-        "errors", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
+        "errors", "plain_json", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
     },
     "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
     "runs.rescued": {

@@ -15,6 +15,7 @@ from test_strategy_runs import shown_in
 
 from audit.config import load_config
 from audit.conversations import prompt_records
+from audit.errors import StoreError
 from audit.plan import make_plan
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
@@ -195,3 +196,43 @@ def test_a_run_goes_on_that_an_earlier_version_began_and_keeps_its_prompts(comma
     next((in_parts(folder) / "ratings").iterdir()).unlink()
     assert command("run", *words) == 0
     assert (folder / FILE).read_bytes() == content
+
+
+def changed(content, path, value):
+    """Return prompts' content with another value at a path."""
+    copied = json.loads(json.dumps(content))
+    place = copied
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("strategy", "system"), {}),
+        (("narratives", "narratives", 0, "first_person"), 3),
+        (("narratives", "narratives"), []),
+        (("dimensions", 0, "perceivers", 0, "term"), None),
+        (("dimensions", 0, "in_group_pairs"), [[["a", 3]]]),
+        (("dimensions", 0, "clusters"), {"a": 1}),
+        (("dimensions", 0, "placebo"), "no"),
+        (("narratives", "n_available"), True),
+        (("wordings", 0, "scale", "low"), "0"),
+        (("wordings",), []),
+        (("wordings", 0), [] ),
+    ],
+)  # fmt: skip
+def test_a_part_of_another_type_is_refused_and_not_shown(path, value, run):
+    asked = PromptsAsked.read(run)
+    (run / FILE).write_bytes(gzip.compress(json.dumps(changed(asked.content(), path, value)).encode()))
+    with pytest.raises(StoreError, match=r"prompts\.json\.gz cannot be read \("):
+        PromptsAsked.read(run)
+
+
+def test_prompts_that_unpack_to_more_than_there_can_be_are_refused(run, monkeypatch):
+    monkeypatch.setattr("audit.runs.prompts._LONGEST", 2**20)
+    (run / FILE).write_bytes(gzip.compress(b" " * 2**21))
+    with pytest.raises(StoreError, match="it unpacks to more than 1 MiB"):
+        PromptsAsked.read(run)

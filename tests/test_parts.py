@@ -542,3 +542,38 @@ def test_a_file_of_a_newer_version_is_said_to_be_one(run):
     pq.write_table(table.replace_schema_metadata(table.schema.metadata | {b"audit.table_version": b"99"}), path)
     with pytest.raises(StoreError, match=r"ratings.parquet was written by a newer version of empathy-audit"):
         ratings_of(run)
+
+
+def says(path, **said):
+    """Write a consolidated file's rows anew, with other words about its parts; its hash of its data is left out."""
+    table = pq.read_table(path)
+    told = {f"audit.{name}".encode(): json.dumps(value).encode() for name, value in said.items()}
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | told), path)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"parts": [["x", 13, ""]]}, "it says that it has a part 'x', which no part is called"),
+        ({"parts": [["part-000000", -1, ""], ["part-000001", 14, ""]]}, "part 'part-000000', which no part is called"),
+        ({"parts": [["part-000000", 6, ""], ["part-000000", 7, ""]]}, "it says of a part twice that it has it"),
+        ({"parts": 3}, "it does not say which parts it has"),
+        ({"counts": []}, "it does not say which parts it has"),
+        ({"counts": {"part-000000": {"length": 3}}}, "it does not say which parts it has"),
+    ],
+)
+def test_a_file_that_says_what_no_file_of_ours_does_is_refused(said, complaint, run):
+    consolidate(run)
+    says(run / "ratings.parquet", **said)
+    with pytest.raises(StoreError, match=complaint):
+        ratings_of(run)
+    with pytest.raises(StoreError, match=complaint):
+        RunFolder(run).shards()
+
+
+def test_a_column_that_stands_twice_is_damage(run):
+    path = run / SHARDS[1]
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("response", table["response"]), path)
+    with pytest.raises(StoreError, match="its columns are not those of ratings: response stands twice"):
+        ratings_of(run)

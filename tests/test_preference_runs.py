@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from runs import FOUR_RELIGIONS, as_stored
 
 from audit import conversations
 from audit.cli.main import main
+from audit.engines.resolve import ModelFiles, file_hashes
 from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
@@ -348,3 +350,26 @@ def test_help_says_what_the_command_takes(capsys):
     assert "goes on\nwhere it stopped" in said
     assert main(["--help"]) == 0
     assert "judge        have a model compare" in capsys.readouterr().out
+
+
+def test_a_finished_comparison_does_not_answer_for_a_judge_that_has_changed(runs, tmp_path, monkeypatch, capsys):
+    place = tmp_path / "judge"
+    place.mkdir()
+    (place / "config.json").write_text("{}")
+    (place / "model.safetensors").write_text("first")
+
+    def give(out):
+        made = opened(prefers)
+        source = replace(made.source, files=ModelFiles(place, None), hashes=file_hashes(place))
+        monkeypatch.setattr("audit.engines.open.open_model", lambda *_, **__: replace(made, source=source))
+        return main(["judge", *map(str, runs), f"model={place}", f"run_dir={out}"])
+
+    assert give(tmp_path / "out") == 0
+    assert give(tmp_path / "out") == 0
+    assert "all pairs are judged already; analysing" in capsys.readouterr().err
+    (place / "model.safetensors").write_text("second")
+    assert give(tmp_path / "out") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "holds what another judge answered: model=" in said
+    assert "has changed since (model.safetensors is another file); name another folder to ask this one" in said
+    assert give(tmp_path / "new") == 0

@@ -628,3 +628,13 @@ def test_a_run_that_failed_before_its_manifest_can_be_given_again(tmp_path):
         "schema_version": SCHEMA_VERSION,
         "ledger": 1,
     }
+
+
+def test_an_answer_that_was_kept_half_is_none_and_the_others_stay(tmp_path):
+    path = tmp_path / "part-begun.jsonl"
+    kept = store.PartBegun(path, "ratings-000000")
+    for name in ("a", "b"):
+        kept.put(name, {"text": f"{name} \u2028"})
+    path.write_bytes(path.read_bytes() + b'\n{"name": "c", "answer": 3}\n{"name": "d"}\n\xff\xfe\n' + b"[" * 100_000)
+    found = store.PartBegun(path, "ratings-000000")
+    assert [found.get(name) for name in "abcd"] == [{"text": "a \u2028"}, {"text": "b \u2028"}, None, None]

@@ -24,6 +24,11 @@ UNEXPECTED: Final = 70
 """Nobody foresaw it, as ``EX_SOFTWARE`` of sysexits.h: one line names a log; see :mod:`audit.cli.unexpected`."""
 INTERRUPTED: Final = 130
 
+LONGEST_LINE: Final = 2000
+"""Letters of a line about a fault; a file may hold a value of any length, which the line names."""
+_END: Final = 600
+"""Letters that are kept of its end, where the remedy stands."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -54,6 +59,14 @@ class Command:
 def command_line(*words: str) -> str:
     """Return a command as the user may type it again."""
     return shlex.join([*PROGRAM, *words])
+
+
+def shortened(text: str) -> str:
+    """Return a text as one line that can be printed; of what is very long, the beginning and the end."""
+    line = printable(" ".join(text.split()))
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[: LONGEST_LINE - _END]} [...] {line[-_END:]}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ def attempt(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
     try:
         step()
     except (AuditError, StimulusError) as error:
-        fault = Fault(printable(" ".join(str(error).split())))
+        fault = Fault(shortened(str(error)))
     except BrokenPipeError:
         raise
     except (Exception, SystemExit) as error:  # a library must not end the command in the middle of its work

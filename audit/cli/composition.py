@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -173,6 +174,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     overrides = arranged(overrides)
     words = _normalise(overrides)
     parser = OverridesParser.create()
+    _check_folders(words)
+    _check_parsed(words, parser)
     options = _options()
 
     def parse(word: str) -> Any | None:
@@ -192,22 +195,31 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         else:
             job(*_composed_once(words))
     except RecursionError as error:
-        chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
-        where = " or ".join(chosen) or "a file of --config-dir"
-        raise ConfigError(f"the defaults of {where} lead back to where they began; end the loop") from error
+        raise ConfigError(
+            f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
+        ) from error
     except YAMLError as error:
         raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
-        if begun or own is None:
+    except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
+        if begun:  # of what was done with a configuration, and not of composing it
             raise
-        raise ConfigError(
-            f"{own} is a setting of Hydra's own, which it cannot use so ({error}); leave it out"
-        ) from error
+        said = " ".join(str(error).split()) or "its defaults are none"
+        own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
+        if own is not None:
+            raise ConfigError(
+                f"{own} is a setting of Hydra's own, which it cannot use so ({said}); leave it out"
+            ) from error
+        raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; mend the file that says so") from error
     if gone:
         raise gone[0]
+
+
+def _chosen(overrides: Sequence[str]) -> str:
+    """Return which choices a fault of a file may be of."""
+    chosen = [override for override in overrides if override.lstrip("+").partition("=")[0] in choices()]
+    return " or ".join(chosen) or "a file of --config-dir"
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
@@ -248,6 +260,51 @@ def _options() -> Options:
     from audit.config import option_types
 
     return Options(choices(), option_types())
+
+
+def _check_folders(words: Sequence[str]) -> None:
+    """Refuse a user's folder of choices with a file that OmegaConf would not come to the end of.
+
+    Raises
+    ------
+    StimulusError
+        If there is one.
+    """
+    from stimuli.yaml_files import check_size
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            check_size(path)
+
+
+def _folders(words: Sequence[str]) -> list[Path]:
+    """Return the user's folders of choices, by the flags that name them."""
+    flags = [(flag.partition("="), value) for flag, value in zip_longest(words, words[1:], fillvalue="")]
+    return [Path(joined if sign else value) for (name, sign, joined), value in flags if name in ("--config-dir", "-cd")]
+
+
+def _check_parsed(words: Sequence[str], parser: Any) -> None:
+    """Refuse an override that Hydra's parser does not say anything of, but breaks at.
+
+    Raises
+    ------
+    ConfigError
+        If there is one; a word that it refuses itself is left to it.
+    """
+    from hydra.errors import HydraException
+
+    from audit.errors import ConfigError
+
+    for word in words:
+        if word.startswith("-"):
+            continue
+        try:
+            parser.parse_override(word)
+        except HydraException:
+            continue
+        except (ValueError, RecursionError) as error:
+            what = "is nested too deeply" if isinstance(error, RecursionError) else "holds a number of too many digits"
+            raise ConfigError(f"{word[:60]}...: {what}; a value is a word, a number or a short list of them") from error
 
 
 def _check_choices(words: Sequence[str], parse: Parse) -> None:
@@ -300,7 +357,8 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
             return several_values(word, name, word.partition("=")[2], options, parse)
         if name in options.groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
-                if isinstance(value, str) and value not in options.groups[name] and value != "none":
+                own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
+                if isinstance(value, str) and value not in options.groups[name] and value != "none" and not own:
                     return f"{name}={value}: there is no such choice; {suggest(value, options.groups[name])}"
         if parsed.is_delete():
             return f"{word}: no option can be taken away; {name}=null leaves empty what may be empty"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ class Usage:
             name, sign, text = word.partition("=")
             if word.startswith("-"):
                 raise ConfigError(f"{self.command} has no flag {word}; {see(self.command)}")
-            if not sign or Path(word).is_dir() or (name not in names and Path(word).is_file()):
+            if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
             elif name not in names:
                 raise ConfigError(f"{name}: {self.command} has no such option; {suggest(name, names)}")

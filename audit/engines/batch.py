@@ -284,12 +284,12 @@ class Batches:
                     f"{batch.get('said', '')}), which this run had submitted; give the key of the same account, or ask "
                     "what is left one by one: engine.batch=null"
                 )
-            if batch.get("status") in _ENDED:
-                return batch
             if not isinstance(batch.get("status"), str):
                 raise ModelError(
                     f"{self._server.base_url}: does not say how batch {noted['id']} is; the same command asks again"
                 )
+            if batch["status"] in _ENDED:
+                return batch
             counts = batch.get("request_counts")
             n_answered = counts.get("completed") if isinstance(counts, dict) else None
             if isinstance(n_answered, int):

@@ -112,6 +112,8 @@ def read_header(path: Path, asked: str) -> Header:
                 kind, offset = reader.numbers("<IQ")
                 tensors[name] = (shape, kind, offset)
             align = values.get("general.alignment", 32)
+            if not isinstance(align, int) or align < 1:
+                raise ValueError("no alignment of its weights")
             return Header(values, tensors, -(-handle.tell() // align) * align)
     except ModelError:
         raise
@@ -353,7 +355,7 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
     ModelError
         If it is no GGUF file, is damaged, or is one of several parts.
     """
-    path, asked = Path(model.path).expanduser(), f"model.path={model.path}"
+    path, asked = Path(os.path.expanduser(model.path)), f"model.path={model.path}"
     header = read_header(path, asked)
     named = re.search(r"-\d{5}-of-(\d{5})\.gguf$", path.name)
     stated = header.values.get("split.count", 0)

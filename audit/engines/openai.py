@@ -57,6 +57,8 @@ _TOO_LONG: Final = ("context", "too long", "maximum length", "max_model_len", "t
 """Words by which servers say that a prompt is too long."""
 _DECLINED: Final = ("content_filter", "content_policy", "content management policy", "responsibleai")
 """Words by which they say that they decline a prompt."""
+_MOST_TOKENS: Final = 2**31
+"""No answer has so many tokens; a server's number may be anything."""
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
@@ -404,16 +406,15 @@ class ChatEngine:
         text, declined = message.get("content"), message.get("refusal")
         usage = answer.get("usage")
         usage = usage if isinstance(usage, dict) else {}
-        n_written, n_read = usage.get("completion_tokens"), usage.get("prompt_tokens")
         refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
         if not isinstance(text, str):
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
             storable(text),
-            n_written if isinstance(n_written, int) else 0,
+            _count(usage.get("completion_tokens")) or 0,
             choice.get("finish_reason") == "length",
-            n_read if isinstance(n_read, int) else None,
+            _count(usage.get("prompt_tokens")),
             refuses,
         )
 
@@ -436,8 +437,7 @@ class ChatEngine:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
-        n_read = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-        return TopTokens(written, tables, n_read if isinstance(n_read, int) else None)
+        return TopTokens(written, tables, _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None)
 
 
 class _OtherName(Exception):
@@ -458,15 +458,27 @@ def _of_prompt(answer: Json) -> Generated | None:
     return Generated(None, 0, False) if any(word in low for word in _TOO_LONG) else None
 
 
+def _count(told: object) -> int | None:
+    """Return how many tokens a server says there were; None where it says nothing that can be a number of tokens."""
+    is_one = isinstance(told, int) and not isinstance(told, bool) and 0 <= told < _MOST_TOKENS
+    return told if is_one else None
+
+
 def _table(position: Mapping[str, Any]) -> Mapping[str, float]:
     """Return the probabilities of the likeliest tokens at one place, by their texts."""
     table: dict[str, float] = {}
     for each in position["top_logprobs"]:
-        probability = math.exp(min(float(each["logprob"]), 0.0))
-        if math.isnan(probability):
-            raise ValueError("not a number")
+        probability = _probability(each["logprob"])
         table[str(each["token"])] = table.get(str(each["token"]), 0.0) + probability
     return table
+
+
+def _probability(logprob: Any) -> float:
+    """Return what a logprob stands for, 1 of one above 0 by rounding; ValueError or TypeError if it is none."""
+    probability = math.exp(min(float(logprob), 0.0))
+    if math.isnan(probability):
+        raise ValueError("not a number")
+    return probability
 
 
 # --- vLLM's server, by tokens ----------------------------------------------------------------------------------------
@@ -489,17 +501,30 @@ class _Remote:
         return answer
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
-        found = self._post("//tokenize", prompt=text, add_special_tokens=add_special_tokens)
-        return {"input_ids": [int(token) for token in found["tokens"]]}
+        return {"input_ids": self._tokens(prompt=text, add_special_tokens=add_special_tokens)}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
         told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
         template = {name: kwargs[name] for name in told if name in kwargs}
-        found = self._post("//tokenize", messages=messages, add_generation_prompt=True, chat_template_kwargs=template)
-        return self.decode(found["tokens"])
+        return self.decode(self._tokens(messages=messages, add_generation_prompt=True, chat_template_kwargs=template))
 
     def decode(self, token_ids: Sequence[int], **_: Any) -> str:
-        return str(self._post("//detokenize", tokens=list(token_ids))["prompt"])
+        text = self._post("//detokenize", tokens=list(token_ids)).get("prompt")
+        if not isinstance(text, str):
+            raise self._odd("detokenize", "no text")
+        return text
+
+    def _tokens(self, **payload: Any) -> list[int]:
+        found = self._post("//tokenize", **payload).get("tokens")
+        if not isinstance(found, list) or not all(_count(token) is not None for token in found):
+            raise self._odd("tokenize", "no tokens")
+        return found
+
+    def _odd(self, path: str, what: str) -> ModelError:
+        return ModelError(
+            f"{self._server.base_url}: {path} answers with {what}; check that it is vLLM's server, and run the same "
+            "command to go on: what was answered is kept"
+        )
 
 
 class _RemoteTokenizer(ChatTokenizer):
@@ -609,7 +634,9 @@ class VllmServerEngine(TokenEngine):
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
         cut = choice.get("stop_reason") != until if until else choice.get("finish_reason") == "length"
-        return Generated(storable(str(choice.get("text", ""))), int(n_written or 0), cut)
+        if not isinstance(choice.get("text"), str):
+            raise Odd("a choice without a text")
+        return Generated(storable(choice["text"]), _count(n_written) or 0, cut)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
@@ -637,10 +664,10 @@ class VllmServerEngine(TokenEngine):
             choices = self._choices(answer, None)
             try:
                 return [
-                    [math.exp(float(choice["logprobs"]["top_logprobs"][0][f"token_id:{t}"])) for t in token_ids]
+                    [_probability(choice["logprobs"]["top_logprobs"][0][f"token_id:{t}"]) for t in token_ids]
                     for choice in choices
                 ]
-            except (KeyError, TypeError, IndexError, ValueError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
                 raise Odd(f"no probabilities of the tokens asked about ({type(error).__name__})") from error
 
         rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
@@ -662,4 +689,7 @@ class VllmServerEngine(TokenEngine):
         if n is not None and len(choices) != n:
             raise Odd(f"{len(choices)} choices in place of {n}")
         self._chat.note(answer)
-        return sorted(choices, key=lambda each: int(each.get("index", 0)))
+        places = [each.get("index", 0) for each in choices]
+        if not all(_count(place) is not None for place in places):
+            raise Odd("choices without places")
+        return [choices[at] for at in sorted(range(len(choices)), key=places.__getitem__)]

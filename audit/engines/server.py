@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from audit.config import ServerConfig
 from audit.engines.base import Done, Kept, unwatched
 from audit.errors import ModelError
+from audit.plain_json import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -300,7 +301,7 @@ class Server:
             return None
         try:
             return self._answer(status, {}, json.dumps(body))
-        except _Fault:
+        except (_Fault, RecursionError):
             return None
 
     def allow(self, n: int) -> int:
@@ -532,7 +533,7 @@ class Server:
     def _answer(self, status: int, headers: Mapping[str, str], text: str) -> Json:
         """Return the JSON of an answer, or say what stands in its place."""
         try:
-            body = json.loads(text)
+            body = parse_json(text, numbers_alone=False)
         except ValueError:
             body = None
         if status in _PASSING or status >= 500:
@@ -560,7 +561,7 @@ class Server:
             raise _Fault(f"{what} in place of JSON")
         usage = body.get("usage")
         used = usage.get("total_tokens") if isinstance(usage, dict) else None
-        if isinstance(used, int):
+        if isinstance(used, int) and used > 0:
             with self._lock:
                 self._spent.n_tokens += used
         return body

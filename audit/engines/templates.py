@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -89,7 +90,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
     said = f"model.chat_template={asked}"
     if asked == PLAIN:
         return ChatTemplate(said, _PLAIN, True)
-    path = Path(asked).expanduser()
+    path = Path(os.path.expanduser(asked))
     try:
         with path.open("rb") as handle:
             content = handle.read(_LONGEST + 1)

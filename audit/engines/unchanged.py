@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +53,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
     """
     if model.base_url is not None:
         return Compared(unknown="a server tells no hash of its weights")
-    path = Path(model.path).expanduser()
+    path = Path(os.path.expanduser(model.path))
     try:
         if path.is_dir():
             check_model_folder(path, name=model.name)

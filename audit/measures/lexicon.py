@@ -21,7 +21,7 @@ from audit.texts.words import sentences, words
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords, emotion_valence, emotion_words
 from stimuli.tables import read_cells
-from stimuli.yaml_files import read_text, read_yaml
+from stimuli.yaml_files import may_be_file, read_text, read_yaml
 
 _SOURCE: Final = "emotion lexicons as proxies of empathy, chinaxiv-202506.00080; formula ours"
 _CAUTION: Final = (
@@ -237,7 +237,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
         for place, cells in read_cells(path, dict(zip(columns, columns, strict=True)), of="words"):
             yield place, cells["word"], cells["emotion"], cells["association"]
         return
-    if not path.is_file():
+    if not may_be_file(path):
         raise StimulusError(f"{path} is not a file")
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if line.strip():

@@ -156,7 +156,7 @@ def read_sides(path: Path) -> pd.DataFrame:
     try:
         types = {**dict.fromkeys(PAIR_SIDES, str), **_SIDE_TYPES}
         table = pd.read_csv(io.StringIO(path.read_text("utf-8")), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, OverflowError) as error:
         raise StoreError(f"{path} cannot be read ({error}); export the pairs again") from error
     if not table["first"].isin([1, 2]).all() or table["item_id"].duplicated().any():
         raise StoreError(f"{path} was changed: a pair stands twice, or its first is neither 1 nor 2; export again")

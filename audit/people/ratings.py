@@ -21,7 +21,7 @@ from audit.tables.spreadsheets import FORMULA
 from audit.wording import brief, either, plural, printable
 from stimuli.errors import suggest
 from stimuli.tables import check_unique, read_cells
-from stimuli.yaml_files import read_text
+from stimuli.yaml_files import may_be_file, read_text
 
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
@@ -347,7 +347,7 @@ def _whole(cell: str) -> int:
 
 def _delimiter(path: Path) -> str:
     """Return what stands between the cells of a file's header; the comma where that cannot be told."""
-    if not path.is_file():
+    if not may_be_file(path):
         return ","  # the reader says it
     first = read_text(path).lstrip("\r\n").partition("\n")[0]
     for delimiter in _DELIMITERS:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError, recovery
+from audit.plain_json import parse_json
 from audit.runs import ledger
 
 SCHEMA_VERSION: Final = 1
@@ -568,7 +569,7 @@ class Manifest(_Written):
         """
         path = folder / file
         try:
-            content = _parsed(path)
+            content = parse_json(path.read_bytes())
         except (FileNotFoundError, NotADirectoryError) as error:
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
@@ -643,8 +644,8 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = _parsed(folder / FILE)
-        except (OSError, ValueError, RecursionError):
+            content = parse_json((folder / FILE).read_bytes())
+        except (OSError, ValueError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:
             return None
@@ -708,19 +709,6 @@ class ChoicesManifest(OfRuns):
 
     kind_written = "choices"
     identity: PairsIdentity = PairsIdentity()
-
-
-def _parsed(path: Path) -> Any:
-    """Return what a file of JSON says; ValueError where it says a number that is none, which JSON has not."""
-    return json.loads(path.read_text(encoding="utf-8"), parse_constant=_number, parse_float=_number)
-
-
-def _number(text: str) -> float:
-    """Read a number of JSON."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no number of JSON")
-    return number
 
 
 def _has_collected(folder: Path) -> bool:

@@ -29,7 +29,7 @@ from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.yaml_files import read_text
+from stimuli.yaml_files import may_be_file, read_text
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -377,7 +377,7 @@ def _read_table(option: str, path: Path, required: Sequence[str], optional: Sequ
         raise ConfigError(
             f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a .csv or a .parquet file"
         )
-    if not path.is_file():
+    if not may_be_file(path):
         raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
     with _reading(name, path):
         with path.open("rb") as stream:

@@ -168,6 +168,9 @@ def _completed(rows: pa.Table, table: Table, version: int) -> pa.Table:
     Parts that say no version are of the first one, or of one of those before versions were told: of what came later
     they have what they have.
     """
+    twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
+    if twice:
+        raise pa.ArrowInvalid(f"its columns are not those of {table.name}: {', '.join(twice)} stands twice")
     unknown = [name for name in rows.column_names if name not in table]
     missing = [name for name, column in table.items() if column.since <= version and name not in rows.column_names]
     if unknown or missing:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.errors import StoreError
+from audit.plain_json import parse_json
 from audit.runs.files import writing
 from audit.runs.ledger import Ledger
 from audit.runs.parquet import (
@@ -92,14 +93,17 @@ class _Consolidated:
         """Read what a file says; ValueError if it says nothing, or what is not so."""
         said = file.metadata.metadata or {}
         try:
-            parts = [(str(name), int(n_rows), str(own)) for name, n_rows, own in json.loads(said[_PARTS])]
-            counts = json.loads(said[_COUNTS])
+            parts = [(str(name), int(n_rows), str(own)) for name, n_rows, own in parse_json(said[_PARTS])]
+            counts = {str(name): _checked_counts(own) for name, own in parse_json(said[_COUNTS]).items()}
             sha256 = said[_PARTS_SHA256].decode()
-        except (KeyError, TypeError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("it does not say which parts it has") from error
-        are_counts = isinstance(counts, dict) and all(map(_are_counts, counts.values()))
-        if not (are_counts and all(_PART.fullmatch(name) and n_rows >= 0 for name, n_rows, _ in parts)):
-            raise ValueError("what it says of its parts is not so")
+        if wrong := next((name for name, n_rows, _ in parts if not _PART.fullmatch(name) or n_rows < 0), None):
+            raise ValueError(
+                f"it says that it has a part {wrong[:40]!r}, which no part is called, or of fewer rows than none"
+            )
+        if len({name for name, _, _ in parts}) < len(parts):
+            raise ValueError("it says of a part twice that it has it")
         places, end = {}, 0
         for name, n_rows, _ in parts:
             places[name] = range(end, end := end + n_rows)
@@ -328,15 +332,12 @@ class Parts:
             return there.counts.get(name, {}) if there is not None else {}
         path = self._folder / f"{name}.json"
         try:
-            counts: Counts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            if not _are_counts(counts):
-                raise ValueError("it is no list of counts")
-        except (OSError, ValueError, RecursionError) as error:
+            return _checked_counts(parse_json(path.read_bytes())) if path.exists() else {}
+        except (OSError, ValueError, AttributeError, TypeError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
                 "the same command again: it scores anew"
             ) from error
-        return counts
 
     def _sha256(self, beside: Mapping[str, Path], there: _Consolidated | None) -> str:
         later = [path for name, path in beside.items() if not _is_of(path, name, there)]
@@ -392,6 +393,14 @@ class _Hashed(io.RawIOBase):
     def write(self, content: Any) -> int:
         self.digest.update(content)
         return self._handle.write(content)
+
+
+def _checked_counts(counts: Any) -> Counts:
+    """Return what was counted beside a part; AttributeError or TypeError if it is something else."""
+    for own in counts.values():
+        sum(own.values())
+    checked: Counts = counts
+    return checked
 
 
 def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:

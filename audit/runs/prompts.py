@@ -13,12 +13,14 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from types import UnionType
+from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from audit.errors import StoreError
-from stimuli.errors import StimulusError
+from audit.plain_json import parse_json
 from stimuli.identities import Dimension, Identity
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -27,6 +29,8 @@ from stimuli.strategies import Examples, Stage, Strategy
 FILE: Final = "prompts.json.gz"
 """Where in a run's folder it lies."""
 _FORMAT: Final = 1
+_LONGEST: Final = 2**28
+"""Bytes of a run's prompts, unpacked, at most: a hundred times those of the study's 6,050 narratives."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class PromptsAsked:
 
         Raises
         ------
-        ValueError, KeyError, TypeError, IndexError, StimulusError
+        ValueError, LookupError, TypeError, AttributeError
             If it did not.
         """
         if content["format"] != _FORMAT:
@@ -79,7 +83,14 @@ class PromptsAsked:
         wordings = [_variant(each) for each in content["wordings"]]
         dimensions = [_dimension(each) for each in content["dimensions"]]
         narratives = _narratives(content["narratives"])
-        return cls(PromptGrid(dimensions, narratives, wordings[0], wordings[1:]), _strategy(content["strategy"]))
+        strategy = _strategy(content["strategy"])
+        for part in (*wordings, *dimensions, narratives, strategy):
+            if not _is(part, type(part)):
+                raise TypeError(f"a part of {type(part).__name__} is of another type than it should be")
+        grid = PromptGrid(dimensions, narratives, wordings[0], wordings[1:])
+        if not len(grid):
+            raise ValueError("it has no prompt")
+        return cls(grid, strategy)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -94,11 +105,20 @@ class PromptsAsked:
         if not path.exists():
             return None
         try:
-            return cls.of(json.loads(gzip.decompress(path.read_bytes())))
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, StimulusError) as error:
+            return cls.of(parse_json(_unpacked(path)))
+        except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); restore it, or set it aside: the report then has no prompts"
             ) from error
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return what a gzip file holds; ValueError if that is more than prompts can be, of however few bytes."""
+    with gzip.open(path) as stream:
+        content = stream.read(_LONGEST + 1)
+    if len(content) > _LONGEST:
+        raise ValueError(f"it unpacks to more than {_LONGEST >> 20} MiB")
+    return content
 
 
 # --- Parts as JSON has them ------------------------------------------------------------------------------------------
@@ -147,3 +167,33 @@ def _strategy(kept: dict[str, Any]) -> Strategy:
         "reply": None if reply is None else Stage(**reply),
     }
     return Strategy(**{**kept, **parts})
+
+
+def _is(value: object, kind: Any) -> bool:
+    """Say whether a value is what an annotation says, however deep: JSON may have a number where text should be."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is(value, each) for each in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is tuple and inside[-1] is not Ellipsis:
+        return isinstance(value, tuple) and len(value) == len(inside) and all(map(_is, value, inside))
+    if origin in (tuple, frozenset):
+        return isinstance(value, origin) and all(_is(each, inside[0]) for each in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _is(name, inside[0]) and _is(each, inside[1]) for name, each in value.items()
+        )
+    if is_dataclass(kind):
+        return isinstance(value, kind) and all(
+            _is(getattr(value, name), own) for name, own in _annotations(kind).items()
+        )
+    if kind in (int, float):
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+@cache
+def _annotations(kind: Any) -> dict[str, Any]:
+    told = get_type_hints(kind)
+    return {each.name: told[each.name] for each in fields(kind)}

@@ -24,6 +24,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from audit.errors import StoreError, recovery
+from audit.plain_json import parse_json
 from audit.runs import ledger
 from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
@@ -69,6 +70,8 @@ LEDGER: Final = 1
 """What the manifest of a folder says in ``ledger`` whose files are in one."""
 _BEGUN: Final = "part-begun.jsonl"
 """The file of a run folder that keeps what a server has answered of the part that is being asked."""
+_HASHED: Final = {"lines": "sha256"}
+"""What its first line says of the others, beside which part it is of; earlier versions wrote no hashes."""
 _SCORER: Final = "scorer.json"
 """What a scorer is, beside its scores."""
 Answers: TypeAlias = Literal[
@@ -493,7 +496,7 @@ class RunFolder(_Folder):
         try:
             read = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)
             return as_it_was(read[list(types)])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, OverflowError) as error:
             raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
 
     def scored(self, name: str) -> set[int]:
@@ -507,7 +510,7 @@ class RunFolder(_Folder):
     def read_scorer(self, name: str) -> dict[str, Any]:
         """Return what :meth:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
         try:
-            taken = json.loads((self.path / "scores" / name / _SCORER).read_text(encoding="utf-8"))
+            taken = parse_json((self.path / "scores" / name / _SCORER).read_bytes())
         except (OSError, ValueError):
             return {}
         return taken if isinstance(taken, dict) else {}
@@ -770,7 +773,8 @@ class PartBegun:
     Parameters
     ----------
     path
-        A file with a line of JSON for each answer; the first one names the part.
+        A file with a line of JSON for each answer; the first one names the part. A line that was not written to its
+        end, or is not what its SHA-256 says, is no answer: that prompt is asked again.
     part
         The part's name.
 
@@ -785,11 +789,16 @@ class PartBegun:
         self._part = part
         self._answers: dict[str, dict[str, Any]] = {}
         with writing(path):
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
         found = [line for line in map(_parsed, lines) if line is not None]
         self._begun = bool(found) and found[0].get("part") == part
         if self._begun:
-            self._answers = {str(line["name"]): line["answer"] for line in found[1:] if "name" in line}
+            for line in found[1:]:
+                name, answer = line.get("name"), line.get("answer")
+                if not (isinstance(name, str) and isinstance(answer, dict)):
+                    continue
+                if found[0].keys() == {"part"} or line.get("sha256") == _told(name, answer):
+                    self._answers[name] = answer
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Return the answer that was kept by a name; None where none was."""
@@ -799,17 +808,23 @@ class PartBegun:
         """Keep an answer: it is in the file before this returns."""
         with writing(self._path):
             if not self._begun:
-                write_atomically(self._path, f"{json.dumps({'part': self._part})}\n".encode())
+                write_atomically(self._path, f"{json.dumps({'part': self._part, **_HASHED})}\n".encode())
                 self._begun = True
             with self._path.open("a", encoding="utf-8") as stream:
                 # Whatever a process that was killed left of its last line ends here.
-                stream.write(f"\n{json.dumps({'name': name, 'answer': answer})}\n")
+                line = {"name": name, "answer": answer, "sha256": _told(name, answer)}
+                stream.write(f"\n{json.dumps(line)}\n")
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _told(name: str, answer: Mapping[str, Any]) -> str:
+    """Return what says of an answer that it is the one that was kept by a name."""
+    return hashlib.sha256(json.dumps([name, answer], sort_keys=True).encode()).hexdigest()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
     """Return a line's JSON; None of one that is empty, or was not written to its end."""
     try:
-        found = json.loads(line)
+        found = parse_json(line, numbers_alone=False)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

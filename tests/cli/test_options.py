@@ -147,3 +147,11 @@ def test_a_default_that_a_stage_knows_is_the_one_that_the_help_shows():
     from audit.raters import PER_LIST
 
     assert str(people._PER_LIST) == f"n={PER_LIST}"
+
+
+def test_a_word_that_no_file_can_be_called_is_read_like_any_other():
+    for place in ("x" * 5000, "a\x00b"):
+        assert report._ALL.read([place]).places == (place,)
+    assert report._ALL.read([f"ratings={'x' * 5000}"]).texts == {"ratings": "x" * 5000}
+    with pytest.raises(ConfigError, match="report has no such option"):
+        report._ALL.read([f"ratings{'x' * 300}=1"])

@@ -12,7 +12,7 @@ import pytest
 from ggufs import CHAT, HEADS, THETA, D, write_gguf
 
 from audit.engines import digests
-from audit.engines.gguf import Unpacking
+from audit.engines.gguf import Unpacking, read_header
 from audit.engines.resolve import cache_folder, resolve_model, say_unpacking
 from audit.errors import ModelError
 from stimuli.prompts import Prompt, Scale
@@ -246,3 +246,19 @@ def test_the_embedded_model_s_own_file_gives_the_ratings_of_the_embedded_model(t
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert len(set(ratings[0])) == len(prompts)
     assert ratings[0] == ratings[1]
+
+
+@pytest.mark.parametrize("alignment", ["32", 32.0, 0])
+def test_an_alignment_that_is_none_is_damage(alignment, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path)
+    content = path.read_bytes()
+    name = b"general.alignment"
+    value = {
+        "32": struct.pack("<IQ", 8, 2) + b"32", 32.0: struct.pack("<If", 6, 32.0), 0: struct.pack("<II", 4, 0),
+    }[alignment]  # fmt: skip
+    n = struct.unpack("<Q", content[16:24])[0]
+    added = struct.pack("<Q", len(name)) + name + value
+    path.write_bytes(content[:16] + struct.pack("<Q", n + 1) + added + content[24:])
+    with pytest.raises(ModelError, match="is damaged or not whole"):
+        read_header(path, "model.path=tiny.gguf")

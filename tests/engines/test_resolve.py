@@ -359,3 +359,18 @@ def test_a_model_that_may_not_be_downloaded_is_absent_and_told_how_to_get(tmp_pa
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelAbsentError, match=r"^scorer a/b is not on this machine; hf download a/b --revision v1"):
         find_folder("a/b", asked="scorer a/b", revision="v1", check=lambda _: None, download=False)
+
+
+@pytest.mark.parametrize("path", ["~nobody-is-called-so/model", "x" * 300, "a" * 100 + "/" + "b" * 300 + "/c"])
+def test_a_path_that_cannot_be_one_ends_in_one_line(path, tiny_config):
+    model, _ = tiny_config(path)
+    with pytest.raises(ModelError, match=r"model\.path=.* is neither a folder on this machine nor a hub id"):
+        resolve_model(model)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "[" * 100_000, "null"])
+def test_a_configuration_that_holds_no_settings_is_named(content, tiny_config, tmp_path):
+    (tmp_path / "config.json").write_text(content)
+    model, _ = tiny_config(tmp_path)
+    with pytest.raises(ModelError, match=r"config\.json cannot be read \(it (holds no names with values|is nested)"):
+        resolve_model(model)

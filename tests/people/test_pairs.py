@@ -164,3 +164,11 @@ def test_a_scale_without_a_middle_has_no_tie_and_is_refused(tmp_path):
         load_pair_questions(own)
     own.write_text(body.format(high=5))
     assert load_pair_questions(own).names == ("warmth",)
+
+
+def test_a_number_that_no_column_holds_is_refused(tmp_path):
+    chosen(tmp_path, lambda _: 2, n=8)
+    path = tmp_path / SIDES_FILE
+    path.write_text(path.read_text().replace(",1,", f",{'9' * 40},", 1))
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_sides(path)

@@ -12,6 +12,7 @@ from typing import Final
 import pandas as pd
 
 from audit.errors import StoreError
+from audit.plain_json import parse_json
 from audit.plan import Plan
 from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
@@ -73,7 +74,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
     if not path.exists():
         return None
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = parse_json(path.read_bytes())
         return Corpus(
             labels=tuple(kept["labels"]),
             synonyms={label: tuple(words) for label, words in kept["synonyms"].items()},

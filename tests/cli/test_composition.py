@@ -1,0 +1,79 @@
+"""What Hydra breaks at is said in our words: overrides, and files of a user's own folder of choices."""
+
+import pytest
+
+from audit.cli.base import LONGEST_LINE, line_of
+from audit.cli.composition import compose
+from audit.errors import ConfigError
+from stimuli.errors import StimulusError
+
+LAUGHS = "\n".join(
+    ["a0: &a0 [ha, ha, ha]", *(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 30)), "name: x"]
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (f"seed={'9' * 5000}", r"seed=9{55}\.\.\.: holds a number of too many digits"),
+        (f"dimensions={'[' * 3000}", r"dimensions=\[+\.\.\.: is nested too deeply|is no override"),
+    ],
+)
+def test_a_word_that_the_parser_breaks_at_is_named(word, said):
+    with pytest.raises(ConfigError, match=said):
+        compose([word], pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"defaults: {a: 1}",
+            "prompt=mine cannot be composed: .*must be a list.*; mend the file that says so",
+        ),
+        (b"defaults: [1.5]", "prompt=mine cannot be composed: Unsupported type in defaults"),
+        (b"defaults: [null]", "prompt=mine cannot be composed"),
+        (b"name: \xff", "prompt=mine cannot be composed: .*utf-8"),
+        (b"name: 2020-13-01", "prompt=mine cannot be composed: month must be in"),
+        (b"name: " + b"9" * 5000, "prompt=mine cannot be composed"),
+        (b"name: [", "a file of --config-dir is not YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_composed_ends_in_one_line(content, said, tmp_path):
+    (tmp_path / "prompt").mkdir()
+    (tmp_path / "prompt" / "mine.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        compose([f"--config-dir={tmp_path}", "prompt=mine"], lambda each: each.validated())
+
+
+@pytest.mark.parametrize("words", [["--config-dir={}"], ["--config-dir", "{}"], ["-cd", "{}"]])
+def test_a_file_that_would_not_be_read_to_its_end_is_refused_before_it_is_read(words, tmp_path):
+    (tmp_path / "strategy").mkdir()
+    (tmp_path / "strategy" / "mine.yaml").write_text(LAUGHS)
+    with pytest.raises(StimulusError, match=r"mine\.yaml: line \d+: an alias \(\*name\) stands for itself"):
+        compose([*(word.format(tmp_path) for word in words), "strategy=mine"], pytest.fail)
+
+
+def test_a_choice_of_one_s_own_that_fails_is_not_said_to_be_absent(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text("defaults: [base@model, nothing]")
+    with pytest.raises(ConfigError, match="Could not load 'model/nothing'"):
+        compose([f"--config-dir={tmp_path}", "model=mine"], pytest.fail)
+
+
+def test_an_error_of_what_is_done_with_a_configuration_is_its_own():
+    def fail(_):
+        raise ValueError("of the job")
+
+    with pytest.raises(ValueError, match="of the job") as raised:
+        compose([], fail)
+    assert not isinstance(raised.value, ConfigError)
+
+
+def test_a_line_about_a_long_value_keeps_its_beginning_and_its_end():
+    line = line_of(ConfigError(f"prompts.csv: line 3: no column {'9' * 9000}; rename it\x1b"))
+    assert len(line) <= LONGEST_LINE + 10
+    assert line.startswith("prompts.csv: line 3: no column 999")
+    assert line.endswith("999; rename it\\x1b")
+    assert " [...] " in line
+    assert line_of(ConfigError("a\nb")) == "a b"
