@@ -55,7 +55,7 @@ sbom: $(VENV)/.installed
 
 # Exit code 3: no advisory source was reached, so nothing is known.
 advisories: $(VENV)/.installed
-	$(BIN)/python release/advisories.py locks/cpu.txt locks/embedded-model.txt
+	$(BIN)/python release/advisories.py $(wildcard locks/*.txt)
 
 # What the demo needs and no more: vLLM, the tests' tools and the embedder of examples take minutes to install.
 $(VENV)/.demo: pyproject.toml Makefile

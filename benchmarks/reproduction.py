@@ -22,7 +22,7 @@ from audit.runs.store import RunFolder
 from audit.statistics.elicitation import noise_floor
 
 BASE = (
-    "dimensions=[religion]", "stimuli.placebo=0", "stimuli.emotions=[sad]", "elicitation.check_sample=16",
+    "dimensions=[religion]", "stimuli.placebo=0", "stimuli.emotions=[sad]", "elicitation.check_sample=8",
     "elicitation.max_tokens=8", "elicitation.noise_sample=0", "elicitation.manipulation=0", "elicitation=expected",
     "statistics.n_permutations=100",
 )  # fmt: skip
@@ -35,9 +35,9 @@ WAYS = {
     "again": ((TRANSFORMERS,), {"PYTHONHASHSEED": "7"}),
     "1 thread": ((TRANSFORMERS,), {"OMP_NUM_THREADS": "1"}),
     "shards of 16": ((TRANSFORMERS, "shard_size=16"), {}),
-    "packs of 512 tokens": ((TRANSFORMERS, "engine.pack_tokens=512"), {}),
     "AVX2": ((TRANSFORMERS,), AVX2),
     "no AVX": ((TRANSFORMERS,), PLAIN),
+    "packs of 512 tokens": ((TRANSFORMERS, "engine.pack_tokens=512"), {}),
     "bfloat16": ((TRANSFORMERS, "model.dtype=bfloat16"), {}),
     "bfloat16, AVX2": ((TRANSFORMERS, "model.dtype=bfloat16"), AVX2),
     "vLLM": (("engine=vllm", "engine.kv_cache_gib=1"), {}),
@@ -66,7 +66,7 @@ def collect(folder, words):
         run.consolidate(lambda line: None)
         ratings = run.read_ratings(n_prompts=manifest.n_prompts)
     cube = NarrativeCube.from_ratings(compact_ratings(ratings), dimension="religion", variant="origin")
-    gap = headline_gap(without_echo(cube, manifest.stems["religion"]), confidence=0.95)
+    gap = headline_gap(without_echo(cube, manifest.stems.get("religion", {})), confidence=0.95)
     return gap.delta_points, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
 
 
@@ -81,7 +81,7 @@ def ask(folder, words, environment, n):
     words = [*BASE, f"stimuli.situations_per_emotion={n}", *words]
     done = subprocess.run(
         [sys.executable, __file__, COLLECT, folder, *words],
-        env=os.environ | {"HF_HUB_OFFLINE": "1"} | environment,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "passive"} | environment,
         capture_output=True,
         text=True,
         check=False,

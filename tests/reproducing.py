@@ -51,7 +51,7 @@ def twice(folder: Path, commands: dict[str, list[str]], *, drawn: tuple[str, ...
             | environment,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
