@@ -166,8 +166,9 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
                 f"{folder.path}/manifest.json is damaged: it says {manifest.n_prompts:,} prompts, and the run has "
                 f"{len(plan.grid):,}; {recovery(folder.path, 'restores it from its copy')}"
             )
-        for name in folder.gone() if say is not None else ():
-            say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
+        if say is not None:
+            for name in folder.gone():
+                say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
     elif folder.shards(plan.kind) or folder.has_stages():
         does = "restores it from its copy, or saves what was collected"
         raise StoreError(

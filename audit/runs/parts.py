@@ -136,7 +136,7 @@ class Parts:
 
     def __init__(self, root: Path, folder: str, file: str, table: Table, ledger: Ledger) -> None:
         self.name = file
-        self._place = folder
+        self._root, self._place = root, folder
         self._folder, self._file = root / folder, root / file
         self._table = table
         self._ledger = ledger
@@ -145,6 +145,11 @@ class Parts:
     def places(self) -> tuple[Path, Path]:
         """The folder of the parts, and the file that they are consolidated in."""
         return self._folder, self._file
+
+    def beside_alone(self) -> Parts:
+        """Return the same table without its consolidated file: of what lies beside it alone."""
+        without = f"{self._place}/.{Path(self.name).name}.without"
+        return Parts(self._root, self._place, without, self._table, self._ledger)
 
     def bytes_of(self, rows: pa.Table) -> bytes:
         """Return what a part of these rows holds: the same bytes for the same rows, with the same pyarrow."""

@@ -92,9 +92,8 @@ def _tables(parts: Parts, done: list[str]) -> Iterator[pd.DataFrame]:
         names = parts.names()
     except StoreError as error:
         done.append(f"left out: {_reason(error)}")
-        folder, file = parts.places
         # What lies beside a file that cannot be read is there all the same.
-        parts = Parts(folder, file.with_name(f".{file.name}.without"), RATINGS)
+        parts = parts.beside_alone()
         names = parts.names()
     yield in_pandas(joined((), RATINGS)).astype(object)
     for name in names:
