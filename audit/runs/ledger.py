@@ -470,7 +470,8 @@ class Ledger:
             if told.published:
                 self._put_in_place()
             else:
-                shutil.rmtree(aside, ignore_errors=True)
+                with writing(aside):
+                    shutil.rmtree(aside, ignore_errors=True)
         if told.before:
             self._open = True
             self._close()
@@ -520,7 +521,8 @@ class Ledger:
     def _close(self) -> None:
         """Write down that the files of the last line are what it says, or else what they are."""
         told = self._current()
-        actual = {name: sha256_of(self._folder / name) for name in told.before}
+        with writing(self._folder):
+            actual = {name: sha256_of(self._folder / name) for name in told.before}
         # What is neither what it was nor what it was to be is another's doing: the ledger goes on saying so.
         other = {n: sha for n, sha in actual.items() if sha != told.files[n] and sha == told.before[n]}
         self._append({"files": other})

@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from runs import FOUR_RELIGIONS, in_parts, scripted_models
+from runs import FOUR_RELIGIONS, as_stored, in_parts, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.cli.main import main
@@ -38,7 +38,7 @@ COMMAND = (
     "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
     "elicitation.manipulation=0", "statistics.n_permutations=100", f"shard_size={SHARD_SIZE}",
 )  # fmt: skip
-LEDGER = False
+LEDGER = True
 """Whether the package keeps a ledger of what it stored. Once it does, ``Outcome.n_unseen`` is 0, and the tests that
 wait for it are turned on: set this to True."""
 
@@ -135,7 +135,7 @@ class Audits:
 
     def copied(self) -> Path:
         """Return a copy of the whole run, in parts."""
-        return in_parts(shutil.copytree(self.whole, self.folder / self.new()))
+        return as_stored(in_parts(shutil.copytree(self.whole, self.folder / self.new())))
 
     def goes_on(self, run_dir: str, outcome: Outcome) -> None:
         """Give the command again, and count what is not as it is in the whole run."""
