@@ -130,7 +130,7 @@ def main(words: Sequence[str]) -> int:
     print(f"| **all** | {' | '.join(f'{k:,}' for k in total)} | |")
     clock = (time.time() - began) / 60
     print(
-        f"\nseed {seed}; {spent / 60:.1f} minutes of one core, {clock:.1f} by the clock, Python {platform.python_version()}"
+        f"\nseed {seed}; {spent / 60:.1f} minutes of one core, {clock:.1f} by the clock; {platform.python_version()}"
     )
     print("\n".join(faults))
     return 1 if faults else 0
