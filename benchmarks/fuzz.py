@@ -129,8 +129,7 @@ def main(words: Sequence[str]) -> int:
         faults += [f"{found['reader']}, input {number}: {what}" for number, what in found["faults"].values()]
     print(f"| **all** | {' | '.join(f'{k:,}' for k in total)} | |")
     clock = (time.time() - began) / 60
-    took = f"{spent / 60:.1f} minutes of one core, {clock:.1f} by the clock"
-    print(f"\nseed {seed}; {took}, Python {platform.python_version()}")
+    print(f"\nseed {seed}; {spent / 60:.1f} minutes of one core, {clock:.1f} by the clock; {platform.python_version()}")
     print("\n".join(faults))
     return 1 if faults else 0
 

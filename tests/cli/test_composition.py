@@ -34,7 +34,7 @@ def test_a_word_that_the_parser_breaks_at_is_named(word, said):
         (b"defaults: [1.5]", "prompt=mine cannot be composed: Unsupported type in defaults"),
         (b"defaults: [null]", "prompt=mine cannot be composed"),
         (b"name: \xff", "prompt=mine cannot be composed: .*utf-8"),
-        (b"name: 2020-13-01", "prompt=mine cannot be composed: month must be in"),
+        (b"name: !!timestamp 2020-13-01", "prompt=mine cannot be composed: month must be in"),
         (b"name: " + b"9" * 5000, "prompt=mine cannot be composed"),
         (b"name: [", "a file of --config-dir is not YAML"),
     ],
