@@ -183,3 +183,9 @@ def test_what_was_counted_beside_scores_is_checked(tmp_path):
             with pytest.raises(Exception, match=r"part-000000.json cannot be read \(") as raised:
                 folder.read_score_counts("lexical")
         assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_questionnaire_without_its_items_is_named(runs, capsys):
+    path = runs / "run" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "task": {"kind": "inventory"}}))
+    assert "run/manifest.json is damaged: the manifest has no inventory" in refused(READERS["report"], capsys)

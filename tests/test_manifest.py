@@ -129,7 +129,6 @@ ITEM = {"item_id": "a", "text": "I am well.", "subscale": "s", "reverse": False}
             {"inventory": {"items": [{**ITEM, "reverse": "often"}]}},
             "its reverse is 'often', and should be true or false",
         ),
-        ({"task": {"kind": "inventory"}}, "the manifest has no inventory"),
         ({"n_prompts": 10**30}, "n_prompts is 1000000000000000000000000000000, and should be 1 or more"),
         ({"n_prompts": -1}, "n_prompts is -1, and should be 1 or more"),
         ({"scale": {"low": 5, "high": 5}}, "scale is {'low': 5, 'high': 5}, and should have low below high"),

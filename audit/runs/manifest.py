@@ -593,8 +593,6 @@ class Manifest(_Written):
                     raise ManifestError(f"the manifest has no {name}")
                 if not 1 <= getattr(manifest, name) < _MOST:
                     raise ManifestError(f"the manifest's {name} is {content[name]}, and should be 1 or more")
-            if manifest.task.kind == "inventory" and manifest.inventory is None:
-                raise ManifestError("the manifest has no inventory")
             if ("elicitation" in content or "scale" in content) and not manifest.scale.low < manifest.scale.high:
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from audit.errors import StoreError, recovery
 from audit.publish import not_checked, write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
@@ -42,7 +43,9 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
 
     task, kept = manifest.task, manifest.inventory
-    assert kept is not None
+    if kept is None:
+        said = f"{folder.path}/manifest.json is damaged: the manifest has no inventory"
+        raise StoreError(f"{said}; {recovery(folder.path, 'restores it from its copy')}")
     answers = folder.read("answers", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
     counts = answers["status"].value_counts()
     n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
