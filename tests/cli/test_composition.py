@@ -50,9 +50,7 @@ def test_a_file_that_cannot_be_composed_ends_in_one_line(content, said, tmp_path
 def test_a_file_that_would_not_be_read_to_its_end_is_refused_before_it_is_read(words, tmp_path):
     (tmp_path / "strategy").mkdir()
     (tmp_path / "strategy" / "mine.yaml").write_text(LAUGHS)
-    with pytest.raises(
-        StimulusError, match=r"mine\.yaml: line \d+: an alias \(\*name\) stands for itself"
-    ):
+    with pytest.raises(StimulusError, match=r"mine\.yaml: line \d+: an alias \(\*name\) stands for itself"):
         compose([*(word.format(tmp_path) for word in words), "strategy=mine"], pytest.fail)
 
 
