@@ -22,6 +22,7 @@ _Choice = TypeVar("_Choice", bound=str)
 Reader: TypeAlias = Callable[[str, str], _Value]
 """From an option's name and the text after its "=" to its value; raises ``ConfigError`` with both."""
 
+_MOST_DIGITS: Final = 18
 _SETTING: Final = "statistics."
 """What the settings of an analysis begin with."""
 
@@ -240,7 +241,8 @@ def whole_from(least: int) -> Reader[int]:
     """Return what reads a whole number from the least one on."""
 
     def read(name: str, text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
+        # Of more digits Python makes no number, and nothing is so many.
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
             raise ConfigError(f"{name}={text}: a whole number from {least} on is wanted")
         return int(text)
 

@@ -155,3 +155,10 @@ def test_a_word_that_no_file_can_be_called_is_read_like_any_other():
     assert report._ALL.read([f"ratings={'x' * 5000}"]).texts == {"ratings": "x" * 5000}
     with pytest.raises(ConfigError, match="report has no such option"):
         report._ALL.read([f"ratings{'x' * 300}=1"])
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 19])
+def test_a_number_of_more_digits_than_anything_has_ends_in_one_line(text):
+    with pytest.raises(ConfigError, match="a whole number from 0 on is wanted"):
+        whole_from(0)("seed", text)
+    assert whole_from(0)("seed", "9" * 18) == 10**18 - 1

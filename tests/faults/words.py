@@ -313,8 +313,8 @@ def _commands(folder: Path) -> Tried:
 
 
 _PREPARED: Sequence[tuple[str, int, Callable[[Path], Tried]]] = (
-    ("overrides of the configuration", 1_200, _overrides),
-    ("own choices in --config-dir (YAML)", 200, _own_conf),
+    ("overrides of the configuration", 800, _overrides),
+    ("own choices in --config-dir (YAML)", 120, _own_conf),
     ("KEY=VALUE words of commands", 12_000, _key_values),
     ("whole command lines, without runs", 600, _commands),
 )
