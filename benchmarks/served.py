@@ -135,14 +135,15 @@ def main(overrides):
         n_lost, n_twice = n - got.index.nunique(), int(got.index.duplicated().sum())
         n_changed = int((got[~got.index.duplicated()].reindex(kept.index) != kept).sum())
         noise = ours.manifest.noise
+        gaps = told(theirs), told(ours)
     rows = {
         "prompts": n,
         "ratings, largest difference": f"{np.max(np.abs(apart)):.2g} points",
         "ratings, root mean square of differences": f"{np.sqrt(np.mean(apart**2)):.2g} points",
         f"noise floor of engine=vllm: {noise.n} prompts again, largest": f"{noise.max_points:.2g} points",
         "its root mean square": f"{noise.rms_points:.2g} points",
-        "δ, served": told(theirs),
-        "δ, engine=vllm": told(ours),
+        "δ, served": gaps[0],
+        "δ, engine=vllm": gaps[1],
         "shards at the kill": f"{len(there) // size} of {n_shards}",
         "rows lost": n_lost,
         "rows twice": n_twice,
