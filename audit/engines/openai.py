@@ -437,8 +437,9 @@ def _of_prompt(answer: Json) -> Generated | None:
 
 def _count(told: object) -> int | None:
     """Return how many tokens a server says there were; None where it says nothing that can be a number of tokens."""
-    is_one = isinstance(told, int) and not isinstance(told, bool) and 0 <= told < _MOST_TOKENS
-    return told if is_one else None
+    if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < _MOST_TOKENS:
+        return told
+    return None
 
 
 def _table(position: Mapping[str, Any]) -> Mapping[str, float]:

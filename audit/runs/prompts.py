@@ -184,7 +184,7 @@ def _is(value: object, kind: Any) -> bool:
         return isinstance(value, Mapping) and all(
             _is(name, inside[0]) and _is(each, inside[1]) for name, each in value.items()
         )
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return isinstance(value, kind) and all(
             _is(getattr(value, name), own) for name, own in _annotations(kind).items()
         )
