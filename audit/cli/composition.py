@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _FLAGS: Final = ("-m", "--multirun", "--cfg", "-c", "--config-dir", "-cd", "--resolve", "--package", "-p", "--info")
 """What Hydra's own command line takes of flags, as far as it is of use here."""
 
+_PRINTED: Final = ("job", "hydra", "all")
+"""What ``--cfg`` prints."""
 _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinking", "measures")
 """Groups of which models are shown texts."""
 
@@ -183,6 +185,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         raise ConfigError(f"{' and '.join(kinds)} cannot be given together; keep one")
     words = _normalise(overrides)
     parser = OverridesParser.create()
+    _check_flags(words)
     _check_folders(words)
     _check_parsed(words, parser)
     _check_choices(words, parser)
@@ -248,6 +251,25 @@ def _normalise(overrides: Sequence[str]) -> list[str]:
     # Hydra's own parser takes a flag only before the overrides.
     sweep = [flag for flag in plain if flag in ("-m", "--multirun")]
     return [*sweep, *(override for override in plain if override not in sweep)]
+
+
+def _check_flags(words: Sequence[str]) -> None:
+    """Refuse a flag without the value that it needs, or with another: Hydra would print its own help and end.
+
+    Raises
+    ------
+    ConfigError
+        If there is one.
+    """
+    from audit.errors import ConfigError
+
+    for flag, following in zip_longest(words, words[1:], fillvalue=""):
+        name, sign, joined = flag.partition("=")
+        value = joined if sign else following
+        if name in ("--cfg", "-c") and value not in _PRINTED:
+            raise ConfigError(f"{flag}: {' or '.join(_PRINTED)} is wanted after it: {name} {_PRINTED[0]}")
+        if name in ("--config-dir", "-cd", "--package", "-p") and (not value or value.startswith("-")):
+            raise ConfigError(f"{flag}: a name is wanted after it: {name} NAME")
 
 
 def _check_folders(words: Sequence[str]) -> None:
