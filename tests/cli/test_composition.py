@@ -77,3 +77,17 @@ def test_a_line_about_a_long_value_keeps_its_beginning_and_its_end():
     assert line.endswith("999; rename it\\x1b")
     assert " [...] " in line
     assert line_of(ConfigError("a\nb")) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-c"], "-c: job or hydra or all is wanted after it: -c job"),
+        (["--cfg=jobs"], "--cfg=jobs: job or hydra or all is wanted after it: --cfg job"),
+        (["--config-dir"], "--config-dir: a name is wanted after it: --config-dir NAME"),
+        (["-p", "-m"], "-p: a name is wanted after it"),
+    ],
+)
+def test_a_flag_without_its_value_ends_in_our_words_and_not_in_hydra_s_help(words, said):
+    with pytest.raises(ConfigError, match=said):
+        compose(words, pytest.fail)
