@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit.cli.base import LONGEST_LINE, line_of
+from audit.cli.base import LONGEST_LINE, shortened
 from audit.cli.composition import compose
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
@@ -71,23 +71,9 @@ def test_an_error_of_what_is_done_with_a_configuration_is_its_own():
 
 
 def test_a_line_about_a_long_value_keeps_its_beginning_and_its_end():
-    line = line_of(ConfigError(f"prompts.csv: line 3: no column {'9' * 9000}; rename it\x1b"))
+    line = shortened(f"prompts.csv: line 3: no column {'9' * 9000}; rename it\x1b")
     assert len(line) <= LONGEST_LINE + 10
     assert line.startswith("prompts.csv: line 3: no column 999")
     assert line.endswith("999; rename it\\x1b")
     assert " [...] " in line
-    assert line_of(ConfigError("a\nb")) == "a b"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["-c"], "-c: job or hydra or all is wanted after it: -c job"),
-        (["--cfg=jobs"], "--cfg=jobs: job or hydra or all is wanted after it: --cfg job"),
-        (["--config-dir"], "--config-dir: a name is wanted after it: --config-dir NAME"),
-        (["-p", "-m"], "-p: a name is wanted after it"),
-    ],
-)
-def test_a_flag_without_its_value_ends_in_our_words_and_not_in_hydra_s_help(words, said):
-    with pytest.raises(ConfigError, match=said):
-        compose(words, pytest.fail)
+    assert shortened("a\nb") == "a b"
