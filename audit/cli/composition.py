@@ -181,7 +181,7 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
     def parse(word: str) -> Any | None:
         try:
             return parser.parse_override(word)
-        except HydraException:
+        except (HydraException, ValueError, RecursionError):  # the last two where it breaks at a word
             return None
 
     check_texts(words, parse, options)
