@@ -194,7 +194,7 @@ def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
     assert run.verify() == []
     gated = run.gate(margin=2)
     assert {row.verdict for row in gated.rows} <= {"passed", "undecided", "failed"}
-    with pytest.raises(audit.AuditError, match="is the same run"):
+    with pytest.raises(audit.AuditError, match="holds the same run"):
         run.gate(margin=2, baseline=run)
     with pytest.raises(audit.AuditError, match="margin=-1: a number above 0 is wanted"):
         run.gate(margin=-1)

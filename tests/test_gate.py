@@ -13,6 +13,7 @@ import planted
 import pytest
 import yaml
 from gated import TWO_TERMS, run_maker, two_terms
+from runs import as_stored
 
 from audit.cli.main import COMMANDS, main
 from audit.runs.manifest import Manifest
@@ -260,7 +261,7 @@ def thinking(run: Path, **settings: object) -> Path:
     manifest = json.loads(path.read_bytes())
     manifest["config"]["thinking"] = THINKS | settings
     path.write_text(json.dumps(manifest))
-    return run
+    return as_stored(run)
 
 
 def test_a_verdict_names_how_the_model_thought(make_run):

@@ -260,7 +260,7 @@ def test_the_sweep_is_small_complete_and_holds_no_place_of_another_machine(name)
     folder = SWEEP / name
     manifest = Manifest.read(folder)
     assert len(RunFolder(folder).read_ratings(n_prompts=300)) == manifest.counts["rated"] == 300
-    assert {path.name for path in folder.iterdir()} - {".lock"} == {"manifest.json", "ratings.parquet"}
+    assert {path.name for path in folder.iterdir()} - {".lock"} == {"ledger.jsonl", "manifest.json", "ratings.parquet"}
     assert not re.search(r"[\"' =]/\w", json.dumps(manifest.content))
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from runs import as_stored
 
 from audit.choices import choices_of, telling_choices
 from audit.engines.chat import ChatTokenizer
@@ -74,6 +75,7 @@ def test_answers_of_85_on_a_scale_to_10_are_shown_counted_and_named(replicate, a
     mixed[:7] = [-3, 0, 10, 10, 85, 85, 2]
     at = table.column_names.index("intensity")
     pq.write_table(table.set_column(at, table.field(at), pa.array(mixed, table.field(at).type)), shard)
+    as_stored(run)
     assert audit("report", "run") == 0
     outcomes = table_of(run, "outcomes").set_index("pairs").loc["all"]
     n_above = int((mixed > 10).sum())

@@ -210,7 +210,7 @@ def test_stages_of_another_run_are_not_gone_on_with(of, led, tiny_model, capsys)
         changed = {"stage": "reasons"} if of == "another stage" else {"prompt_index": 0}
         folder.write_stage(1, 1, [row | changed for row in rows])
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
-    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; name another run_dir"
+    said = "what shard 1 holds as stage 2 is not factors of its prompts, so it is not of this run; python"
     assert said in capsys.readouterr().err
 
 
@@ -218,7 +218,10 @@ def test_stages_without_a_manifest_are_no_start(led, tiny_model, capsys):
     (led / "manifest.json").unlink()
     (led / "ratings.parquet").unlink()
     assert main(["run", *overrides(tiny_model, "led", *COE)]) == 2
-    assert "led has ratings or stages but no manifest.json; name another run_dir" in capsys.readouterr().err
+    assert (
+        "led has ratings or stages but no manifest.json; python -m audit recover led restores it"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("other", ["basic-empathy", "none"])

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from runs import in_parts
+from runs import as_stored, in_parts
 
 sys.path.insert(0, str(Path(__file__).parent))
 from given import ASKED, FORMULA, GIVEN, write_answers
@@ -68,6 +68,7 @@ def unfinished(there):
 def rewrite(run, **changes):
     path = Path(run) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    as_stored(Path(run))
 
 
 def ratings(run="run"):
@@ -266,9 +267,9 @@ def test_a_folder_that_holds_other_files_is_left_as_it_is(there, audit, capsys):
 
 
 def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, monkeypatch):
-    import audit.runs.parquet as parquet
+    import audit.runs.files as files
 
-    write, n = parquet.write_atomically, []
+    write, n = files.write_atomically, []
 
     def full(path, content):
         n.append(path)
@@ -276,7 +277,7 @@ def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, 
             raise OSError(28, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr(parquet, "write_atomically", full)
+    monkeypatch.setattr(files, "write_atomically", full)
     said = refused(audit, capsys, "run", "form=csv", "to=out")
     assert "No space left on device" in said
     assert not Path("out").exists()

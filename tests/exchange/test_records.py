@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from runs import as_stored, of_before
 
 from audit.exchange.every_eval_ever import SCHEMA
 
@@ -140,6 +141,7 @@ def test_a_model_of_a_hub_needs_no_name(run, audit):
     told = json.loads(path.read_text())
     told["model"] |= {"path": "owner/Name-1B", "revision": "0" * 40}
     path.write_text(json.dumps(told))
+    as_stored(run)
     assert audit("export", run, *EEE, "to=out") == 0
     assert record_in("out")[1]["model_info"]["id"] == "owner/Name-1B"
 
@@ -169,8 +171,8 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
 
 
 def test_the_integrity_section_says_whether_there_is_a_ledger(run, audit):
-    assert audit("export", run, "form=card", "to=without") == 0
-    (run / "ledger.jsonl").write_text("")
+    assert audit("export", of_before(run), "form=card", "to=without") == 0
+    as_stored(run)
     assert audit("export", run, "form=card", "to=with") == 0
     without, own = (sections(Path(to, "AUDIT_CARD.md").read_text())["Integrity"] for to in ("without", "with"))
     assert "The folder has no ledger of its files (`ledger.jsonl`). `python -m audit verify RUN_DIR`" in without
@@ -182,6 +184,7 @@ def test_a_name_from_elsewhere_acts_on_no_page(run, audit):
     told = json.loads(path.read_text())
     told["model"]["name"] = "x | <img src=y> [z](http://w) @me\n## Review"
     path.write_text(json.dumps(told))
+    as_stored(run)
     for form in ("card", "csv", "huggingface"):
         assert audit("export", run, f"form={form}", f"to={form}") == 0
         [page] = [path for path in Path(form).iterdir() if path.suffix == ".md"]

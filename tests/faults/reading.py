@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from audit.cli.base import line_of
+from audit.cli.base import shortened
 from audit.errors import AuditError
 from stimuli.errors import StimulusError
 
@@ -138,7 +138,7 @@ def try_one(tried: Tried, rng: Random, *, limit_s: float = LIMIT_S) -> tuple[str
         with silent(), within(limit_s):
             tried.read(case)
     except (AuditError, StimulusError) as error:
-        line = line_of(error)
+        line = shortened(str(error))
         if not line or not line.isprintable():
             return "other", f"{type(error).__name__}: no line that can be printed: {line[:200]!r}"
         return "refused", line

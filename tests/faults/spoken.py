@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -454,9 +455,13 @@ _JINJA = (
 
 
 def _templates(folder: Path) -> Tried:
-    from conftest import write_tokenizer
-
-    tokenizer = write_tokenizer(folder, template="{{ messages }}", whole_numbers=True)
+    # By its place: "conftest" may be the one of another folder of tests.
+    spec = spec_from_file_location("audit_tests_conftest", Path(__file__).parents[1] / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    conftest = module_from_spec(spec)
+    spec.loader.exec_module(conftest)
+    tokenizer = conftest.write_tokenizer(folder, template="{{ messages }}", whole_numbers=True)
     path = folder / "own.jinja"
 
     def make(rng: Random) -> Case:

@@ -16,6 +16,7 @@ from audit.cli.composition import statistics_defaults
 from audit.config import load_statistics
 from audit.people.pairs import PAIR_SIDES, read_sides
 from audit.raters import _read_study
+from audit.runs.ledger import Ledger
 from audit.runs.manifest import ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest
 from audit.runs.parquet import parquet
 from audit.runs.parts import Parts
@@ -82,7 +83,7 @@ def _manifests(folder: Path) -> Tried:
 
     def read(case: Case) -> object:
         (folder / "manifest.json").write_bytes(case.content)
-        manifest = Manifest.read(folder)
+        manifest = Manifest.read(folder, check=False)
         # What a report asks of it before anything else.
         load_statistics({**defaults, **manifest.statistics.content})
         return task_of(manifest), manifest.config.quantization, manifest.to_bytes()
@@ -205,7 +206,7 @@ def _other_tables(folder: Path) -> Tried:
             return run.read_score_counts("lexical")
         table, place = places[case.which]
         (folder / place / "part-000000.parquet").write_bytes(case.content)
-        parts = Parts(folder / place, folder / f"{place}.parquet", table)
+        parts = Parts(folder, place, f"{place}.parquet", table, Ledger(folder))
         return parts.read().to_pandas(), parts.read_part("part-000000"), parts.sha256()
 
     whole = [Case(content, which=name) for name, content in {**contents, "given": given, "counts": counts}.items()]
