@@ -87,8 +87,7 @@ def test_a_low_probability_of_numbers_is_told_without_a_claim_that_other_thresho
         "say nothing of the rest of what it would write."
     )
     measures = pd.DataFrame({"measure": ["m"], "mean_mass": [0.7], "title": ["warmth"]})
-    [remark] = _on_judge(
-        Manifest.of({"scorers": {JUDGE: {"measures": [{"name": "m"}]}}}), measures, min_number_mass=0.9
-    )
+    told = {"name": "m", "title": "warmth", "unit": "points", "better": "higher", "source": "s"}
+    [remark] = _on_judge(Manifest.of({"scorers": {JUDGE: {"measures": [told]}}}), measures, min_number_mass=0.9)
     assert remark.text.endswith("0.70 to answering with a number of the scale (warmth): its scores say nothing of the "
                                 "rest of what it would write.")  # fmt: skip

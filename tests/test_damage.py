@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from gated import run_maker, two_terms
+from runs import as_stored
 from test_store import row
 
 from audit.cli.main import main
@@ -97,6 +98,7 @@ def test_a_damaged_parquet_file_is_named_by_all_that_read_it(damage, runs, capsy
     else:  # what it says of its own parts
         content = content.replace(b'["part-000000", ', b'["part-00000x", ')
     path.write_bytes(content)
+    as_stored(runs / "run")  # what a ledger does not tell, the file itself does
     named = ("report", "report beside another", "gate", "gate by a baseline", "calibrate", "consolidate")
     for name in named:
         line = refused(READERS[name], capsys)
@@ -127,6 +129,7 @@ def test_names_that_are_no_utf_8_are_taken_or_refused_in_one_line(runs, capsys):
     asked["identity"]["model"] = {"name": "another"}
     asked["model"]["name"] = "another \udcff"
     (runs / "other" / "manifest.json").write_text(json.dumps(asked))
+    as_stored(runs / "other")
     for words in (
         ["report", name, "statistics.margin=2", "statistics.n_permutations=100"],
         ["report", name, "other", f"run_dir={name}-compared"],
@@ -188,4 +191,5 @@ def test_what_was_counted_beside_scores_is_checked(tmp_path):
 def test_a_questionnaire_without_its_items_is_named(runs, capsys):
     path = runs / "run" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "task": {"kind": "inventory"}}))
+    as_stored(runs / "run")
     assert "run/manifest.json is damaged: the manifest has no inventory" in refused(READERS["report"], capsys)
