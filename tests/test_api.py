@@ -190,7 +190,7 @@ def test_the_page_on_python_shows_what_its_code_gives():
 
 
 def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
-    run = audit.open_run(shutil.copytree(ORIGIN, tmp_path / "run"))
+    run = audit.open_run(shutil.copytree(EXAMPLES / "example", tmp_path / "run"))
     assert run.verify() == []
     gated = run.gate(margin=2)
     assert {row.verdict for row in gated.rows} <= {"passed", "undecided", "failed"}
