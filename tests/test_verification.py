@@ -290,6 +290,7 @@ def test_what_cannot_be_collected_anew_is_accepted_by_a_command_and_the_report_s
     page = (run / "report.html").read_text()
     said = "1 file of the run had changed since it was stored, and was accepted as it is: stages.parquet."
     assert said in page
+    assert "<strong>Files that were changed</strong>" in page  # in the box that is read first
     code, out, err = said_by(command, capsys, "verify", "run")
     assert (code, out) == (0, ["verified: run"])
     assert any(line.startswith("accepted although changed: stages.parquet") for line in err)

@@ -36,6 +36,7 @@ _NAMED: Final = 4
 _OTHERS: Final = "other groups"
 _MISSING: Final = ("refused", "unparseable", "failed")
 _LIMITS: Final = {
+    "accepted": "Files that were changed",
     "unfinished": "The run is not finished",
     "no_answer": "No answer",
     "many_missing": "Many missing answers",

@@ -41,6 +41,7 @@ _NO_VERDICT: Final = {
 }
 
 LIMITS: Final = {
+    "accepted": ("Files that were changed", "whether what follows is of the model's answers is not known"),
     "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
     "nothing_rated": ("No rating", "without ratings there is no δ"),
     "not_estimable": ("No δ", "the ratings that there are do not determine it"),
