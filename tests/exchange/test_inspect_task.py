@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
@@ -253,8 +254,12 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     assert audit("report", f"answers={written}", "prompts=p.jsonl", "run_dir=other") == 0
     own, other = (pd.read_parquet(Path(run, "ratings.parquet")) for run in ("own", "other"))
     assert own["response"].str.strip().ne("").all()
-    assert (own["response"] == other["response"]).mean() > 0.8
-    noise = json.loads(Path("own/manifest.json").read_text())["noise"]["rms_points"] or 0.0
+    same = own["response"] == other["response"]
+    assert same.mean() > 0.8
+    pd.testing.assert_series_equal(own.loc[same, "intensity"], other.loc[same, "intensity"])
     gaps = [pd.read_csv(Path(run, "tables", "gap.csv")).iloc[0] for run in ("own", "other")]
     assert {gap["estimator"] for gap in gaps} == {"contrast"}
-    assert abs(gaps[0]["delta_points"] - gaps[1]["delta_points"]) <= 2 * noise + 0.01
+    # Of texts that the server wrote otherwise the second time, δ differs by what their ratings do: its weights of pairs
+    # of own and of other groups add up to 1 and -1.
+    most = (own["intensity"] - other["intensity"]).abs().max()
+    assert abs(gaps[0]["delta_points"] - gaps[1]["delta_points"]) <= 2 * np.nan_to_num(most) + 1e-9
