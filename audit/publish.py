@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.conversations import emotions_of, stages_are_told
+from audit.runs.ledger import GENERATION
 from audit.runs.manifest import Manifest, Statistics
 from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 
 PAGE: Final = "report.html"
-GENERATION: Final = "tables/generation.txt"
-"""Says which analysis the tables beside it are of, as the manifest and the page do."""
 
 
 def estimated_by(statistics: Statistics) -> Settings:

@@ -17,7 +17,7 @@ from audit.collect import cell_columns
 from audit.config import load_statistics
 from audit.errors import AuditError
 from audit.progress import Say
-from audit.publish import GENERATION, PAGE
+from audit.publish import PAGE
 from audit.runs import ledger
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
@@ -222,11 +222,11 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
     now = folder.stamped(manifest, manifest.analysed_by).generation
     if now != manifest.generation:
         yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
-    tables = path / GENERATION
+    tables = path / ledger.GENERATION
     of = tables.read_text(encoding="utf-8").strip() if tables.exists() else "none"
     if of != manifest.generation:
         yield Finding(
-            GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
+            ledger.GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
         )
     page = path / PAGE
     if not page.exists() or manifest.generation not in page.read_text(encoding="utf-8", errors="replace"):

@@ -64,6 +64,8 @@ class Recovery:
 class _Held(RunFolder):
     """A run's folder, whatever is left of it."""
 
+    confirms = False  # what is not as the ledger says is what is looked for
+
     def _check(self) -> None:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is no folder; name the folder of a run")
