@@ -276,6 +276,7 @@ def _measure(
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
     on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
+    on_run |= {"accepted"} if manifest.accepted else set()
     noise = _noise(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 from audit.errors import StoreError, recovery
 from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfinished_of, whole, writing
-from audit.runs.told import FILE, OTHER_LINE_ENDS, Told, read
+from audit.runs.told import FILE as FILE
+from audit.runs.told import OTHER_LINE_ENDS, Told, read
 
 ASIDE: Final = ".publishing"
 """Where an analysis is written before all of it takes the place of an earlier one."""
@@ -48,6 +49,8 @@ _READ: Final = (
 """What is read of a folder where it is there; other files in it are nobody's."""
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """What a reader takes for a part of an analysis where it lies there."""
+JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
+"""What a judge is asked anew where it is gone."""
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
@@ -55,7 +58,7 @@ _ASKED_ANEW: Final = re.compile(
 """What the run's own command collects anew where it is gone."""
 
 
-_CHANGED: Final = "is not what was stored: its SHA-256 has changed"
+CHANGED: Final = "is not what was stored: its SHA-256 has changed"
 _FOREIGN: Final = "was not stored by this run"
 _NOT_MADE: Final = "was not made by this run's analysis"
 
@@ -86,7 +89,7 @@ class Faults:
         """Yield what is wrong with each file, and what it is: a file's name and words."""
         if self.ledger:
             yield FILE, self.ledger
-        yield from ((name, _CHANGED) for name in self.changed)
+        yield from ((name, CHANGED) for name in self.changed)
         yield from ((name, "was stored, and is gone") for name in self.gone)
         yield from ((name, _NOT_MADE if is_made(name) else _FOREIGN) for name in self.foreign)
 
@@ -213,10 +216,12 @@ def _refusal(folder: Path, name: str, what: str, *, n_more: int = 0) -> str:
 
 def remedy_for(folder: Path, name: str, what: str) -> str:
     """Say what to do about a file of a folder; each of these works when it is followed."""
-    if "not stored by" in what or "not made by" in what:
+    if what in (_FOREIGN, _NOT_MADE):
         return "move it out of the folder"
     if OTHER_LINE_ENDS in what:
         return "put the folder's files back as they were, in git with a line `* -text` in its .gitattributes"
+    if _is_of_runs(folder):
+        return _remedy_of_runs(name, what)
     if is_made(name):
         return "`python -m audit report` makes it anew"
     if _ASKED_ANEW.fullmatch(name):
@@ -229,6 +234,20 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
     if name in ("manifest.json", FILE):
         return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
     return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
+
+
+def _is_of_runs(folder: Path) -> bool:
+    """Tell whether a folder is one of judged pairs or of choices: `recover` and accept=true are for runs."""
+    return any((folder / name).exists() for name in ("parts", "pairs.parquet", "sides.csv", "judgement.html"))
+
+
+def _remedy_of_runs(name: str, what: str) -> str:
+    if JUDGED.fullmatch(name):
+        first = "" if what.endswith("gone") else "move it out of the folder and "
+        return f"put a copy of it back, or {first}give the same judge command again, which asks those pairs anew"
+    if is_made(name):
+        return "the command that made it, `judge` or `people import`, makes it anew"
+    return "put a copy of it back, or give the same command with another run_dir, which begins anew"
 
 
 def asked_anew(name: str) -> bool:
@@ -293,8 +312,8 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
-            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its place "
-            f"whole; {remedy}"
+            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
+            f"place whole; {remedy}"
         )
     if not told.knows(name):
         raise StoreError(f"{folder / name} {_NOT_MADE}; {remedy_for(folder, name, _NOT_MADE)}")
@@ -492,7 +511,7 @@ class Ledger:
         if files := self._as_they_are(_there(self._folder)):
             self._append({"files": files, "taken_over": True})
 
-    def accept(self, faults: Faults) -> None:
+    def accept(self, faults: Faults, others: Iterable[str] = ()) -> None:
         """Take files as they are although they differ from what was stored, and say so from then on.
 
         Of a ledger that cannot be read a new one takes the place, with all files as they are; it is kept beside it.
@@ -501,6 +520,8 @@ class Ledger:
         ----------
         faults
             What differs; other files are held against the ledger as before.
+        others
+            Names of files of which the same is to be said, and that are yet to be written.
 
         Raises
         ------
@@ -508,7 +529,7 @@ class Ledger:
             If a file cannot be read, or the folder may not be written to.
         """
         path = self._folder / FILE
-        names = [*faults.changed, *faults.gone, *faults.foreign]
+        names = [*faults.changed, *faults.gone, *faults.foreign, *others]
         if faults.ledger:
             earlier = self._current().accepted
             if path.exists():
@@ -555,7 +576,7 @@ class Ledger:
                 return
             if self._current().n_bytes == n_bytes:
                 break
-        raise StoreError(_refusal(self._folder, name, _CHANGED if told.knows(name) else _FOREIGN))
+        raise StoreError(_refusal(self._folder, name, CHANGED if told.knows(name) else _FOREIGN))
 
     def _refuse_links(self, names: Iterable[str]) -> None:
         """Refuse to write or remove files beneath a link."""

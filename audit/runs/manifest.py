@@ -597,9 +597,7 @@ class Manifest(_Written):
             raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
         return manifest.checked(folder)[0] if check else manifest
 
-    def checked(
-        self, folder: Path, *, may_lack: Callable[[str], bool] | None = None
-    ) -> tuple[Self, tuple[str, ...]]:
+    def checked(self, folder: Path, *, may_lack: Callable[[str], bool] | None = None) -> tuple[Self, tuple[str, ...]]:
         """Hold a run's files against its ledger, and return the manifest with what was accepted, and what is gone.
 
         Parameters

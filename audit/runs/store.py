@@ -175,6 +175,11 @@ class _Folder:
         ):
             self._ledger.take_over()
 
+    def _check_stored(self, may_lack: Callable[[str], bool] | None = None) -> None:
+        """Refuse the folder if what was stored in it is not as its ledger says."""
+        needed = bool(Manifest.content_of(self.path).get("ledger"))
+        ledger.check(self.path, needed=needed, may_lack=may_lack)
+
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was."""
         kept = manifest.having(ledger=LEDGER) if self.collects else manifest
@@ -264,7 +269,7 @@ class JudgementFolder(ComparisonFolder):
         super()._prepare()
         for unfinished in self.path.glob("parts/.*.unfinished"):
             unfinished.unlink()
-        ledger.check(self.path, may_lack=ledger.asked_anew)
+        self._check_stored(may_lack=lambda name: ledger.JUDGED.fullmatch(name) is not None)
 
     def _tables(self) -> Iterable[Parts]:
         return (self._pairs,)
@@ -301,7 +306,7 @@ class ChoicesFolder(ComparisonFolder):
 
     def _prepare(self) -> None:
         super()._prepare()
-        ledger.check(self.path)
+        self._check_stored()
 
     def has_choices(self) -> bool:
         """Tell whether what raters sent back is there."""
@@ -382,6 +387,10 @@ class RunFolder(_Folder):
     def accept(self, faults: ledger.Faults) -> None:
         """Take files as they are that had changed; the ledger says so from then on."""
         self._ledger.accept(faults)
+
+    def mark_accepted(self, names: Sequence[str]) -> None:
+        """Have the ledger say of files that what takes their place is not what was stored."""
+        self._ledger.accept(ledger.Faults(), names)
 
     def _may_lack(self, name: str) -> bool:
         """Tell whether a stored file that is gone is collected anew: a stage only with the answers that followed it."""

@@ -68,7 +68,7 @@ def read(folder: Path) -> Told | None:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             told.fault = f"line {told.n_lines} cannot be read"
             break
-        if outside := next(filter(_lies_elsewhere, files), None):
+        if (outside := next(filter(_lies_elsewhere, files), None)) is not None:
             told.fault = f"line {told.n_lines} names a file that is none of the folder's: {outside[:80]!r}"
             break
         if after != told.last:
