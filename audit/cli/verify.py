@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -52,6 +53,12 @@ def _verify(words: Sequence[str]) -> int:
             tell(f"accepted: {line}")
         if lines:
             tell(f"{path}: the files are taken as they are; `python -m audit report {path}` says so on its page")
+        elif verify_run(path, defaults=statistics_defaults(), say=lambda line: None):
+            again = shlex.join(["python", "-m", "audit", "report", str(path)])
+            tell(
+                f"{path}: nothing that was collected had changed; what `verify` says of tables and pages, `{again}` "
+                "makes anew"
+            )
         else:
             tell(f"{path}: nothing had changed")
         return OK

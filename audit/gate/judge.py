@@ -47,6 +47,7 @@ _VOID: Final = {
     "noise_floor": "asking again changes δ by as much as the margin",
     "unfinished": "the run is not finished; give its own command again",
     "nothing_rated": "there is no rating",
+    "accepted": "files of the run had changed since they were stored, and were accepted as they are",
 }
 """Remarks under which there is no verdict in either direction."""
 _HELD_BACK: Final = {code: reason for code, (reason, _) in RESERVATIONS.items() if code not in _VOID}
