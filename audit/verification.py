@@ -15,11 +15,12 @@ import pandas as pd
 
 from audit.collect import cell_columns
 from audit.config import load_statistics
-from audit.errors import AuditError
+from audit.errors import AuditError, recovery
 from audit.progress import Say
 from audit.publish import PAGE
 from audit.runs import ledger
-from audit.runs.manifest import Manifest
+from audit.runs.manifest import FILE as MANIFEST
+from audit.runs.manifest import DamagedError, Manifest
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import computed_by
 from audit.runs.store import RunFolder
@@ -88,7 +89,13 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
         If the folder is none of a run's.
     """
     again = shlex.join(["python", "-m", "audit", "report", str(path)])
-    manifest = Manifest.read(path, check=False)
+    try:
+        manifest = Manifest.read(path, check=False)
+    except DamagedError as error:
+        gone = not (path / MANIFEST).exists()
+        what = "is gone" if gone else str(error).removeprefix(f"{path / MANIFEST} ").partition("; python -m audit")[0]
+        does = "restores it from its copy, or saves what was collected"
+        return [Finding(MANIFEST, what, recovery(path, does))]
     found = list(_stored(path, manifest, say))
     if any(not ledger.is_made(each.name) for each in found):
         say("not checked, since what was stored is not as it was: labels, values, tables, page")
@@ -160,6 +167,11 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         say(
             f"not known: what became of {plural(len(story.taken_over), 'file')} before an earlier version's run got a "
             "ledger"
+        )
+    if anew := dict.fromkeys(story.anew):
+        say(
+            f"asked more than once, and answered otherwise: {', '.join(anew)}; only the last answers are there, and "
+            "the ledger cannot say why the others went"
         )
     if accepted := manifest.accepting(story.accepted).accepted:
         say(f"accepted although changed: {', '.join(accepted)}; the report says so")

@@ -386,6 +386,19 @@ def test_an_old_ledger_with_old_files_is_not_noticed_but_by_its_last_line_kept_e
     assert kept not in (Path(old) / ledger.FILE).read_text()
 
 
+def test_a_part_that_was_asked_until_it_pleased_is_told(run):  # noqa: F811
+    assert story_of(run).anew == ()
+    (run / PLANTED).unlink()
+    with RunFolder(run) as folder:
+        folder.write_shard(0, [row(0), row(1)])  # the same answers again are nothing to tell
+    assert story_of(run).anew == ()
+    (run / PLANTED).unlink()
+    with RunFolder(run) as folder:
+        folder.write_shard(0, [row(0, intensity=2.0), row(1)])
+        folder.consolidate()
+    assert story_of(run).anew == (PLANTED,)
+
+
 def test_faults_may_be_accepted_one_by_one_until_none_is_left(run):  # noqa: F811
     for name in (PLANTED, "given.parquet", "people/ratings.csv"):
         (run / name).write_bytes(b"x")

@@ -89,6 +89,7 @@ def test_a_run_that_nobody_touched_is_verified_and_not_written_to(command, run, 
         "labels: whom every answer is about, as prompts.json.gz has it",
         f"generation: manifest, tables and page are of one analysis, {of['generation']}",
         f"statistics: {n_tables} of {n_tables} tables computed again and equal",
+        "page and figures: 1 of 1 file made again and the same to the byte",
     ]
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()} == before
 
@@ -322,6 +323,37 @@ def test_a_ledger_that_is_deleted_is_no_way_out(command, run, capsys):
     assert code == 2
     assert "ledger.jsonl is gone" in err[-1]
     assert said_by(command, capsys, "verify", "run")[0] == 1
+
+
+def spoilt(path):
+    path.write_bytes(b"spoilt\n")
+
+
+REMEDIES = {
+    "recover": [["recover", "run"], ["run", *ASKED, "run_dir=run"]],
+    "accept": [["verify", "run", "accept=true"], ["report", "run"]],
+    "again": [["run", *ASKED, "run_dir=run"]],
+}
+FOLLOWED = [
+    ("manifest.json", spoilt, "recover"), ("manifest.json", Path.unlink, "recover"),
+    ("prompts.json.gz", spoilt, "recover"), ("prompts.json.gz", Path.unlink, "accept"),
+    ("stages.parquet", spoilt, "recover"), ("stages.parquet", Path.unlink, "accept"),
+    ("ratings.parquet", spoilt, "recover"), ("ratings.parquet", Path.unlink, "again"),
+    ("ledger.jsonl", spoilt, "recover"), ("ledger.jsonl", Path.unlink, "recover"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "remedy"), FOLLOWED)
+def test_what_is_said_to_help_helps_when_it_is_followed(name, change, remedy, command, run, capsys):
+    change(run / name)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert out[0].startswith(f"wrong: {name} ")
+    told = {"recover": "python -m audit recover run", "accept": "accept=true", "again": "run the same command again"}
+    assert told[remedy] in out[0]
+    for words in REMEDIES[remedy]:
+        assert command(*words) == 0, words
+    assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
 
 
 # --- What was accepted is said wherever numbers are shown -------------------------------------------------------------

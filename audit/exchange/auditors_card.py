@@ -43,7 +43,7 @@ def _make(collected: Collected, told: Told) -> Files:
 def _card(collected: Collected) -> str:
     manifest = collected.manifest
     of_what = "an unfinished run" if manifest.status == "running" else "a run whose files had changed"
-    limited = [f"**{in_markdown(collected.status_said)}.** This card is of {of_what}.", ""]
+    limited = [f"**{collected.status_in_markdown}.** This card is of {of_what}.", ""]
     return "\n".join(
         [
             f"# Auditor's card: {in_markdown(manifest.model.name) or NOT_RECORDED}",

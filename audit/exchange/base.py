@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError
 from audit.tables.base import Table
-from audit.wording import plural, printable
+from audit.wording import in_markdown, plural, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,6 +128,11 @@ class Collected:
                 "answers are the model's is not known"
             )
         return said
+
+    @property
+    def status_in_markdown(self) -> str:
+        """The same for Markdown: names of files are a ledger's words, and may be anybody's."""
+        return in_markdown(self.status_said) if self.manifest.accepted else self.status_said
 
     @property
     def is_limited(self) -> bool:

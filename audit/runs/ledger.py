@@ -49,6 +49,8 @@ _READ: Final = (
 """What is read of a folder where it is there; other files in it are nobody's."""
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """What a reader takes for a part of an analysis where it lies there."""
+_SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
+"""What `audit recover` looks at, and that the run's command does not collect anew as long as answers are there."""
 JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
 """What a judge is asked anew where it is gone."""
 _ASKED_ANEW: Final = re.compile(
@@ -231,6 +233,9 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
         return (
             f"put a copy of it back, or {recovery(folder, 'sets it aside')} and the same run command collects it anew"
         )
+    if _SET_ASIDE.fullmatch(name) and not what.endswith("gone"):
+        does = "sets it aside if it cannot be used, or takes it as it is, and the report says so"
+        return f"put a copy of it back, or {recovery(folder, does)}; the same run command goes on from there"
     if name in ("manifest.json", FILE):
         return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
     return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
@@ -273,6 +278,8 @@ class Story:
         Names of files that were changed, gone or foreign and were accepted as they are.
     last
         SHA-256 of the ledger's last line.
+    anew
+        Names of parts of answers that were stored more than once, with other answers each time.
     """
 
     files: Mapping[str, str]
@@ -281,6 +288,7 @@ class Story:
     taken_over: tuple[str, ...]
     accepted: tuple[str, ...]
     last: str
+    anew: tuple[str, ...]
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> str:
@@ -310,6 +318,8 @@ def check_made(folder: Path, name: str, *, remedy: str) -> str:
         actual = sha256_of(folder / name)
     except OSError as error:
         raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
+    if actual is None:  # which says itself that it is not there
+        return told.files.get(GENERATION) or ""
     if told.published and (folder / ASIDE).exists():
         raise StoreError(
             f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
@@ -331,7 +341,7 @@ def story_of(folder: Path) -> Story | None:
     if told is None:
         return None
     files = {name: sha256 for name, sha256 in sorted(told.files.items()) if sha256 is not None}
-    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted, told.last)
+    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted, told.last, told.anew)
 
 
 class Ledger:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
 FILE: Final = "ledger.jsonl"
+_OF_ANSWERS: Final = re.compile(r"(ratings|replies|answers)/part-\d+\.parquet")
 OTHER_LINE_ENDS: Final = "has other line ends"
 
 
@@ -34,6 +36,8 @@ class Told:
     """Whether the last line is of an analysis that is put in place."""
     taken_over: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
+    """Parts of answers that were written more than once, not the same each time."""
     fault: str = ""
 
     def allowed(self, name: str) -> tuple[str | None, ...]:
@@ -76,6 +80,11 @@ def read(folder: Path) -> Told | None:
             break
         told.before = {name: told.files.get(name) for name in files}
         told.files |= files
+        told.anew += tuple(
+            name
+            for name, sha256 in files.items()
+            if sha256 is not None and _OF_ANSWERS.fullmatch(name) and told.was.get(name, sha256) != sha256
+        )
         told.was |= {name: sha256 for name, sha256 in files.items() if sha256 is not None}
         told.published = "published" in said
         told.taken_over += tuple(files) if "taken_over" in said else ()
