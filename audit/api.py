@@ -159,13 +159,13 @@ class Run:
             raise StoreError(
                 f"{self.path} is a run of a questionnaire; run.manifest.inventory.items has what was asked"
             )
-        Manifest.read(self.path)  # the prompts may have been changed since the run was opened
         folder = RunFolder(self.path)
         tell, why_not = what_was_asked(
             self.path, self.manifest, self.answers, stages=folder.read_stages(), given=folder.read_given()
         )
         if tell is None:
             raise StoreError(f"{self.path}: what was asked cannot be told: {why_not}")
+        Manifest.read(self.path)  # the prompts may have been changed since the run was opened
         return tell
 
     def report(self, **statistics: Any) -> Run:
