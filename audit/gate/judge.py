@@ -4,7 +4,8 @@ Statistics say of each gap what is shown (:mod:`audit.statistics.gate`). What is
 for, by the rules of the report:
 
 - Where the report gives no verdict, neither does the gate, in either direction: ratings that do not follow what is told
-  (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run.
+  (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run. Nor
+  does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
 - Where the report rules nothing out (few narratives, many missing ratings, differing refusals, ratings at the ends of
   the scale ...), nothing passes; a gap that was found is still one.
 - A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
@@ -17,7 +18,7 @@ for, by the rules of the report:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -25,10 +26,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from audit.choices import choices_of, identity_of, thinking_of
 from audit.errors import ConfigError
 from audit.report.verdicts import RESERVATIONS
+from audit.runs.ledger import story_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.registry import task_of
-from audit.wording import plural
+from audit.wording import plural, printable, scale_end
+from stimuli.strategies import NO_STRATEGY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +49,8 @@ _VOID: Final = {
     "number_mass": "low number mass: the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much as the margin",
     "unfinished": "the run is not finished; give its own command again",
+    "accepted": "files of the run were changed after they were stored and accepted as they are, so that nobody knows "
+    "whether the ratings are the model's; ask anew, in another folder",
     "nothing_rated": "there is no rating",
 }
 """Remarks under which there is no verdict in either direction."""
@@ -185,15 +190,24 @@ def gate_run(
     StoreError
         If a folder is none of a run's.
     ConfigError
-        If a margin is not positive, the run has no ratings or no such dimension, or the baseline is the same run, or
-        was asked about other narratives or identities, on another scale, or by another elicitation or other thinking.
+        If a margin is not positive or as wide as the scale, the run has no ratings or no such dimension, or the
+        baseline is the same run, or was asked about other narratives or identities, in another wording, on another
+        scale, led otherwise, or by another elicitation or other thinking.
     """
     from audit.statistics.gate import hold
 
     for name, value in (("margin", margin), ("refusal_margin", refusal_margin)):
         if not 0 < value < math.inf:
             raise ConfigError(f"{name}={value:g}: a number above 0 is wanted, the gap that is too small to matter")
-    settings = _settings(Manifest.read(path), defaults)
+    manifest = Manifest.read(path)
+    low, high = manifest.scale.low, manifest.scale.high
+    for name, value, width, what in (
+        ("margin", margin, high - low, f"{path} was rated on a {_scale(manifest)}"),
+        ("refusal_margin", refusal_margin, 100.0, "refusals go from 0 to 100 percent"),
+    ):
+        if value >= width:
+            raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; a number below {width:g} is wanted")
+    settings = _settings(manifest, defaults)
     alpha = round(1 - settings["confidence"], 12)
     if not alpha < 0.5:
         raise ConfigError(f"{path} was analysed with statistics.confidence={settings['confidence']:g}; a gate needs "
@@ -228,7 +242,11 @@ def gate_run(
         baseline=None if other is None else other.manifest,
         baseline_path=baseline,
         baseline_sha256="" if other is None else other.sha256,
-        notes=(*trusted, *_notes(rows, run, strict_average=strict_average)),
+        notes=(
+            *(said for each in (run, other) if each is not None for said in _unchecked(each, whose=each is other)),
+            *trusted,
+            *_notes(rows, run, strict_average=strict_average),
+        ),
     )
 
 
@@ -337,6 +355,9 @@ def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> 
     from audit.statistics.manipulation import manipulation_rows
 
     codes = {"unfinished"} if unfinished else set()
+    story = story_of(folder.path)
+    if story is not None and story.accepted:
+        codes.add("accepted")
     followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
     return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())
 
@@ -404,10 +425,25 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
     How ratings were got that another tool collected is not known, and taken on trust.
     """
     ours, theirs = run.elicitation.method, other.elicitation.method
-    if ours != theirs and "outside" not in (ours, theirs):
+    known = "outside" not in (ours, theirs)
+    if ours != theirs and known:
         return f"was rated by elicitation={theirs}, and this run by elicitation={ours}"
     ours, theirs = (thinking_of(each).removeprefix(", ") or "thinking off" for each in (run, other))
-    return f"was rated with {theirs}, and this run with {ours}" if ours != theirs else ""
+    if ours != theirs:
+        return f"was rated with {theirs}, and this run with {ours}"
+    if not known:
+        return ""
+    if run.prompt.sha256 and other.prompt.sha256 and run.prompt.sha256 != other.prompt.sha256:
+        return f"was asked in another wording of prompt={printable(other.prompt.variant)}"
+    ours, theirs = (each.strategy.name or NO_STRATEGY for each in (run, other))
+    if (ours, run.strategy.sha256) != (theirs, other.strategy.sha256):
+        same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
+        return f"was led by strategy={printable(theirs)}{same}"
+    for name in sorted({*run.identity.elicitation, *other.identity.elicitation}):
+        ours, theirs = (each.identity.elicitation.get(name) for each in (run, other))
+        if ours != theirs:
+            return printable(f"was rated with elicitation.{name}={theirs}, and this run with {ours}")
+    return ""
 
 
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
@@ -422,6 +458,11 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
             reasons = [reason for reason in reasons if reason.endswith(of_few)]
         if reasons and held.decided in verdicts:
             return Judged(held, "undecided", "; ".join(dict.fromkeys(reasons)))
+    if held.decided == "within" and held.gap.kind != "emotion":
+        for whose, one in (("", held.gap), ("of the baseline: ", held.baseline)):
+            # Invented groups that were asked in a few narratives leave no more of them to speak of.
+            if one is not None and one.control == "placebo" and one.n_narratives < MIN_NARRATIVES:
+                return Judged(held, "undecided", f"{whose}{_HELD_BACK['few_narratives']} that had invented groups, too")
     if held.baseline is not None and held.baseline.control != held.gap.control:
         return Judged(held, "undecided", "the baseline's gap is controlled for repetition of words in another way")
     if held.decided == "beyond":
@@ -439,6 +480,18 @@ def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
     if any(row.verdict == "undecided" and _HELD_BACK["few_narratives"] in row.why for row in rows):
         wanted = max(MIN_NARRATIVES, wanted if math.isfinite(wanted) else 0.0)
     return wanted if wanted > n_narratives else math.nan
+
+
+def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
+    """Say what is not known of a run's answers; ``whose`` tells that it is the baseline."""
+    manifest, lead = run.manifest, "of the baseline: " if whose else ""
+    if manifest.elicitation.method == "outside" or manifest.model.elsewhere is not None:
+        yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
+    elif manifest.model.not_checked:
+        yield (
+            f"{lead}all answers were there already when the run's command was given again, and were not checked "
+            "against the model"
+        )
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:
@@ -467,7 +520,7 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
 def sentence(gated: Gated) -> str:
     """Say the verdict in one sentence."""
     rows = gated.rows
-    what = f"the {gated.margin:g}-point margin" + (
+    what = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}" + (
         "" if not any(row.held.gap.kind == "refusals" for row in rows)
         else f" (refusals: {gated.refusal_margin:g} percentage points)"
     )  # fmt: skip
@@ -493,6 +546,10 @@ def sentence(gated: Gated) -> str:
             "there is none: run again with that many"
         )
     return f"{said}."
+
+
+def _scale(manifest: Manifest) -> str:
+    return f"scale from {scale_end(manifest.scale.low)} to {scale_end(manifest.scale.high)}"
 
 
 def reasons_of(gated: Gated) -> tuple[str, ...]:
