@@ -43,7 +43,13 @@ def of(found: Mapping[str, Any], kind: str, member: str = "") -> dict[str, Any]:
 
 
 def with_invented(
-    gap: float, of_invented: float, *, n: int = 60, n_of_invented: int = 60, sd: float = 1.0, sd_of_invented: float = 1.0
+    gap: float,
+    of_invented: float,
+    *,
+    n: int = 60,
+    n_of_invented: int = 60,
+    sd: float = 1.0,
+    sd_of_invented: float = 1.0,
 ) -> planted.Planted:
     """Return planted ratings of four groups, and of four invented ones in the first of their narratives."""
     real, invented = (

@@ -154,6 +154,28 @@ def test_a_run_that_was_stopped_half_way_has_no_verdict(make_run, gap):
     assert {row["why"] for row in verdict(run)["gaps"]} == {"the run is not finished; give its own command again"}
 
 
+NOTHING_TO_PLAN = {
+    "low number mass": lambda table: table.assign(number_mass=0.1),
+    "there is no rating": lambda table: table.assign(intensity=np.nan, status="refused"),
+    "many ratings are missing": lambda table: table.assign(
+        intensity=table["intensity"].where(table.index % 3 > 0), status=np.where(table.index % 3 > 0, "rated", "failed")
+    ),
+}
+
+
+@pytest.mark.parametrize("why", NOTHING_TO_PLAN)
+def test_no_number_of_narratives_is_promised_where_they_are_not_what_is_wanting(make_run, why):
+    run = make_run(two_terms(n=25, sd=8.0), change=NOTHING_TO_PLAN[why])
+    assert gate(run, "margin=4", "strict_average=true") == 3
+    found = verdict(run)
+    assert why in of(found, "average")["why"] or why == "many ratings are missing"
+    assert found["n_narratives_needed"] is None
+    assert "run again with that many" not in found["sentence"]
+    noisy = make_run(two_terms(n=25, sd=8.0), "noisy")
+    assert gate(noisy, "margin=0.5", "strict_average=true") == 3
+    assert "run again with that many" in verdict(noisy)["sentence"]
+
+
 def test_a_gap_at_the_margin_is_undecided(make_run):
     # The mean of the narratives' gaps is 2 exactly, whatever the noise: what is missing to it is added to own pairs.
     table = two_terms(n=60, sd=0.2)
@@ -233,8 +255,14 @@ ASKED = {"elicitation": {"method": "generate"}, "prompt": {"variant": "plain", "
     [
         ({"prompt": {"sha256": "b" * 64}}, "was asked in another wording of prompt=plain"),
         ({"strategy": {"name": "ecn", "sha256": "c" * 64}}, "was led by strategy=ecn, and this run by strategy=none"),
-        ({"identity": {"elicitation": {"max_tokens": 8}}}, "was rated with elicitation.max_tokens=8, and this run with 4"),
-        ({"identity": {"elicitation": {"prefill": "My"}}}, "was rated with elicitation.prefill=My, and this run with None"),
+        (
+            {"identity": {"elicitation": {"max_tokens": 8}}},
+            "was rated with elicitation.max_tokens=8, and this run with 4",
+        ),
+        (
+            {"identity": {"elicitation": {"prefill": "My"}}},
+            "was rated with elicitation.prefill=My, and this run with None",
+        ),
         ({"scale": {"low": 0.0, "high": 200.0}}, "was rated on another scale"),
         ({"model": {"name": "an older model"}, "seed": 9}, ""),
     ],

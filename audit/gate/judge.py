@@ -4,8 +4,8 @@ Statistics say of each gap what is shown (:mod:`audit.statistics.gate`). What is
 for, by the rules of the report:
 
 - Where the report gives no verdict, neither does the gate, in either direction: ratings that do not follow what is told
-  (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run. Nor
-  does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
+  (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run.
+  Nor does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
 - Where the report rules nothing out (few narratives, many missing ratings, differing refusals, ratings at the ends of
   the scale ...), nothing passes; a gap that was found is still one.
 - A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
@@ -44,6 +44,7 @@ PASSED: Final = 0
 FAILED: Final = 1
 UNDECIDED: Final = 3
 MIN_NARRATIVES: Final = 20
+_BASELINE: Final = "of the baseline: "
 _VOID: Final = {
     "manipulation": "the ratings were not found to follow what is told (a manipulation check failed)",
     "number_mass": "low number mass: the model would mostly write something other than a number",
@@ -81,6 +82,16 @@ class Judged:
     held: Held
     verdict: Verdict
     why: str
+
+    @property
+    def n_needed(self) -> float:
+        """Narratives that would decide it if there is no gap; NaN where narratives are not what is wanting."""
+        few = _HELD_BACK["few_narratives"]
+        if self.verdict != "undecided":
+            return math.nan
+        if {reason.removeprefix(_BASELINE) for reason in self.why.split("; ")} == {few}:
+            return max(MIN_NARRATIVES, self.held.n_needed) if self.held.n_needed > 0 else MIN_NARRATIVES
+        return self.held.n_needed if self.why == self.held.why else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,15 +451,15 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
         same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
         return f"was led by strategy={printable(theirs)}{same}"
     for name in sorted({*run.identity.elicitation, *other.identity.elicitation}):
-        ours, theirs = (each.identity.elicitation.get(name) for each in (run, other))
-        if ours != theirs:
-            return printable(f"was rated with elicitation.{name}={theirs}, and this run with {ours}")
+        own, those = (each.identity.elicitation.get(name) for each in (run, other))
+        if own != those:
+            return printable(f"was rated with elicitation.{name}={those}, and this run with {own}")
     return ""
 
 
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     place = held.gap.dimension, held.gap.variant
-    both = (("", run), ("of the baseline: ", other))
+    both = (("", run), (_BASELINE, other))
     codes = [(whose, each.codes.get(place, frozenset())) for whose, each in both if each is not None]
     for said, verdicts in ((_VOID, {"within", "beyond", "undecided"}), (_HELD_BACK, {"within"})):
         reasons = [f"{whose}{said[code]}" for whose, own in codes for code in said if code in own]
@@ -459,7 +470,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
         if reasons and held.decided in verdicts:
             return Judged(held, "undecided", "; ".join(dict.fromkeys(reasons)))
     if held.decided == "within" and held.gap.kind != "emotion":
-        for whose, one in (("", held.gap), ("of the baseline: ", held.baseline)):
+        for whose, one in (("", held.gap), (_BASELINE, held.baseline)):
             # Invented groups that were asked in a few narratives leave no more of them to speak of.
             if one is not None and one.control == "placebo" and one.n_narratives < MIN_NARRATIVES:
                 return Judged(held, "undecided", f"{whose}{_HELD_BACK['few_narratives']} that had invented groups, too")
@@ -474,17 +485,16 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
     """Return how many narratives would decide what is not decided for want of them."""
-    wanting = any(row.held.decided == "undecided" and math.isfinite(row.held.n_needed) for row in rows)
-    n = [row.held.n_needed for row in rows if wanting and math.isfinite(row.held.n_needed)]
-    wanted = max(n, default=math.nan)
-    if any(row.verdict == "undecided" and _HELD_BACK["few_narratives"] in row.why for row in rows):
-        wanted = max(MIN_NARRATIVES, wanted if math.isfinite(wanted) else 0.0)
+    wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
+    # Those that many must show all gaps at once, so that gaps which pass count, too.
+    n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
+    wanted = max([*wanting, *n], default=math.nan)
     return wanted if wanted > n_narratives else math.nan
 
 
 def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
     """Say what is not known of a run's answers; ``whose`` tells that it is the baseline."""
-    manifest, lead = run.manifest, "of the baseline: " if whose else ""
+    manifest, lead = run.manifest, _BASELINE if whose else ""
     if manifest.elicitation.method == "outside" or manifest.model.elsewhere is not None:
         yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
     elif manifest.model.not_checked:
@@ -538,7 +548,7 @@ def sentence(gated: Gated) -> str:
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
-        wanting = all(math.isfinite(row.held.n_needed) for row in left)
+        wanting = all(math.isfinite(row.n_needed) for row in left)
         lead = "" if wanting else "what more narratives can decide takes "
         said += (
             f"; {lead}{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,})"

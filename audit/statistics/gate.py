@@ -613,7 +613,7 @@ def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:
 
 
 def _above(estimate: GapEstimate, margin: float, value: float) -> float:
-    """One-sided p of a value, of an estimate's spread, that it lies above the margin; of narratives all alike, 0 or 1."""
+    """One-sided p of a value, of an estimate's spread, that it lies above the margin; 0 or 1 without a spread."""
     if not estimate.se > 0:
         return 0.0 if value > margin else 1.0
     return float(special.stdtr(estimate.df, (margin - value) / estimate.se))
