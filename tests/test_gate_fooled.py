@@ -295,3 +295,15 @@ def test_a_verdict_says_that_nobody_checked_whose_answers_these_are(make_run, ki
     assert ("collected elsewhere" in notes, "not checked against the model" in notes) == (
         kind in ("outside", "elsewhere"), kind == "not_checked"
     )  # fmt: skip
+
+
+def test_tables_and_figures_that_were_accepted_say_nothing_of_the_ratings(make_run):
+    run = make_run(two_terms(n=60))
+    assert main(["report", str(run)]) == 0
+    (run / "tables" / "gap.csv").write_text("mine")
+    (run / "report.html").unlink()
+    assert main(["verify", str(run), "accept=true"]) == 0
+    assert gate(run, "margin=2") == 0
+    assert main(["report", str(run)]) == 0
+    assert "accepted as" not in (run / "report.html").read_text("utf-8")
+    assert gate(run, "margin=2") == 0

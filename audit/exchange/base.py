@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError
+from audit.runs.ledger import check_made, story_of
 from audit.tables.base import Table
 from audit.wording import plural
 
@@ -116,6 +117,17 @@ class Collected:
         return cls(path, manifest, kind, table, rows, n_missing)
 
     @property
+    def accepted(self) -> tuple[str, ...]:
+        """Names of files that were changed after they were stored, and accepted as they are."""
+        story = story_of(self.path)
+        return () if story is None else story.in_doubt
+
+    @property
+    def asked_by_others(self) -> bool:
+        """Whether another stack asked, so that how it did is not known."""
+        return self.manifest.elicitation.method == "outside" or self.manifest.model.elsewhere is not None
+
+    @property
     def status_said(self) -> str:
         """Say whether the run is finished, and what is missing of it."""
         n_prompts = self.manifest.n_prompts
@@ -129,14 +141,18 @@ class Collected:
         Raises
         ------
         StoreError
-            If there is none, or rows were collected since.
+            If there is none, it is not what the report wrote, or rows were collected since.
         """
         import pandas as pd
 
         from audit.tables.spreadsheets import as_it_was
 
+        place = f"tables/{name}.csv"
         try:
-            read = pd.read_csv(self.path / "tables" / f"{name}.csv", dtype={"note": "str"}).fillna({"note": ""})
+            check_made(self.path, place, remedy=f"make it anew: {self._report}")
+            if (story := story_of(self.path)) is not None and place in story.accepted:
+                raise StoreError(f"{self.path}/{place} was changed and accepted; make it anew: {self._report}")
+            read = pd.read_csv(self.path / place, dtype={"note": "str"}).fillna({"note": ""})
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

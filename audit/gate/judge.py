@@ -367,7 +367,7 @@ def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> 
 
     codes = {"unfinished"} if unfinished else set()
     story = story_of(folder.path)
-    if story is not None and story.accepted:
+    if story is not None and story.in_doubt:
         codes.add("accepted")
     followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
     return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())

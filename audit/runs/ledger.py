@@ -134,6 +134,8 @@ def _read(folder: Path) -> _Told | None:
         told.was |= {name: sha256 for name, sha256 in files.items() if sha256 is not None}
         told.published = "published" in said
         told.taken_over += tuple(files) if "taken_over" in said else ()
+        # A table that was made again is as it was made, whatever had been accepted before.
+        told.accepted = tuple(name for name in told.accepted if not (is_made(name) and name in files))
         told.accepted += tuple(map(str, said.get("accepted", ())))
         told.last = hashlib.sha256(line).hexdigest()
         told.n_bytes += len(line)
@@ -285,6 +287,11 @@ class Story:
     n_lines: int
     taken_over: tuple[str, ...]
     accepted: tuple[str, ...]
+
+    @property
+    def in_doubt(self) -> tuple[str, ...]:
+        """Names of accepted files, without tables, figures and pages, which are made of the others."""
+        return tuple(dict.fromkeys(name for name in self.accepted if not is_made(name)))
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> None:

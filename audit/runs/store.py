@@ -428,8 +428,8 @@ class RunFolder(_Folder):
         }
         made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
         stamp: dict[str, Any] = {"generation": hashlib.sha256(made_of.encode()).hexdigest()[:12]}
-        if story is not None and story.accepted:
-            stamp["accepted"] = list(dict.fromkeys(story.accepted))
+        if story is not None and story.in_doubt:
+            stamp["accepted"] = list(story.in_doubt)
         return manifest.having(**stamp, analysed_by=dict(versions))
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
