@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from runs import as_stored, in_parts, of_before, scripted_models
+from runs import as_stored, command_fixture, in_parts, of_before
 from test_kept_prompts import ASKED
 from test_planted_strategy import Scripted
 
@@ -26,18 +26,7 @@ from audit.tables.ratings import RATINGS
 WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """Return a function that runs a command on a scripted model, in one folder and without figures."""
-    folder = tmp_path_factory.mktemp("recovered")
-    with scripted_models(folder) as load:
-
-        def run(*words):
-            load(Scripted())
-            return main([str(word) for word in words])
-
-        run.folder = folder
-        yield run
+command = command_fixture("recovered", Scripted)
 
 
 @pytest.fixture(scope="module")
