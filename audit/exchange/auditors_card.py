@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from audit.choices import thinking_of
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS, said_of_engine, said_of_narratives, table_of
 from audit.wording import MEANING, in_markdown, plural
@@ -102,6 +101,8 @@ def _members(collected: Collected, column: str) -> str:
 
 
 def _method(collected: Collected) -> Iterator[str]:
+    from audit.choices import thinking_of
+
     manifest = collected.manifest
     scale, settings = manifest.scale, manifest.statistics
     yield from ("## Method", "")

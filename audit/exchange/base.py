@@ -149,7 +149,8 @@ class Collected:
 
         place = f"tables/{name}.csv"
         try:
-            check_made(self.path, place, remedy=f"make it anew: {self._report}")
+            if (self.path / place).exists():
+                check_made(self.path, place, remedy=f"make it anew: {self._report}")
             if (story := story_of(self.path)) is not None and place in story.accepted:
                 raise StoreError(f"{self.path}/{place} was changed and accepted; make it anew: {self._report}")
             read = pd.read_csv(self.path / place, dtype={"note": "str"}).fillna({"note": ""})

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.choices import thinking_of
 from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
@@ -259,6 +258,8 @@ def _source(manifest: Manifest) -> dict[str, Any]:
 
 
 def _generation(manifest: Manifest) -> dict[str, Any]:
+    from audit.choices import thinking_of
+
     method = manifest.elicitation.method
     asked: dict[str, Any] = {}
     thinking = manifest.config.thinking
