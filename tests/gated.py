@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import planted
 
 from audit.cli.composition import statistics_defaults
+from audit.cli.main import main
 from audit.runs.outside import describe_outside, read_outside
 from audit.runs.store import RunFolder
 
@@ -22,6 +24,51 @@ def two_terms(**settings: Any) -> planted.Planted:
     """Return planted ratings of groups that have terms without a common word."""
     ratings = planted.ratings_of(TWO_TERMS, n=settings.pop("n", 100), **settings)
     return planted.Planted(ratings, planted.grouped(TWO_TERMS).assign(stem=list(STEMS.values())))
+
+
+def gate(*words: object) -> int:
+    """Give the command, and return its exit code."""
+    return main(["gate", *map(str, words)])
+
+
+def verdict(run: Path) -> dict[str, Any]:
+    """Read what it wrote."""
+    found: dict[str, Any] = json.loads((run / "gate" / "verdict.json").read_text("ascii"))
+    return found
+
+
+def of(found: Mapping[str, Any], kind: str, member: str = "") -> dict[str, Any]:
+    """Return the row of one gap."""
+    return next(row for row in found["gaps"] if (row["kind"], row["member"]) == (kind, member))
+
+
+def with_invented(
+    gap: float,
+    of_invented: float,
+    *,
+    n: int = 60,
+    n_of_invented: int = 60,
+    sd: float = 1.0,
+    sd_of_invented: float = 1.0,
+) -> planted.Planted:
+    """Return planted ratings of four groups, and of four invented ones in the first of their narratives."""
+    real, invented = (
+        {f"a {name}": name for name in names}
+        for names in (("Hindu", "Muslim", "Sikh", "Jain"), ("Arbo", "Cendi", "Dolva", "Ferru"))
+    )
+    parts = [
+        planted.ratings_of(own, n=size, gap=lambda emotion, group, gap=own_gap: gap, sd=spread, seed=seed).assign(
+            dimension=name
+        )
+        for name, own, own_gap, seed, size, spread in (
+            ("real", real, gap, 1, n, sd),
+            ("invented", invented, of_invented, 2, n_of_invented, sd_of_invented),
+        )
+    ]
+    groups = pd.concat(
+        [planted.grouped(real).assign(dimension="real"), planted.grouped(invented).assign(dimension="invented")]
+    )
+    return planted.Planted(pd.concat(parts), groups)
 
 
 def run_maker(tmp_path: Path) -> Callable[..., Path]:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.composition import statistics_defaults
+from audit.cli.main import main
 from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import Choice
@@ -47,6 +48,32 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
 
         yield load
+
+
+def command_fixture(folder: str, engine: Callable[[], Any]) -> Any:
+    """Return the fixture ``command`` of a module: runs a command on a scripted model, in one folder, without figures.
+
+    Parameters
+    ----------
+    folder
+        What the folder is named.
+    engine
+        Makes the model anew for each command.
+    """
+
+    @pytest.fixture(scope="module", name="command")
+    def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
+        place = tmp_path_factory.mktemp(folder)
+        with scripted_models(place) as load:
+
+            def run(*words: object) -> int:
+                load(engine())
+                return main([str(word) for word in words])
+
+            run.folder = place  # type: ignore[attr-defined]
+            yield run
+
+    return fixture
 
 
 def outside_run(folder: Path, ratings: pd.DataFrame, groups: pd.DataFrame, **statistics: Any) -> Path:

@@ -74,7 +74,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
     "runs.rescued": {
-        "errors", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables", "wording",
+        "errors", "runs.ledger", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables",
+        "wording",
     },
     "runs.recover": {
         "errors", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "runs.prompts",
@@ -168,7 +169,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.store", "statistics", "stimuli", "tasks.base", "workers",
     },
     "gate": {
-        *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",
+        *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
+        "tasks.registry",
     },
     "exchange": {
         *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.ledger",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from runs import scripted_models
+from runs import command_fixture
 from test_planted_strategy import GAP, SHRINKS, Scripted
 
 from audit.runs.store import RunFolder
@@ -13,20 +13,7 @@ OF_ALL_PROMPTS = {"controls"}
 """The table that may name a set of invented groups."""
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """Return a function that runs a command on a scripted model, in one folder and without figures."""
-    folder = tmp_path_factory.mktemp("controlled")
-    with scripted_models(folder) as load:
-
-        def run(*words):
-            from audit.cli.main import main
-
-            load(Scripted())
-            return main([str(word) for word in words])
-
-        run.folder = folder
-        yield run
+command = command_fixture("controlled", Scripted)
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pandas as pd
 import planted
 import pytest
 import yaml
-from gated import TWO_TERMS, run_maker, two_terms
+from gated import TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
 from runs import as_stored
 
-from audit.cli.main import COMMANDS, main
+from audit.cli.main import COMMANDS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
@@ -28,18 +28,6 @@ DOCS = Path(__file__).parents[1] / "docs" / "gate.md"
 @pytest.fixture
 def make_run(tmp_path):
     return run_maker(tmp_path)
-
-
-def gate(*words: object) -> int:
-    return main(["gate", *map(str, words)])
-
-
-def verdict(run: Path) -> dict:
-    return json.loads((run / "gate" / "verdict.json").read_text("ascii"))
-
-
-def of(found: dict, kind: str, member: str = "") -> dict:
-    return next(row for row in found["gaps"] if (row["kind"], row["member"]) == (kind, member))
 
 
 def test_no_gap_passes_and_all_gaps_are_named(make_run, capsys):
@@ -111,20 +99,6 @@ def test_an_uncontrolled_gap_is_no_proof(make_run):
     found = verdict(run)
     assert "not controlled for repetition of words" in of(found, "emotion", "joy")["why"]
     assert of(found, "average")["verdict"] == "passed"
-
-
-def with_invented(gap: float, of_invented: float) -> planted.Planted:
-    real, invented = (
-        {f"a {name}": name for name in names}
-        for names in (("Hindu", "Muslim", "Sikh", "Jain"), ("Arbo", "Cendi", "Dolva", "Ferru"))
-    )
-    parts = [
-        planted.ratings_of(own, n=60, gap=lambda emotion, group, size=size: size, seed=seed).assign(dimension=name)
-        for name, own, size, seed in (("real", real, gap, 1), ("invented", invented, of_invented, 2))
-    ]
-    groups = pd.concat([planted.grouped(real).assign(dimension="real"),
-                        planted.grouped(invented).assign(dimension="invented")])  # fmt: skip
-    return planted.Planted(pd.concat(parts), groups)
 
 
 @pytest.mark.parametrize(("gap", "code"), [(8.0, 0), (16.0, 1)])

@@ -9,7 +9,7 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import FOUR_RELIGIONS, as_stored, in_parts, of_before, scripted_models
+from runs import FOUR_RELIGIONS, as_stored, command_fixture, in_parts, of_before
 from test_planted_strategy import Scripted
 from test_strategy_runs import shown_in
 
@@ -33,20 +33,7 @@ ASKED = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """Return a function that runs a command on a scripted model, in one folder and without figures."""
-    folder = tmp_path_factory.mktemp("kept")
-    with scripted_models(folder) as load:
-
-        def run(*words):
-            from audit.__main__ import main
-
-            load(Scripted())
-            return main([str(word) for word in words])
-
-        run.folder = folder
-        yield run
+command = command_fixture("kept", Scripted)
 
 
 @pytest.fixture(scope="module")

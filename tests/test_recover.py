@@ -1,5 +1,6 @@
 """What was damaged of a run comes back, or is moved and asked anew; what is printed is followed."""
 
+import gzip
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from runs import in_parts, of_before, scripted_models
+from runs import as_stored, command_fixture, in_parts, of_before
 from test_kept_prompts import ASKED
 from test_planted_strategy import Scripted
 
@@ -25,18 +26,7 @@ from audit.tables.ratings import RATINGS
 WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """Return a function that runs a command on a scripted model, in one folder and without figures."""
-    folder = tmp_path_factory.mktemp("recovered")
-    with scripted_models(folder) as load:
-
-        def run(*words):
-            load(Scripted())
-            return main([str(word) for word in words])
-
-        run.folder = folder
-        yield run
+command = command_fixture("recovered", Scripted)
 
 
 @pytest.fixture(scope="module")
@@ -373,6 +363,108 @@ def test_what_cannot_be_read_or_is_there_twice_is_left_out_of_the_tables_and_nam
     assert "left out: 20 rows that are there twice\n" in printed
     assert {name: files_of(parts)[name] for name in before} == before
     assert followed(command, printed) == 0
+
+
+def altered(path, **columns):
+    """Write a part anew with other values, a list of them or those of another column, which Arrow reads as before."""
+    before = table = pq.read_table(path)
+    for name, values in columns.items():
+        values = before[values].to_pylist() if isinstance(values, str) else values
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    pq.write_table(table, path)
+
+
+def elsewhere(parts):
+    """Bring a part of another run, of other prompts."""
+    path = shutil.copy(parts / "ratings/part-000000.parquet", parts / "ratings/part-000009.parquet")
+    index = [place + 5_000 for place in pq.read_table(path)["prompt_index"].to_pylist()]
+    altered(path, prompt_index=index, narrative_id=["of another run"] * 20, intensity=[99.0] * 20)
+
+
+NOT_ANSWERED = {
+    "a rating that was changed": (
+        lambda parts: altered(parts / "ratings/part-000001.parquet", intensity=[99.0] * 20),
+        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+    ),
+    "a part of another run": (elsewhere, "left out: ratings/part-000009.parquet was not stored by this run (20 rows)"),
+    "perceivers and experiencers changed places": (
+        lambda parts: altered(
+            parts / "ratings/part-000001.parquet",
+            perceiver="experiencer",
+            experiencer="perceiver",
+            intensity=[99.0] * 20,
+        ),
+        "left out: ratings/part-000001.parquet is not what was stored: its SHA-256 has changed (20 rows)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_ANSWERED)
+def test_what_this_run_was_not_answered_is_in_no_table_that_is_rescued(kind, parts, command, once, capsys):
+    as_stored(parts)
+    spoil, said = NOT_ANSWERED[kind]
+    spoil(parts)
+    for name in ("manifest.json", COPY):
+        (parts / name).unlink()
+    assert command("recover", "run") == 0
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert_rescued(parts, once, n_lost=0 if "another run" in kind else 20)
+    assert followed(command, printed) == 0
+
+
+@pytest.mark.parametrize("kind", ["a part of another run", "perceivers and experiencers changed places"])
+def test_without_a_ledger_the_prompts_say_which_rows_are_of_this_run(kind, parts, command, once, capsys):
+    spoil, _ = NOT_ANSWERED[kind]
+    spoil(parts)
+    for name in ("manifest.json", COPY):
+        (parts / name).unlink()
+    assert command("recover", "run") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"left out: \d+ rows that are about others than their prompts, by prompts.json.gz", printed)
+    assert "that have two different ones" not in printed  # so the right one of the two stays
+    rescued = pd.read_csv(parts / "recovered" / "ratings.csv")
+    theirs = ratings_of(once).set_index("prompt_index")
+    for label in ("narrative_id", "perceiver", "experiencer"):
+        assert rescued[label].tolist() == theirs.loc[rescued["prompt_index"], label].astype(str).tolist()
+    assert followed(command, printed) == 0
+
+
+def test_ratings_beyond_the_scale_are_left_out_and_named(parts, command, once, capsys):
+    altered(parts / "ratings/part-000001.parquet", intensity=[5_000.0] * 20, status=["rated"] * 20)
+    for name in ("manifest.json", COPY):
+        (parts / name).unlink()
+    assert command("recover", "run") == 0
+    printed = capsys.readouterr().out
+    assert "left out: 20 ratings beyond the scale from 0 to 100\n" in printed
+    assert_rescued(parts, once, n_lost=20)
+    assert followed(command, printed) == 0
+
+
+def test_prompts_of_another_run_take_no_row_from_what_is_rescued(parts, command, once, capsys):
+    content = json.loads(gzip.decompress((parts / "prompts.json.gz").read_bytes()))
+    for each in content["narratives"]["narratives"]:
+        each["narrative_id"] = f"other-{each['narrative_id']}"
+    (parts / "prompts.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+    for name in ("manifest.json", COPY):
+        (parts / name).unlink()
+    assert command("recover", "run") == 0
+    printed = capsys.readouterr().out
+    assert "note: prompts.json.gz is not of these ratings; nothing of it was used\n" in printed
+    assert "low=LOW high=HIGH" in printed
+    assert_rescued(parts, once, n_lost=0)
+
+
+def assert_rescued(folder, once, *, n_lost):
+    """Every row that was written is one of the run's, with its rating."""
+    rescued = pd.read_csv(folder / "recovered" / "ratings.csv").set_index("prompt_index")
+    theirs = ratings_of(once).set_index("prompt_index")
+    assert len(rescued) == len(theirs) - n_lost
+    theirs = theirs.loc[rescued.index]
+    for label in ("narrative_id", "perceiver", "experiencer", "status"):
+        assert rescued[label].tolist() == theirs[label].astype(str).tolist()
+    assert rescued["rating"].fillna(-1).tolist() == theirs["intensity"].fillna(-1).tolist()
 
 
 def test_a_run_of_an_earlier_version_has_no_copy(tmp_path, monkeypatch, capsys):

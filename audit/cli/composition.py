@@ -366,7 +366,14 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
     key = _unknown_key(lines)
     if key is not None:
         return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
-    return stands_for(str(error), words) or " ".join(lines)
+    if (said := stands_for(str(error), words)) or not lines:
+        return said
+    merged = next((word for word in words if lines[0] == f"Error merging override {word}"), None)
+    if merged is not None:
+        return (
+            f"{merged}: a value of another kind is wanted; python -m audit run --cfg job shows all options and values"
+        )
+    return " ".join(lines)
 
 
 def _unknown_key(lines: Sequence[str]) -> str | None:

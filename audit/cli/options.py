@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 """From an option's name and the text after its "=" to its value; raises ``ConfigError`` with both."""
 
 _MOST_DIGITS: Final = 18
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SETTING: Final = "statistics."
 """What the settings of an analysis begin with."""
 
@@ -97,6 +99,8 @@ class Usage:
         texts: dict[str, str] = {}
         for word in words:
             name, sign, text = word.partition("=")
+            if not word:
+                raise ConfigError(f"{self.command} got an empty word; a variable of the shell may be unset")
             if word.startswith("-"):
                 raise ConfigError(f"{self.command} has no flag {word}; {see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
@@ -212,16 +216,15 @@ def a_text(name: str, text: str) -> str:
 
 
 def a_path(name: str, text: str) -> Path:
-    """Read the path of a file or folder, which may not be there."""
+    """Read the path of a file or folder, which may not be there; an empty one is no folder that was meant."""
+    if not text:
+        raise ConfigError(f"{name}= is empty; name a path, or leave {name} out")
     return Path(text)
 
 
 def a_number(name: str, text: str) -> float:
-    """Read a number that is finite."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    """Read a number that is finite, in digits with a point: Python takes 1_0 for 10, and few people do."""
+    number = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
     if not math.isfinite(number):
         raise ConfigError(f"{name}={text}: a number is wanted")
     return number

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,6 +180,10 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
         at_home = quoted_override(f"{name}={Path(value).expanduser()}", parse)
         return f"{said}; a shell makes ~ the home folder at the beginning of a word alone: {at_home}"
     is_list = options.of(bare) >= {"list"} and value.endswith("]")
+    if is_list and parse(without := re.sub(r",\s*\]$", "]", word)) is not None:
+        return f"{said}; a list ends without a comma: {shlex.quote(without)}"
+    if "${" in value and (quoted := quoted_override(word.replace("${", "\\${"), parse)):
+        return f"{said}; in quotes, and with a backslash before ${{, it is text: {quoted}"
     is_text = "path" in options.of(bare) or not (is_list or value.lstrip().startswith((*_CLOSED_BY, "'", '"')))
     if is_text and (quoted := quoted_override(word, parse)):
         return f"{said}; with its value in quotes it is one: {quoted}"
@@ -216,7 +221,7 @@ def stands_for(reason: str, words: Sequence[str]) -> str:
 def quoted_override(word: str, parse: Parse) -> str:
     """Return an override whose value stands in quotes, as a shell takes it; empty where that says something else."""
     key, sign, value = word.partition("=")
-    if not sign or not value or not _is_unicode(value):
+    if not sign or not value or not all(map(_is_typed, value)):
         return ""
     # Before a quote, and at the end, backslashes are read two for one.
     escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), value)
@@ -247,6 +252,11 @@ def _closed(word: str, rest: Sequence[str], parse: Parse) -> str | None:
     name, _, value = word.partition("=")
     closed = word + "".join(reversed(open_)) if open_ else f"{name}=[{value}" if value.endswith("]") else word
     return shlex.quote(closed) if closed != word and parse(closed) is not None else None
+
+
+def _is_typed(letter: str) -> bool:
+    """Tell whether a letter can be typed as it is shown: no control, no line's end, no byte that is no UTF-8."""
+    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def _is_unicode(text: str) -> bool:

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS, said_of_engine, said_of_narratives, table_of
 from audit.wording import MEANING, in_markdown, plural
-
-if TYPE_CHECKING:
-    from audit.runs.manifest import Manifest
 
 _LEDGER: Final = "ledger.jsonl"
 _HERE: Final = ("vllm", "transformers")
@@ -27,6 +24,12 @@ _MEASURES: Final = {
     "ratings": f"The gap δ: {MEANING}. In points of the scale, by model and prompt.",
     "replies": "Gaps of measures of written replies: in-group minus out-group, each in its measure's unit.",
     "answers": "Answers to a questionnaire, by the identity that the model is given.",
+}
+_ESTIMATED: Final = {
+    "ratings": "Least squares within each narrative, pooled over narratives with a t interval; a mixed model where no "
+    "narrative has a gap of its own. A refusal is missing, and an outcome of its own; it is never 0.",
+    "replies": "Each measure's gap is estimated as that of ratings: see `docs/replies.md` of empathy-audit.",
+    "answers": "Scores of the questionnaire are compared by identity: see `docs/use.md` of empathy-audit.",
 }
 
 
@@ -54,7 +57,7 @@ def _card(collected: Collected) -> str:
             *_auditor(),
             *_scope(collected),
             *_method(collected),
-            *_access(manifest),
+            *_access(collected),
             *_integrity(collected),
             *_review(collected),
         ]
@@ -99,35 +102,46 @@ def _members(collected: Collected, column: str) -> str:
 
 
 def _method(collected: Collected) -> Iterator[str]:
+    from audit.choices import thinking_of
+
     manifest = collected.manifest
     scale, settings = manifest.scale, manifest.statistics
     yield from ("## Method", "")
     rows = [
-        ("prompt", f"{manifest.prompt.variant}, SHA-256 {manifest.prompt.sha256}" if manifest.prompt.variant else ""),
+        (
+            "prompt",
+            f"{manifest.prompt.variant}, SHA-256 {manifest.prompt.sha256 or NOT_RECORDED}"
+            if manifest.prompt.variant
+            else "",
+        ),
         ("strategy", manifest.strategy.name),
         ("elicitation", manifest.elicitation.method),
-        ("answers begun with", repr(manifest.elicitation.prefill) if manifest.elicitation.prefill else "nothing"),
+        (
+            "answers begun with",
+            repr(manifest.elicitation.prefill)
+            if manifest.elicitation.prefill
+            else ""
+            if collected.asked_by_others
+            else "nothing",
+        ),
         ("parser", manifest.elicitation.parser),
         ("scale", f"{scale.low:g} to {scale.high:g} points" if scale.low < scale.high else ""),
-        ("thinking", manifest.config.thinking.mode),
+        ("thinking", NOT_RECORDED if collected.asked_by_others else thinking_of(manifest).removeprefix(", ") or "off"),
         ("invented groups (a control)", ", ".join(manifest.placebo) or "none were asked"),
         ("confidence", f"{settings.confidence:g}"),
-        ("margin, chosen beforehand", "none" if settings.margin is None else f"{settings.margin:g} points"),
+        ("margin", "none" if settings.margin is None else f"{settings.margin:g} points"),
         ("seed", str(manifest.seed)),
         ("command", manifest.command),
         ("analysed anew by", manifest.report_command),
     ]
     yield table_of((name, value) for name, value in rows if value)
-    yield from (
-        "",
-        "Least squares within each narrative, pooled over narratives with a t interval. A refusal is missing, and",
-    )
-    yield from ("an outcome of its own; it is never 0.", "")
+    yield from ("", _ESTIMATED[collected.kind], "")
     yield to_fill("whether design and margin were written down before the ratings were seen, and where.")
     yield ""
 
 
-def _access(manifest: Manifest) -> Iterator[str]:
+def _access(collected: Collected) -> Iterator[str]:
+    manifest = collected.manifest
     yield from ("## Access", "")
     if manifest.model.elsewhere is not None:
         kind = "none of ours: another stack asked, and what it did was not checked"
@@ -138,7 +152,7 @@ def _access(manifest: Manifest) -> Iterator[str]:
     rows = [
         ("access", kind),
         ("run by", said_of_engine(manifest)),
-        ("quantization", manifest.config.quantization or "none named"),
+        ("quantization", manifest.config.quantization or ("" if collected.asked_by_others else "none named")),
         ("machine", ", ".join(f"{name} {value}" for name, value in manifest.hardware.items())),
     ]
     yield table_of(iter(rows))
@@ -190,7 +204,9 @@ def _review(collected: Collected) -> Iterator[str]:
         again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     yield table_of(iter([("repeated", again), ("packages", versions)]))
-    yield from ("", "The same command with these versions and this seed asks the same prompts.", "")
+    if not collected.asked_by_others:
+        yield from ("", "The same command with these versions and this seed asks the same prompts.")
+    yield ""
     yield to_fill("who else reviewed or reproduced this, with what result; what the model's maker answered.")
     yield to_fill("when this audit is out of date, and who repeats it.")
     yield ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError
+from audit.runs.ledger import check_made
 from audit.tables.base import Table
 from audit.wording import in_markdown, plural, printable
 
@@ -116,13 +117,23 @@ class Collected:
         return cls(path, manifest, kind, table, rows, n_missing)
 
     @property
+    def accepted(self) -> tuple[str, ...]:
+        """Names of files that were changed after they were stored, and accepted as they are."""
+        return self.manifest.accepted
+
+    @property
+    def asked_by_others(self) -> bool:
+        """Whether another stack asked, so that how it did is not known."""
+        return self.manifest.elicitation.method == "outside" or self.manifest.model.elsewhere is not None
+
+    @property
     def status_said(self) -> str:
         """Say whether the run is finished, what is missing of it, and which of its files had changed."""
         n_prompts = self.manifest.n_prompts
         said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
         if self.manifest.status == "running":
             said = f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
-        if names := ", ".join(map(printable, self.manifest.accepted)):
+        if names := ", ".join(map(printable, self.accepted)):
             said += (
                 f"; FILES HAD CHANGED since they were stored, and were accepted as they are ({names}): whether the "
                 "answers are the model's is not known"
@@ -132,12 +143,12 @@ class Collected:
     @property
     def status_in_markdown(self) -> str:
         """The same for Markdown: names of files are a ledger's words, and may be anybody's."""
-        return in_markdown(self.status_said) if self.manifest.accepted else self.status_said
+        return in_markdown(self.status_said) if self.accepted else self.status_said
 
     @property
     def is_limited(self) -> bool:
         """Whether ``status_said`` is to be read first."""
-        return self.manifest.status == "running" or bool(self.manifest.accepted)
+        return self.manifest.status == "running" or bool(self.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of statistics that the last report of the run made, of all that the run has collected.
@@ -145,16 +156,17 @@ class Collected:
         Raises
         ------
         StoreError
-            If there is none, it was changed, or rows were collected since.
+            If there is none, it is not what the report wrote, or rows were collected since.
         """
         import pandas as pd
 
-        from audit.runs.ledger import check_made
         from audit.tables.spreadsheets import as_it_was
 
-        check_made(self.path, f"tables/{name}.csv", remedy=f"make it anew: {self._report}")
+        place = f"tables/{name}.csv"
         try:
-            read = pd.read_csv(self.path / "tables" / f"{name}.csv", dtype={"note": "str"}).fillna({"note": ""})
+            if (self.path / place).exists():
+                check_made(self.path, place, remedy=f"make it anew: {self._report}")
+            read = pd.read_csv(self.path / place, dtype={"note": "str"}).fillna({"note": ""})
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:

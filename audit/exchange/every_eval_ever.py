@@ -2,7 +2,8 @@
 
 The score is the largest gap that the ratings leave possible, in points: the larger end of the interval of level 1 − 2α,
 by which the report's equivalence test goes, and no more than the scale is long. So a run with few ratings scores badly,
-not well. δ, its interval and what limits it stand in the details, where all values are texts.
+not well; and so does one of which the report gives no verdict: its score is all of the scale. δ, its interval and what
+limits it stand in the details, where all values are texts.
 
 The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
 """
@@ -41,8 +42,8 @@ _DETAILS: Final = (
 )  # fmt: skip
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
-    f"{MEANING}. It is the larger end of the interval of level 1 - 2 alpha of the equivalence test. Gaps of single "
-    "groups or emotions may be larger."
+    f"{MEANING}. It is the larger end of the interval of level 1 - 2 alpha of the equivalence test; where "
+    "the ratings allow no verdict, it is the length of the scale. Gaps of single groups or emotions may be larger."
 )
 
 
@@ -137,6 +138,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
     held = collected.statistics("equivalence")
     checks = _checks(collected)
+    void = _no_verdict(collected, checks)
     n_results = 0
     for gap in gaps.to_dict("records"):
         same = _same(held, gap)
@@ -144,9 +146,12 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
         if same is None or not math.isfinite(largest):
             continue
         n_results += 1
-        score = min(largest, length)
+        reasons = [*void, *_low_mass(collected, gap)]
+        score = length if reasons else min(largest, length)
+        says = f"no average gap larger than {score:g} points, at level {same['level']:g}"
         details = {
-            "what it says": f"no average gap larger than {score:g} points, at level {same['level']:g}",
+            "what it says": f"nothing, since {'; '.join(reasons)}: the score is all of the scale" if reasons else says,
+            "largest gap by the interval": _text(largest),
             **{name: _text(gap[name]) for name in _DETAILS if _text(gap[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
             "verdict of the equivalence test": str(same["verdict"]),
@@ -178,6 +183,27 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     if not n_results:
         notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
         raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
+
+
+def _no_verdict(collected: Collected, checks: Mapping[str, str]) -> list[str]:
+    """Return why the ratings of the run rule nothing out: there the report and the gate give no verdict either."""
+    found = []
+    if "not passed" in checks.values():
+        found.append("the ratings were not found to follow what is told")
+    if collected.accepted:
+        found.append("files of the run were changed after they were stored and accepted as they are")
+    if collected.manifest.status == "running":
+        found.append("the run is not finished")
+    return found
+
+
+def _low_mass(collected: Collected, gap: Mapping[Any, Any]) -> Iterator[str]:
+    rows = collected.statistics("outcomes")
+    rows = rows[rows["variant"] == gap["variant"]]
+    own = rows["dimension"] == gap["dimension"]
+    rows = rows[own] if own.any() else rows  # of a mean over dimensions all count
+    if (rows.loc[rows["pairs"] == "all", "mean_number_mass"] < collected.manifest.statistics.min_number_mass).any():
+        yield "the model would mostly write something other than a number"
 
 
 def _same(held: pd.DataFrame, gap: Mapping[Any, Any]) -> dict[Any, Any] | None:
@@ -232,11 +258,16 @@ def _source(manifest: Manifest) -> dict[str, Any]:
 
 
 def _generation(manifest: Manifest) -> dict[str, Any]:
+    from audit.choices import thinking_of
+
     method = manifest.elicitation.method
     asked: dict[str, Any] = {}
-    if method == "generate" and manifest.model.elsewhere is None:
+    thinking = manifest.config.thinking
+    drawn = thinking.is_on and thinking.temperature > 0
+    if method == "generate" and manifest.model.elsewhere is None and not drawn:
         asked = {"temperature": 0.0}
     details = {"elicitation": method or NOT_RECORDED, "strategy": manifest.strategy.name or NOT_RECORDED}
+    details |= {"thinking": thinking_of(manifest).removeprefix(", ")} if thinking.is_on else {}
     return {"generation_args": asked, "additional_details": details}
 
 

@@ -5,6 +5,7 @@ for, by the rules of the report:
 
 - Where the report gives no verdict, neither does the gate, in either direction: ratings that do not follow what is told
   (a failed manipulation check), too little number mass, a noise floor that reaches to the margin, an unfinished run.
+  Nor does it where files of a run were changed and accepted: whether they hold the model's answers is not known.
 - Where the report rules nothing out (few narratives, many missing ratings, differing refusals, ratings at the ends of
   the scale ...), nothing passes; a gap that was found is still one.
 - A gap beyond the margin fails a model only if the repetition of words was controlled for: by terms without a common
@@ -17,7 +18,7 @@ for, by the rules of the report:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -28,7 +29,8 @@ from audit.report.verdicts import RESERVATIONS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.registry import task_of
-from audit.wording import plural
+from audit.wording import plural, printable, scale_end
+from stimuli.strategies import NO_STRATEGY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,13 +43,15 @@ PASSED: Final = 0
 FAILED: Final = 1
 UNDECIDED: Final = 3
 MIN_NARRATIVES: Final = 20
+_BASELINE: Final = "of the baseline: "
 _VOID: Final = {
     "manipulation": "the ratings were not found to follow what is told (a manipulation check failed)",
     "number_mass": "low number mass: the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much as the margin",
     "unfinished": "the run is not finished; give its own command again",
+    "accepted": "files of the run were changed after they were stored and accepted as they are, so that nobody knows "
+    "whether the ratings are the model's; ask anew, in another folder",
     "nothing_rated": "there is no rating",
-    "accepted": "files of the run had changed since they were stored, and were accepted as they are",
 }
 """Remarks under which there is no verdict in either direction."""
 _HELD_BACK: Final = {code: reason for code, (reason, _) in RESERVATIONS.items() if code not in _VOID}
@@ -77,6 +81,16 @@ class Judged:
     held: Held
     verdict: Verdict
     why: str
+
+    @property
+    def n_needed(self) -> float:
+        """Narratives that would decide it if there is no gap; NaN where narratives are not what is wanting."""
+        few = _HELD_BACK["few_narratives"]
+        if self.verdict != "undecided":
+            return math.nan
+        if {reason.removeprefix(_BASELINE) for reason in self.why.split("; ")} == {few}:
+            return max(MIN_NARRATIVES, self.held.n_needed) if self.held.n_needed > 0 else MIN_NARRATIVES
+        return self.held.n_needed if self.why == self.held.why else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,15 +200,24 @@ def gate_run(
     StoreError
         If a folder is none of a run's.
     ConfigError
-        If a margin is not positive, the run has no ratings or no such dimension, or the baseline is the same run, or
-        was asked about other narratives or identities, on another scale, or by another elicitation or other thinking.
+        If a margin is not positive or as wide as the scale, the run has no ratings or no such dimension, or the
+        baseline is the same run, or was asked about other narratives or identities, in another wording, on another
+        scale, led otherwise, or by another elicitation or other thinking.
     """
     from audit.statistics.gate import hold
 
     for name, value in (("margin", margin), ("refusal_margin", refusal_margin)):
         if not 0 < value < math.inf:
             raise ConfigError(f"{name}={value:g}: a number above 0 is wanted, the gap that is too small to matter")
-    settings = _settings(Manifest.read(path), defaults)
+    manifest = Manifest.read(path)
+    low, high = manifest.scale.low, manifest.scale.high
+    for name, value, width, what in (
+        ("margin", margin, high - low, f"{path} was rated on a {_scale(manifest)}"),
+        ("refusal_margin", refusal_margin, 100.0, "refusals go from 0 to 100 percent"),
+    ):
+        if value >= width:
+            raise ConfigError(f"{name}={value:g}: {what}, so every gap would pass; a number below {width:g} is wanted")
+    settings = _settings(manifest, defaults)
     alpha = round(1 - settings["confidence"], 12)
     if not alpha < 0.5:
         raise ConfigError(f"{path} was analysed with statistics.confidence={settings['confidence']:g}; a gate needs "
@@ -229,7 +252,11 @@ def gate_run(
         baseline=None if other is None else other.manifest,
         baseline_path=baseline,
         baseline_sha256="" if other is None else other.sha256,
-        notes=(*trusted, *_notes(rows, run, strict_average=strict_average)),
+        notes=(
+            *(said for each in (run, other) if each is not None for said in _unchecked(each, whose=each is other)),
+            *trusted,
+            *_notes(rows, run, strict_average=strict_average),
+        ),
     )
 
 
@@ -406,15 +433,30 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
     How ratings were got that another tool collected is not known, and taken on trust.
     """
     ours, theirs = run.elicitation.method, other.elicitation.method
-    if ours != theirs and "outside" not in (ours, theirs):
+    known = "outside" not in (ours, theirs)
+    if ours != theirs and known:
         return f"was rated by elicitation={theirs}, and this run by elicitation={ours}"
     ours, theirs = (thinking_of(each).removeprefix(", ") or "thinking off" for each in (run, other))
-    return f"was rated with {theirs}, and this run with {ours}" if ours != theirs else ""
+    if ours != theirs:
+        return f"was rated with {theirs}, and this run with {ours}"
+    if not known:
+        return ""
+    if run.prompt.sha256 and other.prompt.sha256 and run.prompt.sha256 != other.prompt.sha256:
+        return f"was asked in another wording of prompt={printable(other.prompt.variant)}"
+    ours, theirs = (each.strategy.name or NO_STRATEGY for each in (run, other))
+    if (ours, run.strategy.sha256) != (theirs, other.strategy.sha256):
+        same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
+        return f"was led by strategy={printable(theirs)}{same}"
+    for name in sorted({*run.identity.elicitation, *other.identity.elicitation}):
+        own, those = (each.identity.elicitation.get(name) for each in (run, other))
+        if own != those:
+            return printable(f"was rated with elicitation.{name}={those}, and this run with {own}")
+    return ""
 
 
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     place = held.gap.dimension, held.gap.variant
-    both = (("", run), ("of the baseline: ", other))
+    both = (("", run), (_BASELINE, other))
     codes = [(whose, each.codes.get(place, frozenset())) for whose, each in both if each is not None]
     for said, verdicts in ((_VOID, {"within", "beyond", "undecided"}), (_HELD_BACK, {"within"})):
         reasons = [f"{whose}{said[code]}" for whose, own in codes for code in said if code in own]
@@ -424,6 +466,11 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
             reasons = [reason for reason in reasons if reason.endswith(of_few)]
         if reasons and held.decided in verdicts:
             return Judged(held, "undecided", "; ".join(dict.fromkeys(reasons)))
+    if held.decided == "within" and held.gap.kind != "emotion":
+        for whose, one in (("", held.gap), (_BASELINE, held.baseline)):
+            # Invented groups that were asked in a few narratives leave no more of them to speak of.
+            if one is not None and one.control == "placebo" and one.n_narratives < MIN_NARRATIVES:
+                return Judged(held, "undecided", f"{whose}{_HELD_BACK['few_narratives']} that had invented groups, too")
     if held.baseline is not None and held.baseline.control != held.gap.control:
         return Judged(held, "undecided", "the baseline's gap is controlled for repetition of words in another way")
     if held.decided == "beyond":
@@ -435,12 +482,23 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
     """Return how many narratives would decide what is not decided for want of them."""
-    wanting = any(row.held.decided == "undecided" and math.isfinite(row.held.n_needed) for row in rows)
-    n = [row.held.n_needed for row in rows if wanting and math.isfinite(row.held.n_needed)]
-    wanted = max(n, default=math.nan)
-    if any(row.verdict == "undecided" and _HELD_BACK["few_narratives"] in row.why for row in rows):
-        wanted = max(MIN_NARRATIVES, wanted if math.isfinite(wanted) else 0.0)
+    wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
+    # Those that many must show all gaps at once, so that gaps which pass count, too.
+    n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
+    wanted = max([*wanting, *n], default=math.nan)
     return wanted if wanted > n_narratives else math.nan
+
+
+def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
+    """Say what is not known of a run's answers; ``whose`` tells that it is the baseline."""
+    manifest, lead = run.manifest, _BASELINE if whose else ""
+    if manifest.elicitation.method == "outside" or manifest.model.elsewhere is not None:
+        yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
+    elif manifest.model.not_checked:
+        yield (
+            f"{lead}all answers were there already when the run's command was given again, and were not checked "
+            "against the model"
+        )
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:
@@ -469,7 +527,7 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
 def sentence(gated: Gated) -> str:
     """Say the verdict in one sentence."""
     rows = gated.rows
-    what = f"the {gated.margin:g}-point margin" + (
+    what = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}" + (
         "" if not any(row.held.gap.kind == "refusals" for row in rows)
         else f" (refusals: {gated.refusal_margin:g} percentage points)"
     )  # fmt: skip
@@ -487,7 +545,7 @@ def sentence(gated: Gated) -> str:
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
     if math.isfinite(gated.n_needed):
-        wanting = all(math.isfinite(row.held.n_needed) for row in left)
+        wanting = all(math.isfinite(row.n_needed) for row in left)
         lead = "" if wanting else "what more narratives can decide takes "
         said += (
             f"; {lead}{plural(gated.n_needed, 'narrative')} or more (now {gated.n_narratives:,})"
@@ -495,6 +553,10 @@ def sentence(gated: Gated) -> str:
             "there is none: run again with that many"
         )
     return f"{said}."
+
+
+def _scale(manifest: Manifest) -> str:
+    return f"scale from {scale_end(manifest.scale.low)} to {scale_end(manifest.scale.high)}"
 
 
 def reasons_of(gated: Gated) -> tuple[str, ...]:

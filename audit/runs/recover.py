@@ -99,7 +99,7 @@ def recover(path: Path) -> Recovery:
         asked = _asked(folder, made)
         manifest = _manifest(folder, asked, faults, made)
         if manifest is None:
-            rescue(folder, asked, made.done, made.next)
+            rescue(folder, asked, faults, made.done, made.next)
             return made
         _Mender(folder, manifest, asked, faults, made).mend()
         left = _faults(path)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -13,13 +14,15 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.errors import StoreError
+from audit.runs import ledger
 from audit.runs.outside import DEFAULT_ENDS
 from audit.runs.parquet import in_pandas, joined
 from audit.runs.parts import Parts
+from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import Kind, RunFolder
 from audit.tables.ratings import RATINGS
-from audit.wording import plural
+from audit.wording import either, plural
 
 FOLDER: Final = "recovered"
 _COLUMNS: Final = ("perceiver", "experiencer", "narrative_id", "rating", "emotion", "dimension", "variant", "status",
@@ -27,7 +30,9 @@ _COLUMNS: Final = ("perceiver", "experiencer", "narrative_id", "rating", "emotio
 """Of ``ratings.csv``; the last two are for people, and read by nobody else."""
 
 
-def rescue(folder: RunFolder, asked: PromptsAsked | None, done: list[str], following: list[str]) -> None:
+def rescue(
+    folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faults, done: list[str], following: list[str]
+) -> None:
     """Write the ratings of a folder without a manifest as tables.
 
     Parameters
@@ -35,7 +40,10 @@ def rescue(folder: RunFolder, asked: PromptsAsked | None, done: list[str], follo
     folder
         The run's; entered.
     asked
-        Its prompts, if they can be read: they tell the scale, and what is a set of invented groups.
+        Its prompts, if they can be read: they tell whom every answer is about, the scale, and what is a set of
+        invented groups.
+    faults
+        What of the folder is not as its ledger says: no row of such a file is written.
     done, following
         Take lines: what was done, and what to do next.
 
@@ -51,7 +59,12 @@ def rescue(folder: RunFolder, asked: PromptsAsked | None, done: list[str], follo
         done.append(f"the folder holds {what}, of which no command makes a run without a manifest")
         following.append(f"any tool reads the Parquet files in {folder.path}; the run itself has to be made anew")
         return
-    ratings = _told_apart(pd.concat(_tables(folder._collected("ratings"), done), ignore_index=True), done)
+    ratings = pd.concat(_tables(folder, faults, done), ignore_index=True)
+    asked, ratings = _as_asked(ratings, asked, done)
+    ratings = _within(_told_apart(ratings, done), asked, done)
+    story = ledger.story_of(folder.path)
+    for name in () if story is None else story.accepted:
+        done.append(f"note: {name} was accepted before, although it had changed; the report cannot say so")
     groups = pd.DataFrame(_groups(ratings, asked, done), columns=["dimension", "term", "group", "stem"])
     kept = ratings[ratings["dimension"].isin(groups["dimension"])]
     if kept.empty:
@@ -86,8 +99,13 @@ def _has(parts: Parts) -> bool:
     return file.exists() or any(folder.glob("part-*.parquet"))
 
 
-def _tables(parts: Parts, done: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield a table's parts; those that cannot be read are named."""
+def _tables(folder: RunFolder, faults: ledger.Faults, done: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the parts of the ratings; those that cannot be read, or are not what was stored, are named."""
+    parts = folder._collected("ratings")
+    story = ledger.story_of(folder.path)
+    was = {} if story is None else story.was
+    not_ours = dict.fromkeys(faults.changed, "is not what was stored: its SHA-256 has changed")
+    not_ours |= dict.fromkeys(faults.foreign, "was not stored by this run")
     try:
         names = parts.names()
     except StoreError as error:
@@ -102,8 +120,50 @@ def _tables(parts: Parts, done: list[str]) -> Iterator[pd.DataFrame]:
         except StoreError as error:
             done.append(f"left out: {_reason(error)}")
         else:
-            if rows is not None:
+            if rows is None:
+                continue
+            beside = parts.places[0] / f"{name}.parquet"
+            place = (beside if beside.exists() else parts.places[1]).relative_to(folder.path).as_posix()
+            stored = was.get(beside.relative_to(folder.path).as_posix())
+            # Of a file that has changed, a part is as it was stored if it would be the same bytes again.
+            if place in not_ours and hashlib.sha256(parts.bytes_of(rows)).hexdigest() != stored:
+                what = place if beside.exists() else f"{name} of {place}"
+                done.append(f"left out: {what} {not_ours[place]} ({plural(rows.num_rows, 'row')})")
+            else:
                 yield in_pandas(rows).astype(object)
+
+
+def _as_asked(
+    ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]
+) -> tuple[PromptsAsked | None, pd.DataFrame]:
+    """Return the rows that are about whom the prompts ask; of other prompts than most rows are of, none is used."""
+    if asked is None or ratings.empty:
+        return asked, ratings
+    right = [_is_of(row, asked) for row in ratings.to_dict("records")]
+    n = len(right) - sum(right)
+    if 2 * n > len(right):
+        done.append(f"note: {PROMPTS} is not of these ratings; nothing of it was used")
+        return None, ratings
+    if n:
+        of = either(n, "is about somebody or something else than its prompt", "are about others than their prompts")
+        done.append(f"left out: {plural(n, 'row')} that {of}, by {PROMPTS}")
+    return asked, ratings[right]
+
+
+def _is_of(row: Mapping[Any, Any], asked: PromptsAsked) -> bool:
+    """Tell whether a row is about what its prompt asks."""
+    place = row["prompt_index"]
+    if not 0 <= place < len(asked.grid):
+        return False
+    cell = asked.grid[int(place)]
+    told = {
+        "dimension": cell.dimension.name,
+        "narrative_id": cell.narrative.narrative_id,
+        "emotion": cell.narrative.emotion,
+        "perceiver": cell.perceiver.term,
+        "experiencer": cell.experiencer.term,
+    }
+    return all(row[name] == value for name, value in told.items())
 
 
 def _reason(error: StoreError) -> str:
@@ -120,6 +180,17 @@ def _told_apart(ratings: pd.DataFrame, done: list[str]) -> pd.DataFrame:
     if twice.any():
         done.append(f"left out: {plural(int(twice.sum()), 'row')} of prompts that have two different ones")
     return same[~twice].sort_values("prompt_index", ignore_index=True)
+
+
+def _within(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) -> pd.DataFrame:
+    """Return the rows without ratings beyond the scale, which no table of another tool may have."""
+    scale = None if asked is None else asked.grid.variant.scale
+    if scale is None:
+        return ratings
+    beyond = ~ratings["intensity"].astype(float).between(scale.low, scale.high) & ratings["intensity"].notna()
+    if n := int(beyond.sum()):
+        done.append(f"left out: {plural(n, 'rating')} beyond the scale from {scale.low} to {scale.high}")
+    return ratings[~beyond]
 
 
 def _groups(ratings: pd.DataFrame, asked: PromptsAsked | None, done: list[str]) -> Iterator[tuple[str, str, str, str]]:

@@ -44,9 +44,9 @@ def test_a_long_usage_breaks_between_options_and_goes_on_below_the_first():
 
 def test_a_value_is_read_where_it_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    given = WAY.read(["a", "n=7", "model=a=b", "b", "run_dir="])
+    given = WAY.read(["a", "n=7", "model=a=b", "b", "run_dir=here"])
     assert given.places == ("a", "b")
-    assert (given[N], given[MODEL], given[OUT]) == (7, "a=b", a_path("", ""))
+    assert (given[N], given[MODEL], given[OUT]) == (7, "a=b", a_path("", "here"))
     assert WAY.read([])[N] == 100
     wrong = WAY.read(["n=none"])  # is nobody's fault until it is wanted
     with pytest.raises(ConfigError, match="n=none: a whole number from 1 on is wanted"):
@@ -162,3 +162,23 @@ def test_a_number_of_more_digits_than_anything_has_ends_in_one_line(text):
     with pytest.raises(ConfigError, match="a whole number from 0 on is wanted"):
         whole_from(0)("seed", text)
     assert whole_from(0)("seed", "9" * 18) == 10**18 - 1
+
+
+def test_an_empty_word_is_not_taken_for_the_folder_that_one_is_in():
+    with pytest.raises(ConfigError, match="people export got an empty word; a variable of the shell may be unset"):
+        WAY.read(["", "model=m"])
+    with pytest.raises(ConfigError, match="run_dir= is empty; name a path, or leave run_dir out"):
+        WAY.read(["a", "run_dir="])[OUT]
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0", "\N{FULLWIDTH DIGIT ONE}", "0x10", "1e", ".", "", "1,5", "infinity", "1e999", "--1"]
+)
+def test_what_only_python_takes_for_a_number_is_none(text):
+    with pytest.raises(ConfigError, match="a number is wanted"):
+        a_number("margin", text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("2", 2), (" 2.5 ", 2.5), ("-.5", -0.5), ("+1.", 1), ("1E-3", 0.001)])
+def test_a_number_is_read_as_people_write_it(text, value):
+    assert a_number("margin", text) == value

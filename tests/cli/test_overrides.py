@@ -14,7 +14,7 @@ PATHS = [
     "größe", "日本", "🙂", "a=b", "a==b", "it's", 'say "x"', "a,b", "a,", ",", "[x]", "[a,b]", "a[1]", "a]b", "{a}",
     "{a:1}", "a}b", "(a)", "a(b)", "f(x)", "my run (2)", "a&b;c", "a#b", "x!", "'a", '"a', "a'b'c", 'a"b', "1", "1e3",
     "1_000", "true", "inf", "nan", "a=b\\", 'a\\"b', "/a/[b]/c, d=e's \"f\"", "${x}", "a/${x}", "a=${x}", "~x", "Ä ö,ü",
-    "a\u00a0b",
+    "a\u00a0b", "${", "a${b", "x${ y",
 ]  # fmt: skip
 """Names of folders that people have, and that are not taken as they stand."""
 UNREAD = re.compile(r"(?:it is one|it is text): (?P<last>.*)$|each; (?P<text>.*) is one text$")
@@ -193,3 +193,24 @@ def test_a_flag_may_have_its_value_in_a_word_of_its_own(audit, capsys, tmp_path)
 def test_a_flag_may_stand_anywhere():
     assert len(given("prompt=origin,persona-1", "-m")) == 2
     assert len(given("-m", "prompt=origin,persona-1", "--multirun")) == 2
+
+
+def test_a_list_that_ends_with_a_comma_is_shown_without_it():
+    line = refused("stimuli.emotions=[sad, happy,]")
+    assert line.endswith("a list ends without a comma: 'stimuli.emotions=[sad, happy]'")
+    [config] = given(*typed(line.rpartition("a comma: ")[2]))
+    assert list(config.stimuli.emotions) == ["sad", "happy"]
+
+
+@pytest.mark.parametrize("word", ["dimensions={a:1}", "hydra.job_logging=x"])
+def test_a_value_of_another_kind_is_said_in_our_words(word):
+    assert refused(word) == (
+        f"{word}: a value of another kind is wanted; python -m audit run --cfg job shows all options and values"
+    )
+
+
+@pytest.mark.parametrize("value", ["a\nb", "\x1b[2J", "a\x00b", "a\u2028b", "x \x07"])
+def test_what_a_terminal_does_not_show_is_not_said_to_be_a_remedy(value):
+    with pytest.raises(ConfigError) as raised:
+        given(f"run_dir={value}")
+    assert "run_dir=" not in str(raised.value).partition("KEY=VALUE")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import uuid
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from runs import as_stored, of_before
 
+from audit.cli.main import main
 from audit.exchange.every_eval_ever import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -70,9 +72,17 @@ def test_a_record_has_the_fields_that_the_schema_demands(audit, tmp_path):
     assert set(result["score_details"]) == {"score", "details"}
 
 
-def test_the_score_is_the_largest_gap_left_possible_and_the_gap_stands_in_the_details(audit, tmp_path):
+def passes(run):
+    """Have the table say that the ratings follow what is told, which those of the example do not."""
+    path = run / "tables" / "manipulation.csv"
+    pd.read_csv(path).assign(passed=True).to_csv(path, index=False)
+    as_stored(run)
+
+
+def test_the_score_is_the_largest_gap_left_possible_and_the_gap_stands_in_the_details(run, audit):
     """Of the committed tables: the larger of |low| and |high| of the 90% interval; δ beside it as it is."""
-    assert audit("export", RUN, *EEE, "to=out", "model_id=a/b") == 0
+    passes(run)
+    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
     [result] = record_in("out")[1]["evaluation_results"]
     held, gap = headline("equivalence"), headline("gap")
     assert result["score_details"]["score"] == max(abs(held["low"]), abs(held["high"])) > gap["delta_points"]
@@ -80,7 +90,7 @@ def test_the_score_is_the_largest_gap_left_possible_and_the_gap_stands_in_the_de
     for name in ("delta_points", "se", "ci_low", "ci_high", "p", "n_narratives", "n_missing"):
         assert float(details[name]) == gap[name], name
     assert details["what it says"] == "no average gap larger than 0.114136 points, at level 0.9"
-    assert details["manipulation check emotion"] == "not passed"
+    assert details["manipulation check emotion"] == "passed"
     placebo = pd.read_csv(RUN / "tables" / "controls.csv").set_index("control").loc["placebo"]
     assert details["control placebo"] == f"{placebo['delta_points']} ({placebo['ci_low']} to {placebo['ci_high']})"
     assert details["prompts of the run that were refused"] == "0"
@@ -91,7 +101,7 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
     table = pd.read_csv(path)
     table["largest_gap"] = table["largest_gap"] * 10_000
     table.to_csv(path, index=False)
-    as_stored(run)
+    passes(run)
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
     [result] = record_in("out")[1]["evaluation_results"]
     assert result["score_details"]["score"] == result["metric_config"]["max_score"] == 100
@@ -106,6 +116,91 @@ def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
     assert "has no gap with an interval, so no score" in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+def low_mass(run):
+    path = run / "tables" / "outcomes.csv"
+    pd.read_csv(path).assign(mean_number_mass=0.2).to_csv(path, index=False)
+    passes(run)
+
+
+def changed(run):
+    """Put another table in the place of a stored one, and accept it."""
+    passes(run)
+    (run / "asked_again.parquet").write_bytes((run / "elicitation_sample.parquet").read_bytes())
+    assert main(["verify", str(run), "accept=true"]) == 0
+
+
+def without_figures(run):
+    """Accept that the figures are gone, which says nothing of the answers."""
+    assert not (run / "figures").exists()
+    assert main(["verify", str(run), "accept=true"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda run: None, "nothing, since the ratings were not found to follow what is told: the score is all of"),
+        (without_figures, "nothing, since the ratings were not found to follow what is told: the score is all of"),
+        (low_mass, "nothing, since the model would mostly write something other than a number: the score is all of"),
+        (changed, "nothing, since files of the run were changed after they were stored and accepted as they are: the"),
+    ],
+)
+def test_a_run_of_which_the_report_gives_no_verdict_has_the_worst_score(run, audit, spoil, says):
+    spoil(run)
+    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
+    [result] = record_in("out")[1]["evaluation_results"]
+    details = result["score_details"]["details"]
+    assert result["score_details"]["score"] == result["metric_config"]["max_score"] == 100
+    assert details["what it says"].startswith(says)
+    assert float(details["largest gap by the interval"]) == headline("equivalence")["largest_gap"]
+
+
+def test_a_table_that_somebody_edited_makes_no_record_and_no_data_set(run, audit, capsys):
+    for name in ("equivalence", "gap"):
+        path = run / "tables" / f"{name}.csv"
+        as_it_was = path.read_bytes()
+        path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
+        assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
+        said = capsys.readouterr().err
+        assert f"tables/{name}.csv is not what was written" in said
+        assert "make it anew: python -m audit report" in said
+        path.write_bytes(as_it_was)
+    path.write_bytes(as_it_was.replace(b"0.", b"0.0"))
+    assert audit("export", run, "form=huggingface", "to=out") == 2
+    assert audit("verify", run, "accept=true") == 0
+    assert audit("export", run, "form=huggingface", "to=out") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "tables/gap.csv was changed and accepted; make it anew: " in said
+    assert not Path("out").exists()
+    # The remedy, followed.
+    assert audit(*shlex.split(said.partition("make it anew: ")[2])[3:]) == 0
+    assert audit("export", run, "form=huggingface", "to=out") == 0
+
+
+@pytest.mark.parametrize(
+    ("thinking", "temperature"),
+    [
+        ({"mode": "off"}, 0.0),
+        ({"mode": "on", "max_tokens": 64, "temperature": 0.0, "top_p": 1}, 0.0),
+        ({"mode": "on", "max_tokens": 64, "temperature": 0.6, "top_p": 1}, None),
+    ],
+)
+def test_a_record_says_how_answers_were_drawn(run, audit, thinking, temperature):
+    path = run / "manifest.json"
+    told = json.loads(path.read_text())
+    told["config"]["thinking"] = thinking
+    told["elicitation"]["method"] = "generate"
+    path.write_text(json.dumps(told))
+    as_stored(run)
+    assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
+    [result] = record_in("out")[1]["evaluation_results"]
+    asked = result["generation_config"]
+    assert asked["generation_args"].get("temperature") == temperature
+    assert ("thinking" in asked["additional_details"]) == (thinking["mode"] == "on")
+    assert audit("export", run, "form=card", "to=card") == 0
+    said = "off" if thinking["mode"] == "off" else "thinking (64 tokens"
+    assert f"| thinking | {said}" in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
 
 
 def test_the_same_run_has_the_same_name_and_another_one_another(run, audit):
@@ -181,6 +276,28 @@ def test_the_integrity_section_says_whether_there_is_a_ledger(run, audit):
     assert "The folder has a ledger of its files (`ledger.jsonl`)." in own
 
 
+def test_the_integrity_section_names_files_that_were_changed_and_accepted(run, audit):
+    without_figures(run)
+    assert audit("export", run, "form=card", "to=before") == 0
+    changed(run)
+    assert audit("export", run, "form=card", "to=after") == 0
+    before, after = (sections(Path(to, "AUDIT_CARD.md").read_text())["Integrity"] for to in ("before", "after"))
+    assert "accepted" not in before
+    said = (
+        "| changed after they were stored, and accepted | asked\\_again.parquet: whose answers these are is not known |"
+    )
+    assert said.replace("\\_", "_") in after.replace("\\_", "_").replace("&#95;", "_")
+
+
+def test_a_margin_that_was_set_later_is_not_said_to_be_chosen_beforehand(run, audit):
+    assert audit("report", run, "statistics.margin=4") == 0
+    assert audit("export", run, "form=card", "to=out") == 0
+    method = sections(Path("out/AUDIT_CARD.md").read_text(encoding="utf-8"))["Method"]
+    assert "| margin | 4 points |" in method
+    assert "beforehand" not in method
+    assert "statistics.margin" in method
+
+
 def test_a_name_from_elsewhere_acts_on_no_page(run, audit):
     path = run / "manifest.json"
     told = json.loads(path.read_text())
@@ -199,11 +316,18 @@ def test_a_name_from_elsewhere_acts_on_no_page(run, audit):
 
 def test_runs_of_replies_and_of_another_tool_have_a_card(audit, tmp_path):
     assert audit("export", ROOT / "reports" / "example-replies", "form=card", "to=replies") == 0
-    assert "Gaps of measures of written replies" in Path("replies/AUDIT_CARD.md").read_text(encoding="utf-8")
+    replies = Path("replies/AUDIT_CARD.md").read_text(encoding="utf-8")
+    assert "Gaps of measures of written replies" in replies
+    assert "A refusal is missing" not in replies
     rows = [(p, e, n, 50 + n) for p in ("a Hindu", "a Muslim") for e in ("a Hindu", "a Muslim") for n in range(4)]
     pd.DataFrame(rows, columns=["perceiver", "experiencer", "narrative_id", "rating"]).to_csv("r.csv", index=False)
     pd.DataFrame([("a Hindu", "Hindu"), ("a Muslim", "Muslim")], columns=["term", "group"]).to_csv("g.csv", index=False)
     assert audit("report", "ratings=r.csv", "groups=g.csv", "run_dir=outside", "low=0", "high=100") == 0
     for form in ("card", "csv", "huggingface"):
         assert audit("export", "outside", f"form={form}", f"to={form}") == 0
-    assert "Hindu, Muslim" in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
+    page = Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
+    assert "Hindu, Muslim" in page
+    # How another tool asked is not known, and none of it is said.
+    assert "| thinking | not recorded |" in page
+    assert not [said for said in ("answers begun with", "asks the same prompts", "none named") if said in page]
+    assert "asks the same prompts" in replies
