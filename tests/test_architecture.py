@@ -166,9 +166,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",
     },
+    "paper": {*FOUNDATIONS, "grid", "report"},
     "exchange": {
-        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.parquet",
-        "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
+        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "figures", "paper", "plan",
+        "runs.files", "runs.ledger", "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated",
+        "tasks.registry",
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
@@ -196,6 +198,7 @@ ONLY_IN = {
     "ray": "audit.workers.cluster",
     "inspect_ai": ("audit.exchange.inspect_task", "audit.engines.inspect_log"),
     "pyreadstat": "audit.exchange.spss",
+    "docx": "audit.paper.word",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -211,7 +214,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat", "docx",
 }  # fmt: skip
 
 
