@@ -179,8 +179,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "api": {
-        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "gate", "runs.outside", "pipeline",
-        "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "exchange", "figures", "gate", "runs.outside",
+        "pipeline", "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
     },
     "__init__": {"api"},
 }  # fmt: skip

@@ -11,7 +11,7 @@ import pandas as pd
 from audit.grid import BASELINES
 from audit.paper.base import OUTSIDE, Study
 from audit.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
-from audit.paper.text import Cite, Line, Symbol, Told, joined, line
+from audit.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
 from audit.runs.manifest import Manifest
 from audit.wording import dimension_title, either, listed, plural, scale_end
 
@@ -101,7 +101,9 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
         yield line("The wording of the prompts is the variant ", Told(manifest.prompt.variant), digest, ".")
     if (n := _n_wordings(study)) > 1:
-        yield line(f"Each prompt was asked in {n} wordings, the original among them.")
+        yield line(
+            f"Each prompt was asked in {n} wordings, the original among them; the mean of its ratings counts once."
+        )
     yield from _led(manifest)
 
 
@@ -162,7 +164,7 @@ def _narratives(study: Study) -> Iterator[Line]:
     if study.manifest.elicitation.method == OUTSIDE:
         origin = ()
     emotions = stimuli.emotions
-    about = line(f", about {plural(len(emotions), 'emotion')} (", Told(", ".join(emotions)), ")") if emotions else ()
+    about = line(f", about {plural(len(emotions), 'emotion')} (", told_names(emotions), ")") if emotions else ()
     digest = line("; SHA-256 of what is told ", _digest(stimuli.sha256)) if stimuli.sha256 else ()
     begun = "The table is of" if study.manifest.elicitation.method == OUTSIDE else "It was asked about"
     yield line(f"{begun} {counted}", origin, about, digest, ".")
@@ -203,7 +205,7 @@ def _led(manifest: Manifest) -> Iterator[Line]:
         works = arxiv_works(f"{strategy.source} {strategy.deviates}")
         source = line(" (", Told(strategy.source), ")") if strategy.source else ()
         stages = (
-            line(f", in {plural(len(strategy.stages), 'stage')} (", Told(", ".join(strategy.stages)), ")")
+            line(f", in {plural(len(strategy.stages), 'stage')} (", told_names(strategy.stages), ")")
             if strategy.stages
             else ()
         )

@@ -19,9 +19,9 @@ from audit.paper.table import (
     written,
 )
 from audit.paper.table import Row as Laid
-from audit.paper.text import Line, Symbol, Told, line
+from audit.paper.text import Line, Symbol, Told, line, told_names
 from audit.tables.shared import OVERALL
-from audit.wording import MEANING, MISSING, count, coverage, dimension_title, scale_end
+from audit.wording import MEANING, MISSING, count, coverage, dimension_title, listed, scale_end
 
 _CONTROLS: Final = {
     "all_terms": "in whatever words",
@@ -160,7 +160,7 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
     free = [dimension_title(str(gap["dimension"])) for gap in study.narrow if study.is_free(gap)]
     if free:
         yield line(
-            "Of ", Told(", ".join(dict.fromkeys(free))), ", ", _DELTA, " is of pairs that have no word in common; rows "
+            "Of ", told_names(free, last=" and "), ", ", _DELTA, " is of pairs that have no word in common; rows "
             "beneath it that name words are of other pairs.",
         )  # fmt: skip
     yield from _scope(study)
@@ -181,7 +181,11 @@ def _notes_of_measures(study: Study, *, corrected: bool) -> Iterator[Line]:
 
 
 def _scope(study: Study) -> Iterator[Line]:
-    but = ", but for the rows of any such identities" if study.is_rated and study.wider else ""
+    wider = [
+        *(["identities"] if study.wider and study.is_rated else []),
+        *(["wordings"] if any("wording" in study.controls(gap) for gap in study.narrow) else []),
+    ]
+    but = f", but for the rows of any such {listed(wider, last='or')}" if wider else ""
     yield line(f"All rows speak of the identities that were asked and of any such narratives{but}.")
 
 

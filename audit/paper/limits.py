@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from audit.paper.base import Row, Study, has_interval
+from audit.paper.base import Row, Study, has_interval, is_finite
 from audit.paper.table import decimals_for, interval_written, written
-from audit.paper.text import Line, Symbol, Told, line
+from audit.paper.text import Line, Symbol, Told, line, told_names
 from audit.report.controlled import NOT_CONTROLLED
 from audit.tables.shared import OVERALL
-from audit.wording import coverage, dimension_title, either, listed, plural
+from audit.wording import coverage, dimension_title, either, plural
 
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
@@ -33,7 +33,7 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
     if n := len(manifest.accepted):
         yield line(
             f"Caution: {plural(n, 'file')} of the run had changed after {either(n, 'it was', 'they were')} stored, and "
-            f"{either(n, 'was', 'were')} accepted so (", Told(", ".join(manifest.accepted)), "). Whether the answers "
+            f"{either(n, 'was', 'were')} accepted so (", told_names(manifest.accepted), "). Whether the answers "
             "are the model's is not known.",
         )  # fmt: skip
     if manifest.status == "running":
@@ -53,8 +53,10 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
             )
     uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
     if uncontrolled:
-        names = list(dict.fromkeys(_name(study, gap) for gap in uncontrolled))
-        yield line("Caution, of ", Told(listed(names)), ": ", _lower(str(NOT_CONTROLLED)))
+        estimated = [gap for gap in study.narrow if is_finite(gap["delta_points"])]
+        every = not study.is_rated and len(uncontrolled) == len(estimated)
+        whose = ("all measures",) if every else _names(study, uncontrolled)
+        yield line("Caution, of ", whose, ": ", _lower(str(NOT_CONTROLLED)))
     for gap in study.narrow:
         noise = study.noise(gap)
         if abs(float(gap["delta_points"])) < 2 * noise:
@@ -106,8 +108,12 @@ def estimability(study: Study) -> Iterator[Line]:
     }
     for what, gaps in lacking.items():
         if gaps:
-            names = [_name(study, gap) for gap in gaps]
-            yield line(Symbol("δ"), " of ", Told(listed(list(dict.fromkeys(names)))), f" {what}; the table says why.")
+            yield line(Symbol("δ"), " of ", _names(study, gaps), f" {what}; the table says why.")
+
+
+def _names(study: Study, gaps: Iterable[Row]) -> Line:
+    """List what gaps are of; titles of measures may have commas, and are quoted."""
+    return told_names((_name(study, gap) for gap in gaps), quoted=not study.is_rated, last=" and ")
 
 
 def _name(study: Study, gap: Row) -> str:

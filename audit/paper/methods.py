@@ -13,8 +13,7 @@ from audit.paper.asked import model_sentences, package_of, prompt_sentences
 from audit.paper.base import OF_MEASURES, OUTSIDE, Study, has_interval, is_finite
 from audit.paper.limits import cautions, check_sentences, estimability
 from audit.paper.references import HARTUNG, HOLM, HOU, JUDD, LIBRARIES, SCHUIRMANN, SIDIK, TITLES
-from audit.paper.text import Cite, Line, Symbol, Told, joined, line
-from audit.tables.shared import OVERALL
+from audit.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
 from audit.wording import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
 
 _DELTA: Final = Symbol("δ")
@@ -140,11 +139,11 @@ def _analysis(study: Study) -> Iterator[Line]:
         )  # fmt: skip
     if "jackknife" in kinds:
         yield ("Gaps in diversity, a measure of whole corpora, are by a jackknife over narratives.",)
-    free = _names([gap for gap in gaps if study.is_free(gap)])
+    free = [dimension_title(str(gap["dimension"])) for gap in gaps if study.is_free(gap)]
     if free:
         yield line(
-            "Of ", Told(free), ", ", _DELTA, " is of in-group pairs that have no word in common: repeated words, stems "
-            "and forms were regressors, too.",
+            "Of ", told_names(free, last=" and "), ", ", _DELTA, " is of in-group pairs that have no word in common: "
+            "repeated words, stems and forms were regressors, too.",
         )  # fmt: skip
     if any(map(has_interval, gaps)):
         level = coverage(study.manifest.statistics.confidence)
@@ -163,7 +162,11 @@ def _analysis(study: Study) -> Iterator[Line]:
         yield ("Nothing is claimed about other identities than those that were asked.",)
     yield from _margin(study)
     if study.is_rated and any("wording" in study.controls(gap) for gap in gaps):
-        yield line("Wordings were taken as a random factor, crossed with narratives ", Cite((JUDD,)), ".")
+        yield line(
+            "For any such wordings, they were taken as a random factor, crossed with narratives ",
+            Cite((JUDD,)),
+            ".",
+        )
 
 
 def _corrected(study: Study, gaps: list[dict[str, Any]]) -> Iterator[Line]:
@@ -183,11 +186,6 @@ def _margin(study: Study) -> Iterator[Line]:
         f"A gap of less than {unsigned(float(margin))} points counted as too small to matter, and was tested for by "
         "two one-sided tests ", Cite((SCHUIRMANN,)), f", each at an error rate of {alpha}.",
     )  # fmt: skip
-
-
-def _names(gaps: list[dict[str, Any]]) -> str:
-    return listed(list(dict.fromkeys(dimension_title(str(gap["dimension"])) for gap in gaps if
-                                     gap["dimension"] != OVERALL)))  # fmt: skip
 
 
 def _checks(study: Study) -> Iterator[Line]:

@@ -117,6 +117,12 @@ def joined(lines: Sequence[Line], between: str, *, last: str | None = None) -> L
     return tuple(found)
 
 
+def told_names(names: Iterable[str], *, quoted: bool = False, last: str = ", ") -> Line:
+    """List words of a run, each once; ``last`` stands before the last of several."""
+    mark = ("“", "”") if quoted else ("", "")
+    return joined([line(mark[0], Told(name), mark[1]) for name in dict.fromkeys(names)], ", ", last=last)
+
+
 def works_in(lines: Iterable[Line]) -> tuple[Reference, ...]:
     """Return all works that lines cite, once each, in the order of a list of references."""
     works = {work.key: work for each in lines for piece in each if isinstance(piece, Cite) for work in piece.works}

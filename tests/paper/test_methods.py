@@ -141,7 +141,7 @@ PLANTED = {
     "no persona": (lambda run: with_groups(run, "perceiver", "no persona"),
                    ["Beside these, a perceiver who is given no identity at all stood as a baseline, outside of δ."]),
     "wordings": (lambda run: planted(run, rows=run.rows.assign(wording=np.arange(len(run.rows)) % 8)),
-                 ["Each prompt was asked in 8 wordings, the original among them."]),
+                 ["asked in 8 wordings, the original among them; the mean of its ratings counts once."]),
     "no control": (lambda run: planted(run, tables={"controls": run.tables["controls"].iloc[:0]}),
                    ["Caution, of religion: not controlled for repetition of words: in-group pairs repeat the "
                     "perceiver's words and out-group pairs do not."]),
@@ -226,8 +226,9 @@ def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
     assert "Length (words, by lexical)" in text
     assert "p values were corrected over the measures of a dimension by Holm's method" in text
     assert "jackknife over narratives" in text
-    assert "Caution, of Length, " in text
-    assert "not controlled for repetition of words" in text
+    assert "Caution, of all measures: not controlled for repetition of words" in text
+    assert "δ of “Gives advice”, “Names a crisis line” and “Names the narrative's emotion” had an estimate" in text
+    assert " characters)" not in text, "no list is cut"
     assert re.search(r"\brating|\bscale\b|manipulation|weighted", text) is None
     assert re.search(r"\b(nan|None|inf)\b", text) is None
 
@@ -280,3 +281,12 @@ def test_the_mean_over_dimensions_is_named_so(run):
         "mean over dimensions",
     ]
     assert "Of religion, δ is of in-group pairs" in said(both)
+
+
+def test_a_row_of_any_such_wordings_speaks_of_more_than_narratives():
+    table = gap_table(study_of("example-wordings"))
+    assert "any such wordings" in [as_plain(row.cells[0]) for row in table.rows]
+    general = as_plain(table.all_notes()[0])
+    assert "of any such narratives, but for the rows of any such wordings." in general
+    assert "(Judd et al., 2012)" in said(study_of("example-wordings"))
+    assert "any such wordings" not in as_plain(gap_table(study_of()).all_notes()[0])
