@@ -212,6 +212,51 @@ class Run:
 
         return verify_run(self.path, defaults=statistics_defaults(), say=_silent)
 
+    def export(self, to: str | Path, *, form: str, unfinished: bool = False, **told: Any) -> list[Path]:
+        """Write the run in the form of others, as ``python -m audit export`` does; the run is only read.
+
+        Parameters
+        ----------
+        to
+            A folder that is new or empty.
+        form
+            As ``form=``: ``csv``, ``spss``, ``paper`` and others.
+        unfinished
+            Whether prompts may be missing; what is written says how many.
+        **told
+            Options of the form, e.g. ``texts=True``; see :class:`audit.exchange.base.Told`.
+
+        Returns
+        -------
+        list
+            The files.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such form, or an option is not of it.
+        AuditError
+            As of :func:`audit.exchange.write.export_run`.
+
+        Examples
+        --------
+        >>> import audit
+        >>> run = audit.open_run("reports/example")
+        >>> [file.name for file in run.export("ratings-csv", form="csv")]  # doctest: +SKIP
+        ['ratings.csv', 'dictionary.csv', 'ABOUT.md']
+        """
+        from audit.exchange.base import Told
+        from audit.exchange.registry import FORMS
+        from audit.exchange.write import export_run
+
+        if form not in FORMS:
+            raise ConfigError(f"form={form!r}: there are {', '.join(FORMS)}")
+        known = {field.name for field in fields(Told)}
+        if unknown := next((name for name in told if name not in known), None):
+            raise ConfigError(f"no form has an option {unknown!r}; there are {', '.join(sorted(known))}")
+        given = {name: str(value) for name, value in told.items()}
+        return export_run(self.path, FORMS[form], Path(to), Told(**told), given=given, unfinished=unfinished)
+
     def gate(
         self,
         *,

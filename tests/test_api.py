@@ -200,3 +200,21 @@ def test_a_run_is_verified_and_gated_as_by_the_commands(tmp_path):
         run.gate(margin=-1)
     (tmp_path / "run" / "tables" / "gap.csv").write_text("delta_points\n14\n")
     assert [finding.name for finding in run.verify()] == ["tables/gap.csv", "tables/gap.csv"]
+
+
+def test_a_run_is_exported_as_by_the_command(audit, tmp_path):
+    run = api.open_run(EXAMPLES / "example")
+    files = run.export(tmp_path / "csv", form="csv", texts=True)
+    assert audit("export", EXAMPLES / "example", "form=csv", "to=command", "texts=true") == 0
+    assert [file.name for file in files] == ["ratings.csv", "dictionary.csv", "ABOUT.md"]
+    assert {file.name: file.read_bytes() for file in files} == {
+        file.name: file.read_bytes() for file in (tmp_path / "command").iterdir()
+    }
+    for words, said in (
+        ({"form": "word"}, "form='word': there are csv, spss"),
+        ({"form": "csv", "text": True}, "no form has an option 'text'; there are license"),
+        ({"form": "card", "texts": True}, "texts= is not of form=card"),
+    ):
+        with pytest.raises(api.AuditError, match=said):
+            run.export(tmp_path / "other", **words)
+    assert not (tmp_path / "other").exists()

@@ -172,9 +172,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
         "tasks.registry",
     },
+    "paper": {*FOUNDATIONS, "grid", "report"},
     "exchange": {
-        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.ledger",
-        "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
+        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "figures", "paper", "plan",
+        "runs.files", "runs.ledger", "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated",
+        "tasks.registry",
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
@@ -183,8 +185,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "api": {
-        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "figures", "gate", "runs.outside", "pipeline",
-        "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
+        *FOUNDATIONS, "cli", "comparison", "config", "conversations", "exchange", "figures", "gate", "runs.outside",
+        "pipeline", "report", "statistics", "runs.ledger", "runs.store", "tasks.registry", "verification",
     },
     "__init__": {"api"},
 }  # fmt: skip
@@ -202,6 +204,7 @@ ONLY_IN = {
     "ray": "audit.workers.cluster",
     "inspect_ai": ("audit.exchange.inspect_task", "audit.engines.inspect_log"),
     "pyreadstat": "audit.exchange.spss",
+    "docx": "audit.paper.word",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
@@ -217,7 +220,7 @@ ONLY_IN = {
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat", "docx",
 }  # fmt: skip
 
 

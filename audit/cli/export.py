@@ -95,8 +95,8 @@ def _export(words: Sequence[str]) -> int:
 
 COMMAND: Final = Command(
     "export",
-    "write a run as CSV, for SPSS, as a data set with its card, as a record for a database of evaluations, or as an "
-    "auditor's card",
+    "write a run as CSV, for SPSS, for a paper, as a data set with its card, as a record for a database of "
+    "evaluations, or as an auditor's card",
     _help,
     _export,
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.exchange import auditors_card, every_eval_ever, huggingface, spreadsheet, spss
+from audit.exchange import auditors_card, every_eval_ever, huggingface, paper, spreadsheet, spss
 from audit.exchange.base import Form
 
 FORMS: Final[dict[str, Form]] = {
     form.name: form
-    for form in (spreadsheet.FORM, spss.FORM, huggingface.FORM, every_eval_ever.FORM, auditors_card.FORM)
+    for form in (spreadsheet.FORM, spss.FORM, huggingface.FORM, every_eval_ever.FORM, auditors_card.FORM, paper.FORM)
 }

@@ -5,6 +5,7 @@ One routine draws the headline by dimension, the members of a family, and the di
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ from audit.figures.style import (
     extent,
     fill,
     height_of,
+    is_whole,
     new_figure,
     place_axes,
     plain,
@@ -37,12 +39,19 @@ from audit.wording import MISSING, coverage, dimension_title, error_rate, interv
 
 _PLOT: Final = 2.7
 """Width of the part with the marks, in inches."""
+_NARROW: Final = 4.5
+"""Below this width of a figure, in inches, its letters are small, and an interval stands beneath its estimate."""
+_SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
+"""Of a figure's width, what the part with the marks is to have, and lines of a name at most: what is tried in turn."""
+_FEWEST_LETTERS: Final = 10
 _AT_MOST: Final = 60
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 """Families whose members have an order of their own; those of the others stand by their gap."""
 
 
-def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None) -> Figure:
+def plot_gaps(
+    gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None, width: float | None = None
+) -> Figure:
     """Draw each dimension's δ with its interval, in scale points, with a line at 0.
 
     Parameters
@@ -54,6 +63,8 @@ def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | No
         Coverage of the table's intervals, for the axis to name.
     margin
         Gap that counts as too small to matter, in points: a band on either side of 0.
+    width
+        Of the whole figure, in inches; without, what its texts and a plot of 2.7 inches need.
 
     Raises
     ------
@@ -73,11 +84,12 @@ def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | No
             rows=_rows(names, rows, estimate="delta_points"),
             axis=f"δ in scale points (in-group minus out-group) and its {coverage(confidence)} interval",
             margin=margin,
-        )
+        ),
+        width=width,
     )
 
 
-def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Figure:
+def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width: float | None = None) -> Figure:
     """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
 
     Filled marks are those whose p, corrected for the family, is below 1 − `confidence`. Members stand by their
@@ -92,6 +104,8 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Fi
         are drawn, and the figure says so.
     confidence
         Coverage of the table's intervals.
+    width
+        As of :func:`plot_gaps`.
 
     Raises
     ------
@@ -125,7 +139,8 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Fi
             rows=_rows(names, chosen, estimate="delta_points", alpha=1 - confidence),
             axis=f"gap in scale points and its {coverage(confidence)} interval, not corrected",
             notes=notes,
-        )
+        ),
+        width=width,
     )
 
 
@@ -173,7 +188,9 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     )
 
 
-def plot_measures(gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
+def plot_measures(
+    gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None
+) -> Figure:
     """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
 
     Parameters
@@ -186,6 +203,8 @@ def plot_measures(gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: 
         Measure → what it is called.
     confidence
         Coverage of the table's intervals.
+    width
+        As of :func:`plot_gaps`.
 
     Raises
     ------
@@ -211,7 +230,8 @@ def plot_measures(gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: 
             axis=f"δ (in-group minus out-group) and its {coverage(confidence)} interval, not corrected, in standard "
             "deviations of the measure among replies",
             notes=_significance_notes(rows, confidence=confidence, method="Holm, over the measures"),
-        )
+        ),
+        width=width,
     )
 
 
@@ -249,45 +269,98 @@ def _note_of(table: pd.DataFrame) -> str:
     return notes[0] if notes else "the table does not say why"
 
 
-def _forest(forest: _Forest) -> Figure:
+@dataclass(frozen=True)
+class _Layout:
+    """The texts beside the marks, and how wide they and the plot between them are, in inches."""
+
+    names: list[str]
+    words: list[str]
+    left: float
+    plot: float
+    right: float
+    size: float
+
+    @property
+    def width(self) -> float:
+        return self.left + self.plot + self.right
+
+
+def _lay_out(rows: pd.DataFrame, width: float | None) -> _Layout:
+    """Give texts their room and the plot the rest; in a given width names wrap until the plot has its share."""
+    ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
+    if width is None:
+        lines = 2 if len(rows) > 8 else 3
+        names, words = [plain(name, width=26, lines=lines) for name in rows["name"]], [_written(*each) for each in ends]
+        return _Layout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
+    narrow = width < _NARROW
+    size = SMALL if narrow else TEXT
+    words = [_written(*each, stacked=narrow) for each in ends]
+    right = 0.12 + extent(words, size=size)[0] + PAD
+    for share, lines in _SHARES:
+        for letters in range(30, _FEWEST_LETTERS - 1, -1):
+            names = [plain(name, width=letters, lines=lines) for name in rows["name"]]
+            left = _room(names, size)
+            fits = width - left - right >= share * width
+            if fits and all(map(is_whole, names, rows["name"])):
+                return _Layout(names, words, left, width - left - right, right, size)
+    return _Layout(names, words, left, width - left - right, right, size)
+
+
+def _room(names: Sequence[str], size: float) -> float:
+    return PAD + extent(names, size=size)[0] + 0.08
+
+
+def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
     rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
-    names = [plain(name, width=26, lines=2 if len(rows) > 8 else 3) for name in rows["name"]]
-    words = [_written(*ends) for ends in zip(rows["estimate"], rows["low"], rows["high"], strict=True)]
-    step = max(0.19 if len(rows) > 12 else 0.26, height_of(names, size=TEXT) + 0.05)
-    left = PAD + extent(names, size=TEXT)[0] + 0.08
-    right = 0.12 + extent(words, size=TEXT)[0] + PAD
-    width = left + _PLOT + right
-    axis = fill(forest.axis, width=_PLOT + right, size=TEXT)
-    note = "\n".join(fill(line, width=width - 2 * PAD, size=SMALL) for line in forest.notes)
+    laid = _lay_out(rows, width)
+    lines = [*laid.names, *laid.words]
+    step = max(0.19 if len(rows) > 12 else 0.26, height_of(lines, size=laid.size) + 0.05)
+    beside = laid.plot + laid.right
+    axis = fill(forest.axis, width=beside, size=laid.size)
+    notes = forest.notes
+    if forest.margin is not None and width is not None:  # in a narrow plot there is no room above the band
+        notes = (*notes, f"Shaded: the margin of {points(forest.margin, signed=False)} points either way.")
+    if width is not None:  # a mark stays beside its first word
+        notes = tuple(re.sub(r"([○●]) ", "\\1\N{NO-BREAK SPACE}", line) for line in notes)
+    note = "\n".join(fill(line, width=laid.width - 2 * PAD, size=SMALL) for line in notes)
     note_height = height_of([note], size=SMALL) + 0.06 if note else 0.0
-    below = PAD + note_height + height_of([axis], size=TEXT) + 0.19
-    above = PAD + (0.18 if forest.margin is not None else 0.04)
+    below = PAD + note_height + height_of([axis], size=laid.size) + 0.19
+    above = PAD + (0.18 if forest.margin is not None and width is None else 0.04)
     with drawing():
-        figure = new_figure(width, above + len(rows) * step + below)
-        axes = place_axes(figure, left, below, _PLOT, len(rows) * step)
+        figure = new_figure(laid.width, above + len(rows) * step + below)
+        axes = place_axes(figure, laid.left, below, laid.plot, len(rows) * step)
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
         if forest.margin is not None:
-            _draw_margin(axes, forest.margin)
+            _draw_margin(axes, forest.margin, named=width is None)
         draw_estimates(axes, rows)
-        fit_estimates(axes, rows, least=forest.margin or 0.0)
+        fit_estimates(axes, rows, least=forest.margin or 0.0, most=6 if width is None else _ticks(laid.plot))
         dress_rows(axes, len(rows))
-        name_rows(axes, names)
-        for row, text in zip(rows["row"], words, strict=True):
-            axes.text(1 + 0.12 / _PLOT, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
-        axes.set_xlabel(axis, loc="left", labelpad=3)
+        name_rows(axes, laid.names)
+        axes.tick_params(axis="y", labelsize=laid.size)
+        for row, text in zip(rows["row"], laid.words, strict=True):
+            axes.text(
+                1 + 0.12 / laid.plot, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=laid.size
+            )
+        axes.set_xlabel(axis, loc="left", labelpad=3, fontsize=laid.size)
         axes.set_ylabel("")
         if note:
             height = figure.get_figheight()
-            figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
+            figure.text(PAD / laid.width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
 
 
-def _written(estimate: float, low: float, high: float) -> str:
+def _ticks(plot: float) -> int:
+    """Return how many spaces between ticks a plot of that many inches has room for."""
+    return max(int(plot / 0.6), 1)
+
+
+def _written(estimate: float, low: float, high: float, *, stacked: bool = False) -> str:
     if not np.isfinite(estimate):
         return "not estimable"
+    between = "\n" if stacked else "  "
     if not (np.isfinite(low) and np.isfinite(high)):
-        return f"{points(estimate)}, no interval"
-    return f"{points(estimate)}  [{interval(low, high)}]"
+        return f"{points(estimate)},{between[0]}no interval"
+    return f"{points(estimate)}{between}[{interval(low, high)}]"
 
 
 def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
@@ -318,14 +391,14 @@ def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
         )
 
 
-def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0) -> None:
-    """Let the axis hold 0, all intervals, and as much as `least` on either side."""
+def fit_estimates(axes: Axes, rows: pd.DataFrame, *, least: float = 0.0, most: int = 6) -> None:
+    """Let the axis hold 0, all intervals, and as much as `least` on either side, with `most` spaces between ticks."""
     ends = rows[["estimate", "low", "high"]].to_numpy(dtype=float)
     low = min(float(np.nanmin(ends, initial=0.0)), -least)
     high = max(float(np.nanmax(ends, initial=0.0)), least)
     span = high - low if high - low > 1e-9 else 1.0
     axes.set_xlim(low - 0.06 * span, high + 0.06 * span)
-    write_ticks(axes.xaxis, signed=True)
+    write_ticks(axes.xaxis, signed=True, most=most)
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -345,8 +418,10 @@ def dress_rows(axes: Axes, n_rows: int) -> None:
     sns.despine(ax=axes, left=True)
 
 
-def _draw_margin(axes: Axes, margin: float) -> None:
+def _draw_margin(axes: Axes, margin: float, *, named: bool) -> None:
     axes.axvspan(-margin, margin, color=FAINT, linewidth=0, zorder=0, gid="margin")
+    if not named:
+        return
     axes.text(
         0,
         1.0,

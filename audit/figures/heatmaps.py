@@ -28,6 +28,7 @@ def plot_cells(
     high: float,
     clusters: Clusters | None = None,
     limits: tuple[float, float] | None = None,
+    width: float | None = None,
 ) -> Figure:
     """Draw the mean intensity of every pair.
 
@@ -44,9 +45,13 @@ def plot_cells(
         Group → its cultural cluster: the groups of one stand together under a bracket.
     limits
         Means at the two ends of the colours, in points, as `shared_limits` gives them; without, those of these cells.
+    width
+        Of the whole figure, in inches; without, what its cells and labels need.
 
     Raises
     ------
+    DoesNotFitError
+        If they have no room in that width.
     ValueError
         If there are no cells, several dimensions or variants, a pair twice, or means off the limits.
     """
@@ -76,6 +81,7 @@ def plot_cells(
             ),
         ),
         clusters=clusters,
+        width=width,
     )
 
 
@@ -104,7 +110,13 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     return colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)
 
 
-def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, reach: float | None = None) -> Figure:
+def plot_interaction(
+    cells: pd.DataFrame,
+    *,
+    clusters: Clusters | None = None,
+    reach: float | None = None,
+    width: float | None = None,
+) -> Figure:
     """Draw `grid.interaction`: the identity pairs' means with row and column effects removed, in points around 0.
 
     Parameters
@@ -116,9 +128,13 @@ def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, r
     reach
         Points on either side of 0 at the ends of the colours, as `interaction_reach` gives it; without, the largest
         here.
+    width
+        As in `plot_cells`.
 
     Raises
     ------
+    DoesNotFitError
+        As in `plot_cells`.
     MissingCellError
         If an identity pair has no mean, so that effects cannot be removed.
     NotEstimableError
@@ -141,6 +157,7 @@ def plot_interaction(cells: pd.DataFrame, *, clusters: Clusters | None = None, r
         clusters=clusters,
         legend="points, after perceiver and experiencer effects are removed",
         place=_title(cells),
+        width=width,
     )
 
 
@@ -286,6 +303,7 @@ def _diverging(
     legend: str,
     place: str,
     hidden: Mask | None = None,
+    width: float | None = None,
 ) -> Figure:
     largest = float(np.nanmax(np.abs(values.to_numpy())))
     if reach is not None and largest > reach * (1 + 1e-9) + 1e-9:
@@ -313,6 +331,7 @@ def _diverging(
             ),
         ),
         clusters=clusters,
+        width=width,
     )
 
 

@@ -32,6 +32,7 @@ from audit.figures.style import (
     extent,
     fill,
     height_of,
+    is_whole,
     new_figure,
     place_axes,
     plain,
@@ -48,6 +49,9 @@ _GAP: Final = 0.05
 _TICK: Final = 0.05
 """Length of a bracket's ends, in inches."""
 _NARROWEST: Final = 3.3
+_WIDEST: Final = 0.8
+"""Side of a cell at most, in inches, where the figure's width is given."""
+_HEADING: Final = LEADING * LABEL / 72 + _GAP
 
 
 @dataclass(frozen=True)
@@ -102,30 +106,117 @@ class _Level:
     depth: float
 
 
-def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
-    """Draw a panel; `clusters` are named by brackets outside the labels, in the order that the grid has."""
+class DoesNotFitError(ValueError):
+    """A matrix has no room in the width that was asked for, with letters that can be read."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A cell's side and the room of what stands around the cells, in inches; sizes of letters in points."""
+
+    cell: float
+    size: float
+    names: float
+    turned: bool
+    row_names: list[str]
+    column_names: list[str]
+    row_room: float
+    column_room: float
+    row_levels: list[_Level]
+    column_levels: list[_Level]
+
+    @property
+    def left(self) -> float:
+        """Room at the left of the cells."""
+        return PAD + _HEADING + sum(level.depth for level in self.row_levels) + self.row_room
+
+    @property
+    def above(self) -> float:
+        """Room above the cells."""
+        return PAD + _HEADING + sum(level.depth for level in self.column_levels) + self.column_room
+
+    @property
+    def width(self) -> float:
+        """Of the whole figure, without a least width."""
+        return self.left + len(self.column_names) * self.cell + 0.15
+
+    @property
+    def fits(self) -> bool:
+        """Whether labels of rows, and turned ones of columns, are no higher than a cell."""
+        turned = self.column_names if self.turned else []
+        return height_of([*self.row_names, *turned], size=self.names) <= self.cell + 0.02
+
+
+def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None = None) -> Figure:
+    """Draw a panel.
+
+    Parameters
+    ----------
+    panel
+        What is drawn.
+    clusters
+        Named by brackets outside the labels, in the order that the grid has.
+    width
+        Of the whole figure, in inches; without, what its cells and labels need.
+
+    Raises
+    ------
+    DoesNotFitError
+        If the numbers and labels have no room in that width.
+    """
+    if width is None:
+        laid = _lay_out(panel, clusters)
+        return _draw(panel, clusters, laid, max(laid.width, _NARROWEST))
+    for size in (LABEL, TEXT, SMALL):
+        least = _digits(panel, size) + 0.05
+        for cell in np.arange(_WIDEST, least - 1e-9, -0.02):
+            laid = _lay_out(panel, clusters, cell=float(cell), size=size)
+            if laid.fits and laid.width <= width:
+                return _draw(panel, clusters, laid, width)
+    n_rows, n_columns = panel.grid.mean.shape
+    raise DoesNotFitError(f"{n_rows} rows and {n_columns} columns have no room with letters of {SMALL:g} points")
+
+
+def _digits(panel: Panel, size: float) -> float:
+    """Return the width of the widest number."""
+    return extent(sorted(set(panel.labels.flat)), size=size)[0]
+
+
+def _lay_out(
+    panel: Panel, clusters: Clusters | None, *, cell: float | None = None, size: float | None = None
+) -> _Layout:
+    """Measure labels around cells of that side; without, of the side that numbers of a common size need."""
     grid = panel.grid
-    n_rows, n_columns = grid.mean.shape
-    largest = max(n_rows, n_columns)
-    size = LABEL if largest <= 6 else TEXT if largest <= 12 else SMALL
-    digits, _ = extent(sorted(set(panel.labels.flat)), size=size)
-    cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
-    turned = n_columns > 6 or extent(_words(grid.mean.columns), size=TEXT)[0] > cell - 0.02
-    few = largest <= 6
+    largest = max(grid.mean.shape)
+    names = TEXT if largest <= 12 and size != SMALL else SMALL
+    size = size or (LABEL if largest <= 6 else TEXT if largest <= 12 else SMALL)
+    if cell is None:
+        cell = max(_digits(panel, size) + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
+    turned = len(grid.mean.columns) > 6 or extent(_words(grid.mean.columns), size=TEXT)[0] > cell - 0.02
+    few = largest <= 6 and cell > 0.5
     row_names = [plain(str(term), width=15 if few else 22, lines=3 if few else 2) for term in grid.mean.index]
     column_names = [
         plain(str(term), width=22 if turned else max(int(cell * 72 / 4.6), 4), lines=2 if turned else 4)
         for term in grid.mean.columns
     ]
-    names = TEXT if largest <= 12 else SMALL
-    row_room = extent(row_names, size=names)[0] + 2 * _GAP
-    column_room = extent(column_names, size=names)[0 if turned else 1] + 2 * _GAP
-    row_levels = _levels(grid.row_groups, clusters, cell=cell, size=names)
-    column_levels = _levels(grid.column_groups, clusters, cell=cell, size=names)
-    heading = LEADING * LABEL / 72 + _GAP
-    left = PAD + heading + sum(level.depth for level in row_levels) + row_room
-    above = PAD + heading + sum(level.depth for level in column_levels) + column_room
-    width = max(left + n_columns * cell + 0.15, _NARROWEST)
+    return _Layout(
+        cell,
+        size,
+        names,
+        turned,
+        row_names,
+        column_names,
+        row_room=extent(row_names, size=names)[0] + 2 * _GAP,
+        column_room=extent(column_names, size=names)[0 if turned else 1] + 2 * _GAP,
+        row_levels=_levels(grid.row_groups, clusters, cell=cell, size=names),
+        column_levels=_levels(grid.column_groups, clusters, cell=cell, size=names),
+    )
+
+
+def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) -> Figure:
+    grid, cell, size, names = panel.grid, laid.cell, laid.size, laid.names
+    n_rows, n_columns = grid.mean.shape
+    left, above = laid.left, laid.above
     note = fill(_note(panel), width=width - 2 * PAD, size=SMALL)
     bar_width = min(max(n_columns * cell, 2.0), 3.2)
     legend = fill(panel.legend, width=width - left - PAD if n_columns > 3 else width - 2 * PAD, size=TEXT)
@@ -157,9 +248,9 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
         )
         _draw_bar(axes, bar, legend)
         _mark_cells(axes, panel, clusters, cell=cell)
-        _label(axes, row_names, column_names, turned=turned, size=names)
-        _draw_levels(axes, row_levels, rows=True, room=row_room, cell=cell, size=names)
-        _draw_levels(axes, column_levels, rows=False, room=column_room, cell=cell, size=names)
+        _label(axes, laid.row_names, laid.column_names, turned=laid.turned, size=names)
+        _draw_levels(axes, laid.row_levels, rows=True, room=laid.row_room, cell=cell, size=names)
+        _draw_levels(axes, laid.column_levels, rows=False, room=laid.column_room, cell=cell, size=names)
         middle, edge = (left + n_columns * cell / 2) / width, figure.get_figheight()
         figure.text(middle, 1 - PAD / edge, "experiencer", ha="center", va="top", fontsize=LABEL, fontweight="bold")
         figure.text(
@@ -227,20 +318,14 @@ def _level(brackets: Sequence[_Bracket], *, cell: float, size: float) -> _Level:
 
     along = tuple(_Bracket(wrapped(bracket), bracket.first, bracket.last) for bracket in brackets)
     fits = all(
-        "\N{HORIZONTAL ELLIPSIS}" not in bracket.name
-        and extent([bracket.name], size=size)[0] < (bracket.last - bracket.first) * cell
-        and not _broken(bracket.name, original.name)
+        extent([bracket.name], size=size)[0] < (bracket.last - bracket.first) * cell
+        and is_whole(bracket.name, original.name)
         for bracket, original in zip(along, brackets, strict=True)
     )
     if fits:
         return _Level(along, along=True, depth=extent([b.name for b in along], size=size)[1] + _TICK + 2 * _GAP)
     across = tuple(_Bracket(plain(b.name, width=16), b.first, b.last) for b in brackets)
     return _Level(across, along=False, depth=extent([b.name for b in across], size=size)[0] + _TICK + 2 * _GAP)
-
-
-def _broken(wrapped: str, name: str) -> bool:
-    """Say whether wrapping has cut a word in two."""
-    return wrapped.replace("\n", " ").replace(r"\$", "$") != " ".join(name.split())
 
 
 def _draw_levels(axes: Axes, levels: list[_Level], *, rows: bool, room: float, cell: float, size: float) -> None:

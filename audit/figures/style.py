@@ -73,7 +73,7 @@ _STYLE: Final[dict[str, Any]] = {
 }
 
 
-def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"]) -> bytes:
+def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
     """Render a figure: the same figure gives the same bytes, since neither a date nor a random id goes in.
 
     Parameters
@@ -82,18 +82,20 @@ def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"]) -> bytes:
         A figure of this package.
     format
         ``svg`` (text as text, which a reader can select; it asks for DejaVu Sans, or else a font that is no wider),
-        ``pdf`` (fonts embedded) or ``png`` (200 dots an inch).
+        ``pdf`` (fonts embedded) or ``png``.
+    dpi
+        Dots an inch of a ``png``, and of what is drawn as an image in the others.
     """
     buffer = io.BytesIO()
     with drawing():
         if format == "svg":
-            figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None})
+            figure.savefig(buffer, format="svg", dpi=dpi, metadata={"Date": None})
             return _slim(buffer.getvalue().decode("utf-8")).encode("utf-8")
         if format == "pdf":
             with _embedding_outlines():
-                figure.savefig(buffer, format="pdf", dpi=200, metadata={"CreationDate": None})
+                figure.savefig(buffer, format="pdf", dpi=dpi, metadata={"CreationDate": None})
         else:
-            figure.savefig(buffer, format="png", dpi=200)
+            figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()
 
 
@@ -178,6 +180,11 @@ def plain(text: str, *, width: int, lines: int = 2) -> str:
     return "\n".join(wrapped).replace("$", r"\$")
 
 
+def is_whole(wrapped: str, text: str) -> bool:
+    """Whether `plain` has neither cut a wording nor broken one of its words in two."""
+    return wrapped.replace("\n", " ").replace(r"\$", "$") == " ".join(text.split())
+
+
 def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[float, float]:
     """Measure the widest and the highest of these texts, in inches, as `drawing` draws them; 0 and 0 without any."""
     with drawing():
@@ -195,7 +202,7 @@ def fill(text: str, *, width: float, size: float) -> str:
     return textwrap.fill(text, width=max(int(width * 72 / (0.58 * size)), 20))
 
 
-def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False) -> None:
+def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
     """Fix an axis' ticks at round places and write them with the decimals that they need, as the report writes numbers.
 
     Parameters
@@ -206,16 +213,18 @@ def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False) -> Non
         Whether positive numbers carry their plus.
     whole
         Whether the axis counts something, so that fractions mean nothing.
+    most
+        Spaces between ticks, at most.
     """
     low, high = sorted(axis.get_view_interval())
-    axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole))
+    axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
 
 
 def ticks_between(
-    low: float, high: float, *, signed: bool = False, whole: bool = False
+    low: float, high: float, *, signed: bool = False, whole: bool = False, most: int = 6
 ) -> tuple[list[float], list[str]]:
-    """Return about five round places from `low` to `high`, and how they are written."""
-    locator = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10], integer=whole)
+    """Return about five round places from `low` to `high`, or fewer, and how they are written."""
+    locator = MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole)
     places = [float(place) for place in locator.tick_values(low, high)]
     step = places[1] - places[0]
     decimals = next(n for n in range(12) if n == 11 or math.isclose(round(step, n), step, rel_tol=1e-6))

@@ -76,6 +76,8 @@ class Task(ABC, Generic[P]):
         What people may be asked beside the model, the usual one first; none where they have nothing to rate.
     words
         What pages of texts say of the task; None where it asks for none.
+    asked_to
+        What the perceiver is asked to do, as a paper says it after "was asked to"; empty where there is no experiencer.
     compared_by
         What is compared of several runs: their ``gaps`` in points, or those of all ``measures``; None where runs
         cannot stand side by side.
@@ -87,6 +89,7 @@ class Task(ABC, Generic[P]):
     settings: ClassVar[type[TaskConfig]]
     forms: ClassVar[tuple[Form, ...]] = ()
     words: ClassVar[TaskWords | None] = None
+    asked_to: ClassVar[str] = ""
     compared_by: ClassVar[Literal["gaps", "measures"] | None] = None
     asked_elsewhere: ClassVar[bool] = False
 

@@ -14,4 +14,5 @@ class Intensity(Ratings):
 
     kind = "intensity"
     settings = IntensityTask
+    asked_to = "rate how intensely that person felt an emotion"
     forms: ClassVar[tuple[Form, ...]] = ("intensity", "norming")

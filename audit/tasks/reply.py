@@ -23,6 +23,7 @@ class Reply(WrittenTexts):
 
     kind = "reply"
     settings = ReplyTask
+    asked_to = "write back to that person"
     forms: ClassVar[tuple[Form, ...]] = ("replies",)
     words = TaskWords(
         texts="replies",

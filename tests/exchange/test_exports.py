@@ -32,9 +32,13 @@ ROOT = Path(__file__).parents[2]
 EEE = ("organization=A lab", "relationship=third_party", "model_id=a/model")
 OPTIONS = {"every-eval-ever": EEE}
 WITHOUT_TEXTS = [name for name in RATINGS if name != "response"]
+needs_word = pytest.mark.skipif(
+    importlib.util.find_spec("docx") is None, reason="needs python-docx: pip install 'empathy-audit[word]'"
+)
 needs_spss = pytest.mark.skipif(
     importlib.util.find_spec("pyreadstat") is None, reason="needs pyreadstat: pip install 'empathy-audit[spss]'"
 )
+NEEDS = {"spss": needs_spss, "paper": needs_word}
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +198,7 @@ def test_replies_are_a_data_set_and_the_card_warns_of_their_texts(audit, tmp_pat
     assert written["text"].tolist() == pd.read_parquet(run / "replies.parquet")["text"].tolist()
 
 
-@pytest.mark.parametrize("form", [pytest.param(name, marks=needs_spss if name == "spss" else ()) for name in FORMS])
+@pytest.mark.parametrize("form", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FORMS])
 def test_no_narrative_goes_out_though_the_model_repeats_it(form, there, audit):
     asked = PromptsAsked.of(json.loads(gzip.decompress(Path("run", FILE).read_bytes())))
     told = asked.grid.narratives.narratives
@@ -209,8 +213,20 @@ def test_no_narrative_goes_out_though_the_model_repeats_it(form, there, audit):
     assert not [text for text in narratives if text[:40] in written]
 
 
+@pytest.fixture(autouse=True)
+def figures_drawn_elsewhere(monkeypatch):
+    """A paper's figures, which tests/exchange/test_paper.py draws, take most of its time."""
+    monkeypatch.setattr("audit.figures.journal.journal_files", lambda *_: {})
+
+
 def readable(path):
     """Return all texts of a file that was written."""
+    if path.suffix == ".docx":
+        import docx
+
+        document = docx.Document(str(path))
+        cells = [cell.text for table in document.tables for row in table.rows for cell in row.cells]
+        return "\n".join([*(each.text for each in document.paragraphs), *cells])
     if path.suffix == ".parquet":
         return pd.read_parquet(path).to_csv()
     if path.suffix == ".sav":
@@ -221,7 +237,7 @@ def readable(path):
     return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("form", [pytest.param(name, marks=needs_spss if name == "spss" else ()) for name in FORMS])
+@pytest.mark.parametrize("form", [pytest.param(name, marks=NEEDS.get(name, ())) for name in FORMS])
 def test_an_unfinished_run_is_refused_or_says_how_much_is_missing(form, unfinished, audit, capsys):
     words = ("run", f"form={form}", "to=out", *OPTIONS.get(form, ()))
     n_prompts = Manifest.read(Path("run")).n_prompts

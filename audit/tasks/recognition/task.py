@@ -97,6 +97,7 @@ class Emotion(Recognition):
     """The perceiver names the emotion of an utterance, out of the corpus' labels."""
 
     kind = "emotion"
+    asked_to = "name the emotion of that utterance"
     words = TaskWords(
         texts="answers",
         heading="How {} recognises the emotions of in-group and out-group",
@@ -141,6 +142,7 @@ class Cause(Recognition):
     """The perceiver copies the words that brought on the emotion of an utterance, which it is told."""
 
     kind = "cause"
+    asked_to = "copy the words that brought on the emotion"
     words = TaskWords(
         texts="answers",
         heading="How {} finds what moves in-group and out-group",

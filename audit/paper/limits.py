@@ -1,0 +1,127 @@
+"""What a reader must know before trusting a run's numbers: said beneath the table and in the section on methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from audit.paper.base import Row, Study, has_interval, is_finite
+from audit.paper.table import decimals_for, interval_written, written
+from audit.paper.text import Line, Symbol, Told, line, told_names
+from audit.report.controlled import NOT_CONTROLLED
+from audit.tables.shared import OVERALL
+from audit.wording import coverage, dimension_title, either, plural
+
+NOT_FOLLOWED: Final = {
+    "emotion": ("a narrative's own emotion", "a wrong one"),
+    "intensity": ("the strong version of a situation", "the mild one"),
+}
+"""Of each manipulation check, what is to be rated higher than what."""
+
+
+def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
+    """Yield what limits all of a run, and then what limits single gaps; nothing where nothing does.
+
+    Parameters
+    ----------
+    study
+        The run.
+    checks
+        Whether a failed manipulation check is among them; it need not be where :func:`check_sentences` tells of it.
+    """
+    manifest = study.manifest
+    if n := len(manifest.accepted):
+        yield line(
+            f"Caution: {plural(n, 'file')} of the run had changed after {either(n, 'it was', 'they were')} stored, and "
+            f"{either(n, 'was', 'were')} accepted so (", told_names(manifest.accepted), "). Whether the answers "
+            "are the model's is not known.",
+        )  # fmt: skip
+    if manifest.status == "running":
+        left = f"{study.n_missing:,} of {plural(manifest.n_prompts, 'prompt')} had not been asked"
+        yield line(f"Caution: the run is not finished. {left if study.n_missing else 'Its checks are missing'}.")
+    if manifest.model.not_checked:
+        yield line(
+            "Caution: whether the model is still the one that gave the answers was not checked (",
+            Told(manifest.model.not_checked), ").",
+        )  # fmt: skip
+    for row, passed in study.checks() if checks else ():
+        if passed is False:
+            higher, lower = NOT_FOLLOWED[str(row["check"])]
+            yield line(
+                f"Caution: the manipulation check failed. Without any identity, {higher} was not found to be rated "
+                f"higher than {lower}. Ratings that do not follow what is told say nothing of empathy.",
+            )
+    uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
+    if uncontrolled:
+        estimated = [gap for gap in study.narrow if is_finite(gap["delta_points"])]
+        every = not study.is_rated and len(uncontrolled) == len(estimated)
+        whose = ("all measures",) if every else _names(study, uncontrolled)
+        yield line("Caution, of ", whose, ": ", _lower(str(NOT_CONTROLLED)))
+    for gap in study.narrow:
+        noise = study.noise(gap)
+        if abs(float(gap["delta_points"])) < 2 * noise:
+            yield line(
+                "Caution, of ", Told(dimension_title(str(gap["dimension"]))), ": ", Symbol("δ"), " is below twice what "
+                f"it would vary by if the same prompts were asked again ({written(noise, decimals_for([noise]))} "
+                "points): it cannot be told from rounding.",
+            )  # fmt: skip
+
+
+def check_sentences(study: Study) -> Iterator[Line]:
+    """Yield what the manipulation check found, check by check, or that none was made; nothing of written texts."""
+    found = list(study.checks())
+    if study.is_rated and not found:
+        yield ("No manipulation check was made.",)
+    for row, passed in found:
+        higher, lower = NOT_FOLLOWED[str(row["check"])]
+        if passed is None:
+            yield line(
+                f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
+                "rated to tell one from the other.",
+            )
+            continue
+        level = coverage(study.manifest.statistics.confidence)
+        decimals = decimals_for([row["se"]])
+        spread = (
+            f", {level} CI {interval_written(row['ci_low'], row['ci_high'], decimals)}"
+            if has_interval(row)
+            else ", without an interval"
+        )
+        size = (
+            f"mean difference {written(row['difference'], decimals)} points{spread}, {plural(row['n_pairs'], 'pair')}"
+        )
+        was = "was rated" if passed else "was not found to be rated"
+        came = "was passed" if passed else "failed. Ratings that do not follow what is told say nothing of empathy"
+        yield line(
+            f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former {was} "
+            f"higher ({size}): the check {came}.",
+        )
+
+
+def estimability(study: Study) -> Iterator[Line]:
+    """Yield which gaps have no estimate or no interval; nothing where all have both."""
+    lacking = {
+        "could not be estimated": [gap for gap in study.narrow if gap["delta_points"] != gap["delta_points"]],
+        "had an estimate and no interval": [
+            gap for gap in study.narrow if gap["delta_points"] == gap["delta_points"] and not has_interval(gap)
+        ],
+    }
+    for what, gaps in lacking.items():
+        if gaps:
+            yield line(Symbol("δ"), " of ", _names(study, gaps), f" {what}; the table says why.")
+
+
+def _names(study: Study, gaps: Iterable[Row]) -> Line:
+    """List what gaps are of; titles of measures may have commas, and are quoted."""
+    return told_names((_name(study, gap) for gap in gaps), quoted=not study.is_rated, last=" and ")
+
+
+def _name(study: Study, gap: Row) -> str:
+    if study.is_rated:
+        name = str(gap["dimension"])
+        return "the mean over dimensions" if name == OVERALL else dimension_title(name)
+    return study.title(gap)
+
+
+def _lower(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}"

@@ -1,0 +1,292 @@
+"""Every sentence of a section on methods is true of the run: it is there where its fact is planted, and else not."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from studies import planted, said, study_of, within
+
+from audit.paper.gaps import gap_table
+from audit.paper.methods import methods
+from audit.paper.references import bibliography
+from audit.paper.text import Cite, as_plain, works_in
+from audit.tasks.registry import task_of
+
+CAUTION = "Ratings that do not follow what is told say nothing of empathy"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return study_of()
+
+
+@pytest.fixture(scope="module")
+def replies():
+    return study_of("example-replies")
+
+
+def check(run, **values):
+    return planted(run, tables={"manipulation": run.tables["manipulation"].assign(**values)})
+
+
+def gaps(run, **values):
+    """Change the headline's rows about any such narratives."""
+    gap = run.tables["gap"].copy()
+    headline = gap["headline"].astype(bool) & (gap["scope"] == "narratives")
+    for name, value in values.items():
+        gap[name] = gap[name].astype(object)
+        gap.loc[headline, name] = value
+    return planted(run, tables={"gap": gap})
+
+
+def without_interval(run):
+    return gaps(run, se=math.nan, ci_low=math.nan, ci_high=math.nan, p=math.nan, note="one narrative says nothing")
+
+
+def with_status(run, **n):
+    rows = run.rows.copy()
+    rows["status"] = rows["status"].astype(object)
+    at = 0
+    for status, many in n.items():
+        rows.iloc[at : at + many, rows.columns.get_loc("status")] = status
+        at += many
+    return planted(run, rows=rows)
+
+
+def with_groups(run, side, group):
+    rows = run.rows.copy()
+    rows[f"{side}_group"] = rows[f"{side}_group"].astype(str).mask(np.arange(len(rows)) < 10, group)
+    return planted(run, rows=rows)
+
+
+PLANTED = {
+    "failed check": (lambda run: run, ["was not found to be rated higher (mean "
+                     "difference 0.15 points, 95% CI [−0.87, 1.17], 12 pairs): the check failed", CAUTION]),
+    "passed check": (lambda run: check(run, passed=True, difference=5.0, ci_low=4.0, ci_high=6.0),
+                     ["The former was rated higher (mean difference 5.00 points, 95% CI [4.00, 6.00], 12 pairs): the "
+                      "check was passed."]),
+    "check without interval": (lambda run: check(run, passed=True, ci_low=math.nan, ci_high=math.nan, se=math.nan),
+                               ["The former was rated higher (mean difference 0.15 points, without an interval"]),
+    "check of nobody": (lambda run: check(run, passed=None), ["Too few were rated to tell one from the other."]),
+    "no check": (lambda run: planted(run, tables={"manipulation": run.tables["manipulation"].iloc[:0]}),
+                 ["No manipulation check was made."]),
+    "no interval": (without_interval, ["δ of religion had an estimate and no interval; the table says why."]),
+    "no estimate": (lambda run: gaps(without_interval(run), delta_points=math.nan),
+                    ["δ of religion could not be estimated; the table says why."]),
+    "within noise": (lambda run: gaps(run, delta_points=1e-5),
+                     ["δ is below twice what it would vary by if the same prompts were asked again"]),
+    "thinking": (lambda run: planted(run, **within(run, "config", thinking={"mode": "on", "max_tokens": 1024,
+                                                                           "temperature": 0.6, "top_p": 0.95})),
+                 ["The model thought before each answer, in 1,024 tokens at most, drawn at temperature 0.6 and top-p "
+                  "0.95. Where a thought had not ended by then, there is no answer."]),
+    "thinking in a budget": (lambda run: planted(run, **within(run, "config", thinking={
+        "mode": "budget", "max_tokens": 64, "temperature": 0})),
+        ["in 64 tokens at most, at temperature 0. A thought that had not ended by then was closed for the model."]),
+    "strategy": (lambda run: planted(run, **within(run, "strategy", name="ecn", source="ECN, arXiv:2511.18696",
+                                                   deviates="wording ours", stages=["a", "b"])),
+                 ["the model was led by the strategy ecn (ECN, arXiv:2511.18696), in 2 stages (a, b) (Xin, 2025).",
+                  "What of it is not the source's: wording ours."]),
+    "refusals": (lambda run: with_status(run, refused=100, unparseable=7, failed=1),
+                 ["Of 576 prompts, 468 gave a rating, 100 were refused, 7 gave no rating that could be read and 1 gave "
+                  "no answer."]),
+    "own narratives": (lambda run: planted(run, **within(run, "stimuli", source="csv", n_narratives=9, n_available=9)),
+                       ["It was asked about 9 narratives of our own, about 12 emotions"]),
+    "the study's narratives": (lambda run: planted(run, **within(run, "stimuli", source="hou2025")),
+                               ["of crowd-enVENT (Troiano et al., 2023), as they were rewritten for such prompts"]),
+    "conversations": (lambda run: planted(run, **within(run, "stimuli", source="conversations")),
+                      ["read the last utterance of a conversation, said by a person",
+                       "12 of 408 utterances of a corpus of conversations of our own"]),
+    "served": (lambda run: planted(run, model={"name": "big", "path": "maker/big", "files": {}},
+                                   engine={"name": "openai", "version": "", "device": "server", "dtype": ""}),
+               ["The model was big (maker/big), asked at a server. A server does not tell which revision of the "
+                "weights answers."]),
+    "no revision": (lambda run: planted(run, **within(run, "model", revision=None)),
+                    [", of no recorded revision; the run's manifest has the SHA-256 of its files."]),
+    "accepted": (lambda run: planted(run, accepted=["ratings.parquet"]),
+                 ["1 file of the run had changed after it was stored, and was accepted so (ratings.parquet). Whether "
+                  "the answers are the model's is not known."]),
+    "not checked": (lambda run: planted(run, **within(run, "model", not_checked="the server was away")),
+                    ["was not checked (the server was away)"]),
+    "unfinished": (lambda run: replace(planted(run, status="running", n_prompts=600), n_missing=24),
+                   ["Caution: the run is not finished. 24 of 600 prompts had not been asked.",
+                    "Of 576 prompts of the 600 that the run has, 576 gave a rating.", "Asking began on 2026-11-23."]),
+    "several gaps": (lambda run: gaps(run, p_family_size=3.0),
+                     ["p values were corrected over the run's 3 gaps by Holm's method (Holm, 1979)."]),
+    "margin": (lambda run: planted(run, config={**run.manifest.content["config"], "statistics": {
+        **run.manifest.content["config"]["statistics"], "margin": 2.0}}),
+        ["A gap of less than 2.00 points counted as too small to matter, and was tested for by two one-sided tests "
+         "(Schuirmann, 1987), each at an error rate of .05."]),
+    "in words": (lambda run: planted(run, **within(run, "elicitation", method="generate", prefill="", max_tokens=24)),
+                 ["The model was asked to write its answer at temperature 0, in 24 tokens at most. A parser read the "
+                  "rating from what was written."]),
+    "published parser": (lambda run: planted(run, **within(run, "elicitation", method="generate", parser="hou2025")),
+                         ["The published parser (Hou et al., 2025) read the rating"]),
+    "elsewhere": (lambda run: planted(run, **within(run, "model", elsewhere={"by": "ask.py"}),
+                                      **within(run, "elicitation", method="generate")),
+                  ["The model is said to be smollm2. It was asked elsewhere by ask.py", "was not checked.",
+                   "Answers were written in words.", "The answers were read by empathy-audit"]),
+    "quantized": (lambda run: planted(run, config={**run.manifest.content["config"], "model": {
+        **run.manifest.content["config"]["model"], "quantization": "awq"}}), ["Its weights were quantized (awq)."]),
+    "left open": (lambda run: with_groups(run, "experiencer", "unspecified"),
+                  ["Beside these, a person whose identity is left open stood as a baseline, outside of δ."]),
+    "no persona": (lambda run: with_groups(run, "perceiver", "no persona"),
+                   ["Beside these, a perceiver who is given no identity at all stood as a baseline, outside of δ."]),
+    "wordings": (lambda run: planted(run, rows=run.rows.assign(wording=np.arange(len(run.rows)) % 8)),
+                 ["asked in 8 wordings, the original among them; the mean of its ratings counts once."]),
+    "no control": (lambda run: planted(run, tables={"controls": run.tables["controls"].iloc[:0]}),
+                   ["Caution, of religion: not controlled for repetition of words: in-group pairs repeat the "
+                    "perceiver's words and out-group pairs do not."]),
+    "mixed model": (lambda run: gaps(run, estimator="mixed"),
+                    ["Where no narrative's own ratings tell its gap, δ is that of a mixed model"]),
+    "any such identities": (lambda run: planted(run, tables={"gap": run.tables["gap"].assign(
+        ci_low=run.tables["gap"]["ci_low"].fillna(-1.0), ci_high=run.tables["gap"]["ci_high"].fillna(1.0))}),
+        ["Intervals for any such identities are by a jackknife over groups."]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_what_is_planted_is_said_and_of_no_other_run(run, kind):
+    plant, sentences = PLANTED[kind]
+    text = said(plant(run))
+    plain = said(run)
+    for sentence in sentences:
+        assert sentence in text
+        assert kind == "failed check" or sentence not in plain, "a sentence that every run says shows nothing"
+    assert re.search(r"\b(nan|None|inf|NaN)\b", text) is None
+
+
+# What is no longer true where something is planted.
+@pytest.mark.parametrize(
+    ("kind", "gone"),
+    [
+        ("passed check", CAUTION),
+        ("no check", CAUTION),
+        ("check of nobody", "the check failed"),
+        ("no interval", "Intervals (95%)"),
+        ("served", "SHA-256 of its files"),
+        ("served", "It was run by"),
+        ("own narratives", "which comes with empathy-audit"),
+        ("in words", "weighted by the probability"),
+        ("in words", "Number: "),
+        ("elsewhere", "It was run by"),
+        ("no control", "no word in common"),
+        ("mixed model", "regressed by least squares"),
+        ("any such identities", "Nothing is claimed about other identities"),
+        ("unfinished", "It was asked on 2026-11-23"),
+    ],
+)
+def test_what_is_planted_takes_back_what_would_be_false(run, kind, gone):
+    assert gone in said(run)
+    assert gone not in said(PLANTED[kind][0](run))
+
+
+def test_the_example_says_its_own_numbers(run):
+    """Held against the manifest and the tables, which say the same."""
+    text, rows = said(run), run.rows
+    assert f"Of {len(rows)} prompts, {(rows['status'] == 'rated').sum()} gave a rating." in text
+    own = rows[rows["dimension"] == "religion"]
+    assert (
+        f"of religion, {own['perceiver'].nunique()} perceivers and {own['experiencer'].nunique()} experiencers of "
+        f"{own['perceiver_group'].nunique()} groups" in text
+    )
+    assert f"revision {run.manifest.model.revision}" in text
+    assert f"NumPy {run.manifest.analysed_by['numpy']}" in text
+    assert f"on a scale from {run.manifest.scale.low} (not at all) to {run.manifest.scale.high} (extremely)" in text
+    assert f"with seed {run.manifest.seed}." in text
+    assert "As a control, 1 set of invented groups was asked in the same way." in text
+    assert "invented_2" not in re.search(r"The identities that were asked:.*?\.", text)[0]
+    assert "Of religion, δ is of in-group pairs that have no word in common" in text
+    assert "p values were corrected" not in text
+    assert "16 prompts were asked again" in text
+
+
+def test_nothing_is_said_of_how_a_model_was_asked_elsewhere(run):
+    assert "temperature" not in said(PLANTED["elsewhere"][0](run))
+
+
+def test_the_number_of_a_noise_is_not_told_where_there_is_none(run):
+    assert "asked again" not in said(planted(run, noise={}))
+
+
+def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
+    text = said(replies)
+    assert "and was asked to write back to that person (Hou et al., 2025)." in text
+    assert "The model was asked to write at temperature 0, in 200 tokens at most." in text
+    assert "161 gave a text" in text
+    assert "132 gave a text that was cut at the limit of tokens" in text
+    assert "Length (words, by lexical)" in text
+    assert "p values were corrected over the measures of a dimension by Holm's method" in text
+    assert "jackknife over narratives" in text
+    assert "Caution, of all measures: not controlled for repetition of words" in text
+    assert "δ of “Gives advice”, “Names a crisis line” and “Names the narrative's emotion” had an estimate" in text
+    assert " characters)" not in text, "no list is cut"
+    assert re.search(r"\brating|\bscale\b|manipulation|weighted", text) is None
+    assert re.search(r"\b(nan|None|inf)\b", text) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("emotion", "asked to name the emotion of that utterance (Hou"),
+        ("cause", "asked to copy the words that brought on the emotion (Hou"),
+    ],
+)
+def test_a_task_on_conversations_says_what_it_asks(replies, kind, asked):
+    talk = planted(replies, **within(replies, "stimuli", source="conversations"), **within(replies, "task", kind=kind))
+    text = said(replace(talk, asked_to=task_of(talk.manifest).asked_to))
+    assert "read the last utterance of a conversation, said by a person of an identity" in text
+    assert asked in text
+    assert "write back" not in text
+
+
+def test_every_work_that_is_cited_is_in_the_list_once_and_no_other_is(run, replies):
+    for study in (run, replies, *(plant(run) for plant, _ in PLANTED.values())):
+        sections = methods(study)
+        works = works_in(section.text() for section in sections)
+        keys = [work.key for work in works]
+        assert len(keys) == len(set(keys))
+        cited = {w.key for s in sections for p in s.text() if isinstance(p, Cite) for w in p.works}
+        assert cited == set(keys)
+        entries = re.findall(r"^@\w+\{(.+),$", bibliography(works), flags=re.MULTILINE)
+        assert entries == keys
+
+
+def test_a_work_that_is_not_known_here_is_left_for_a_person_to_fill_in(run):
+    text = said(planted(run, **within(run, "strategy", name="mine", source="arXiv:2999.12345")))
+    assert "(arXiv:2999.12345, n.d.)" in text
+
+
+def test_a_failed_check_and_changed_files_stand_beneath_the_table_too(run):
+    notes = " ".join(as_plain(note) for note in gap_table(planted(run, accepted=["a"])).all_notes())
+    assert "Caution: the manipulation check failed." in notes
+    assert "Caution: 1 file of the run had changed" in notes
+    passed = " ".join(as_plain(note) for note in gap_table(check(run, passed=True)).all_notes())
+    assert "Caution" not in passed
+
+
+def test_the_mean_over_dimensions_is_named_so(run):
+    gap = run.tables["gap"]
+    both = planted(run, tables={"gap": pd.concat([gap, gap.assign(dimension="all")], ignore_index=True)})
+    assert [as_plain(row.cells[0]) for row in gap_table(both).rows if not row.depth] == [
+        "religion",
+        "mean over dimensions",
+    ]
+    assert "Of religion, δ is of in-group pairs" in said(both)
+
+
+def test_a_row_of_any_such_wordings_speaks_of_more_than_narratives():
+    table = gap_table(study_of("example-wordings"))
+    assert "any such wordings" in [as_plain(row.cells[0]) for row in table.rows]
+    general = as_plain(table.all_notes()[0])
+    assert "of any such narratives, but for the rows of any such wordings." in general
+    assert "(Judd et al., 2012)" in said(study_of("example-wordings"))
+    assert "any such wordings" not in as_plain(gap_table(study_of()).all_notes()[0])
