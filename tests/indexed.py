@@ -28,9 +28,7 @@ def without_figures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("audit.comparison._draw", lambda *_: {})
 
 
-def published(
-    folder: Path, planted: Planted, *, model: str = "a model", high: float = 100, **said: Any
-) -> Path:
+def published(folder: Path, planted: Planted, *, model: str = "a model", high: float = 100, **said: Any) -> Path:
     """Analyse planted ratings in a run folder, have its manifest say more, and return the folder.
 
     Parameters
@@ -51,7 +49,8 @@ def published(
     for file, table in zip(files, (planted.ratings, planted.groups), strict=True):
         table.to_csv(file, index=False)
     report_outside(
-        *files, folder, low=0, high=high, model=model, seed=0, statistics=statistics_defaults() | dict(planted.settings),
+        *files, folder, low=0, high=high, model=model, seed=0,
+        statistics=statistics_defaults() | dict(planted.settings),
         command="python -m audit report ...", say=lambda line: None,
     )  # fmt: skip
     for file in files:

@@ -189,7 +189,9 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
         if row["first"] in of_label and row["second"] in of_label
     }
     lost = len(runs) - len(of_label)
-    return Compared(name, rows), f"{lost} of its {len(runs)} runs are not in this folder as it compared them" if lost else ""
+    return Compared(
+        name, rows
+    ), f"{lost} of its {len(runs)} runs are not in this folder as it compared them" if lost else ""
 
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[Compared]) -> Iterator[dict[str, Any]]:
@@ -210,9 +212,7 @@ def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entr
         yield from (pair for pair in permutations(own, 2) if claim.leads(*pair))
 
 
-def _row(
-    claim: Claim, dimension: str, first: Entry, second: Entry, comparisons: Sequence[Compared]
-) -> dict[str, Any]:
+def _row(claim: Claim, dimension: str, first: Entry, second: Entry, comparisons: Sequence[Compared]) -> dict[str, Any]:
     found, row, flipped = _difference(dimension, first, second, comparisons)
     known: dict[str, Any] = {
         "claim": claim.name, "dimension": dimension, "first": first.folder, "second": second.folder,
@@ -259,7 +259,10 @@ def _said(
     if not (math.isfinite(low) and math.isfinite(high)):
         return CANNOT_TELL, str(row.get("note") or "the difference has no interval")
     if not numbers["delta_first"] * numbers["delta_second"] > 0:
-        return CANNOT_TELL, "the two gaps go different ways, and which is the smaller is no question of their difference"
+        return (
+            CANNOT_TELL,
+            "the two gaps go different ways, and which is the smaller is no question of their difference",
+        )
     if low <= 0.0 <= high:
         return CANNOT_TELL, "the interval of the difference holds 0"
     grows = (low > 0) == (numbers["delta_second"] > 0)

@@ -95,7 +95,7 @@ def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tu
 
 
 def not_comparable(group: Group, groups: Sequence[Group]) -> str:
-    """Say with which other sets of the same dimension and outcome the gaps cannot be compared, and why; empty without others."""
+    """Say which other sets of the dimension and outcome the gaps cannot be compared with, and why; empty without."""
     told = list(differences(group, groups))
     said = [f"group {number} (other {_listed(why)})" for number, why in told[:_NAMED]]
     if len(told) > _NAMED:
@@ -106,15 +106,18 @@ def not_comparable(group: Group, groups: Sequence[Group]) -> str:
 def described(group: Group) -> list[tuple[str, str]]:
     """Say what the gaps of a set have in common: names and values."""
     first = group.rows[0]
-    count = str(first["texts"])[:8] or "not recorded"
     return [
         ("Unit", str(first["unit"]) or MISSING),
         *([("Scale", str(first["scale"]))] if first["scale"] else []),
-        ("Narratives", f"{brief(str(first['narratives'])) or 'source not recorded'} ({count})"),
+        ("Narratives", f"{brief(str(first['narratives'])) or 'of unknown source'}, {_hash(first['texts'])}"),
         ("How asked", brief(str(first["elicitation"]), at_most=200) or "not recorded"),
-        ("Identities", str(first["identities"])[:8] or "not recorded"),
+        ("Identities", _hash(first["identities"])),
         ("In-group pairs", str(first["pairs"])),
     ]
+
+
+def _hash(sha256: object) -> str:
+    return f"SHA-256 {str(sha256)[:8]}" if sha256 else "SHA-256 not recorded"
 
 
 def _listed(why: Sequence[str]) -> str:

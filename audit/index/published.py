@@ -125,7 +125,9 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
     there = path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else "none"
     now = RunFolder(folder).stamped(manifest, manifest.analysed_by).generation
     if not there == now == manifest.generation:
-        raise StoreError(f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew")
+        raise StoreError(
+            f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew"
+        )
 
 
 def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
@@ -232,6 +234,7 @@ def _codes_of(
     total = by_pairs.get("all", {})
     between = [row for pairs, row in by_pairs.items() if pairs in ("in_group", "out_group")]
     n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
+    refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
     gap = _first(own["gap"].loc[own["gap"]["headline"] & (own["gap"]["scope"] == "narratives")], key)
     found = {
         "nothing_rated": total.get("n_rated") == 0,
@@ -243,7 +246,7 @@ def _codes_of(
             for end in ("floor_share", "ceiling_share")
         ),
         "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
-        "refusal_gap": any(map(_differs, own["missing"].loc[own["missing"]["outcome"] == "refused"].to_dict("records"))),
+        "refusal_gap": any(map(_differs, refusals.to_dict("records"))),
         "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
         "one_cue": _has_one_cue(own["cells"], manifest.cues.get(key[0], {})),
     }  # fmt: skip

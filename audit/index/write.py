@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -156,9 +157,17 @@ def _read(found: Found, name: str) -> Iterator[dict[str, Any]]:
         rows = [_not_read(found, name, str(error))]
     except (KeyError, ValueError, TypeError, ArithmeticError) as error:
         # Tables that another tool wrote, or a version that is to come: one folder must not hide all others.
-        rows = [_not_read(found, name, f"its tables are not as this version reads them ({type(error).__name__}: {error})")]
+        rows = [
+            _not_read(found, name, f"its tables are not as this version reads them ({type(error).__name__}: {error})")
+        ]
     for row in rows:
-        yield row | {key: encodable(value) for key, value in row.items() if isinstance(value, str) and key != "page"}
+        linked = row | {"page": _link(row["page"])}
+        yield linked | {key: encodable(value) for key, value in linked.items() if isinstance(value, str)}
+
+
+def _link(place: str) -> str:
+    """Return a place as links have it: bytes that are no text are kept, and no name is taken for a scheme."""
+    return quote(os.fsencode(place))
 
 
 def _not_read(found: Found, name: str, why: str) -> dict[str, Any]:
@@ -197,7 +206,7 @@ def _compared(
         if compared is not None:
             differences.append(compared)
         page = MADE_OF_RUNS[found.kind]
-        there = f"{name}/{page}" if page and (found.path / page).is_file() else ""
+        there = _link(f"{name}/{page}") if page and (found.path / page).is_file() else ""
         shown.append(MadeOfRuns(encodable(name), found.kind, there, _n_runs(found), encodable(note)))
     return differences, shown
 
@@ -252,7 +261,7 @@ def _json(index: pd.DataFrame, claims: pd.DataFrame, groups: Sequence[Group], ma
         ],
         "claims": _plain(claims),
         "made_of_runs": [
-            {"folder": each.folder, "kind": each.kind, "page": encodable(each.page), "n_runs": each.n_runs,
+            {"folder": each.folder, "kind": each.kind, "page": each.page, "n_runs": each.n_runs,
              "note": each.note} for each in made
         ],
         "columns": {

@@ -7,11 +7,9 @@ or ``claims.csv``. Without its script it is the same tables, which then cannot b
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -21,8 +19,6 @@ from audit.report.page import render_page
 from audit.wording import (
     MEANING,
     MISSING,
-    bare_p,
-    brief,
     count,
     coverage,
     dimension_title,
@@ -179,12 +175,14 @@ def render_index(
         several_groups=len(groups) > 1,
         folded=_folded([group for group in groups if _is_measure(group)]),
         by_chance=_by_chance(with_gap),
-        dimensions=list(dict.fromkeys((str(row["dimension"]), dimension_title(str(row["dimension"]))) for row in with_gap)),
+        dimensions=[(each, dimension_title(each)) for each in dict.fromkeys(str(row["dimension"]) for row in with_gap)],
         verdicts=[(kind, VERDICTS[kind]) for kind in verdicts],
         unread=[(named(row["folder"]), row["reason"]) for row in unread],
         without=[(_link(row), named(row["model"]), row["task"], row["reason"]) for row in without],
         claims=[_claim(claim) for claim in claims],
-        made_of_runs=[(_linked(each.folder, each.page), each.kind, plural(each.n_runs, "run"), each.note) for each in made_of_runs],
+        made_of_runs=[
+            (_linked(each.folder, each.page), each.kind, plural(each.n_runs, "run"), each.note) for each in made_of_runs
+        ],
         stem=stem,
         packed="{}",
     )  # fmt: skip
@@ -192,15 +190,15 @@ def render_index(
 
 def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Sequence[Row], unread: Sequence[Row]) -> str:
     """Say what the folder holds, and what of it is not among the gaps."""
-    said = [f"{plural(n_runs, 'run')} with {plural(len(with_gap), 'gap')}"]
-    if n_groups > 1:
-        said.append(f"in {n_groups} groups that cannot be compared with each other")
-    parts = [" ".join(said)]
+    parts = []
+    if with_gap:
+        among = f" in {n_groups} groups that cannot be compared with each other" if n_groups > 1 else ""
+        parts.append(f"{len({row['folder'] for row in with_gap})} with {plural(len(with_gap), 'gap')}{among}")
     if without:
-        parts.append(f"{plural(len(without), 'run')} of these without a gap to show")
+        parts.append(f"{len(without)} without a gap to show")
     if unread:
-        parts.append(f"{plural(len(unread), 'folder')} that could not be read")
-    return f"{'; '.join(parts)}."
+        parts.append(f"{plural(len(unread), 'folder')} could not be read")
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}."
 
 
 def _by_chance(rows: Sequence[Row]) -> str:
@@ -244,7 +242,7 @@ def _shown(group: GroupShown) -> dict[str, object]:
 
 def _is_measure(group: GroupShown) -> bool:
     """Whether the gaps are of a measure of texts, of which a run has many."""
-    return group.rows[0]["outcome"] != "intensity"
+    return str(group.rows[0]["outcome"]) != "intensity"
 
 
 def _folded(groups: Sequence[GroupShown]) -> str:
@@ -258,8 +256,8 @@ def _models(rows: Sequence[Row]) -> str:
     if n_models < 2:
         return ""
     return (
-        f"{n_models} models, in the order of their folders. Sorting them by δ makes no ranking: whether two δ differ is "
-        "told by their difference, which a comparison of the runs has, and not by two intervals."
+        f"{n_models} models, in the order of their folders. Sorting them by δ makes no ranking: whether two δ differ "
+        "is told by their difference, which a comparison of the runs has, and not by two intervals."
     )
 
 
@@ -346,7 +344,7 @@ def _claim(claim: ClaimShown) -> dict[str, object]:
         "summary": _told(claim),
         "caution": claim.caution,
         "command": claim.command,
-        "left_out": f"{count(len(claim.rows) - _SHOWN)} more pairs are in the files." if len(claim.rows) > _SHOWN else "",
+        "left_out": f"{plural(rest, 'more pair')} in the files." if (rest := len(claim.rows) - _SHOWN) > 0 else "",
         "rows": [
             (
                 named(row["first"]), named(row["second"]), dimension_title(str(row["dimension"])),
@@ -369,8 +367,8 @@ def _told(claim: ClaimShown) -> str:
     if n["for"] == n["against"] == 0:
         return f"These runs cannot tell: {whole} of runs {bears} on it, and none of them decides."
     return (
-        f"{whole} of runs {bears} on it: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} cannot "
-        "tell. Pairs that share a run are not independent, and none is corrected for their number."
+        f"{whole} of runs {bears} on it: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} "
+        "cannot tell. Pairs that share a run are not independent, and none is corrected for their number."
     )
 
 
@@ -385,7 +383,7 @@ def _linked(folder: str, page: str) -> Markup:
     """Write a folder's name, as a link to its page if there is one: relative, so that the whole folder may move."""
     if not page:
         return named(folder)
-    return Markup('<a href="{}">{}</a>').format(quote(os.fsencode(page)), named(folder))
+    return Markup('<a href="{}">{}</a>').format(page, named(folder))
 
 
 __all__ = ["MARK", "VERDICTS", "ClaimShown", "GroupShown", "MadeOfRuns", "render_index"]

@@ -17,7 +17,7 @@ INDEX: Final = Table(
             "read, see reason)"
         ),
         "folder": text("the run's folder, from the folder of the index; / between names on every system"),
-        "page": text("the run's page, likewise; empty where there is none"),
+        "page": text("the run's page as a link from there, percent-encoded; empty where there is none"),
         "group": text(
             "number of the set of gaps that the row may be held against: those of the same outcome, unit, dimension, "
             "scale, narratives, elicitation, identities and pairs; empty without a gap"
@@ -74,7 +74,9 @@ CLAIMS: Final = Table(
     {
         "claim": text("size, persona or scale"),
         "dimension": GAP["dimension"],
-        "first": text("folder of the run that the claim is about: the larger model, the stronger persona, the coarser scale"),
+        "first": text(
+            "folder of the run that the claim is about: the larger model, the stronger persona, the coarser scale"
+        ),
         "second": text("folder of the run that it is held against"),
         "comparison": text("folder of the comparison that has the difference; empty without one"),
         "unit": COMPARISONS["unit"],
