@@ -183,8 +183,10 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
         entry = known.get((str(row.get("identity")), str(row.get("prompt"))))
         if entry is not None and RunFolder(entry.path).ratings_sha256() == row.get("ratings"):
             of_label[row["run"]] = entry
-    rows = {
-        (row["dimension"], *_place(of_label[row["first"]]), *_place(of_label[row["second"]])): row
+    rows: dict[tuple[Any, ...], Mapping[str, Any]] = {
+        (row["dimension"], *_place(of_label[row["first"]]), *_place(of_label[row["second"]])): {
+            str(name): value for name, value in row.items()
+        }
         for row in compared.to_dict("records")
         if row["first"] in of_label and row["second"] in of_label
     }
