@@ -168,6 +168,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.provenance",
         "runs.store", "statistics", "stimuli", "tasks.base", "workers",
     },
+    "index": {
+        *FOUNDATIONS, "choices", "grid", "publish", "report", "runs.files", "runs.ledger", "runs.store", "statistics",
+        "tasks.registry",
+    },
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
         "tasks.registry",
@@ -180,6 +184,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
+        "index",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
         "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },

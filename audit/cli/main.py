@@ -22,6 +22,7 @@ from audit.cli import (
     doctor,
     export,
     gate,
+    index,
     judge,
     people,
     plan,
@@ -42,6 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     for command in (
         run.COMMAND,
         report.COMMAND,
+        index.COMMAND,
         people.COMMAND,
         judge.COMMAND,
         replicate.COMMAND,

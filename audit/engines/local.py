@@ -12,6 +12,7 @@ from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, enc
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
+from audit.engines.size import size_of
 from stimuli.prompts import Prompt
 
 
@@ -126,7 +127,8 @@ class LocalModel:
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
         made_of = {"weights": self.files.made_of} if self.files.made_of else {}
-        return {"files": self.hashes, **made_of, **({"chat": self.chat} if self.chat else {})}
+        chat = {"chat": self.chat} if self.chat else {}
+        return {"files": self.hashes, **made_of, **size_of(self.files.folder), **chat}
 
     def states(self) -> None:
         """See :class:`audit.engines.base.ModelSource`: files are what they are."""

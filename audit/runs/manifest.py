@@ -99,6 +99,7 @@ class Elsewhere(_Part):
 class Model(_Part):
     """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name.
 
+    ``parameters`` and ``weights_bytes`` are 0 where they were not recorded, see :func:`audit.engines.size.size_of`.
     ``elsewhere`` is None unless another stack asked it; ``not_checked`` says why a command that found all answers there
     could not tell whether the model is still the same.
     """
@@ -108,6 +109,8 @@ class Model(_Part):
     revision: str = ""
     dtype: str = ""
     files: Words = {}
+    parameters: Count = 0
+    weights_bytes: Count = 0
     elsewhere: Elsewhere | None = None
     not_checked: str = ""
 

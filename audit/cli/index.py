@@ -1,0 +1,69 @@
+"""``index``: all runs of a folder on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from audit.cli.base import OK, Command
+from audit.cli.options import Option, Usage, a_path, option_lines, usage_lines
+from audit.cli.printing import note, print_table, say, tell
+from audit.wording import plural, printable
+
+_OUT: Final[Option[Path | None]] = Option(
+    "out", a_path, None, "the page; the other files stand beside it, under the same name", "FOLDER/index.html"
+)
+_USAGE: Final = Usage("index", "FOLDER", options=(_OUT,))
+
+_HELP: Final = """
+Puts all runs beneath a folder on one page, index.html, and writes the same as index.csv, index.claims.csv and
+index.json: model, date, gap by dimension with its interval, verdict, controls, checks, what is missing. Gaps stand
+together where they may be held against each other. No order of models is made.
+
+It reads what the runs have published, after their files were held against their ledgers, and computes nothing again. A
+run without tables, and a folder that cannot be read, are listed with the reason. No model is loaded.
+
+{options}
+"""
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.options))
+
+
+def _index(words: Sequence[str]) -> int:
+    from audit.index.write import write_index
+
+    given = _USAGE.read(words)
+    made = write_index(given.one_folder("folder of runs"), out=given[_OUT])
+    rows = made.rows
+    for row in rows.loc[rows["state"] != "gap"].to_dict("records"):
+        note(f"{row['folder']}: {row['reason']}")
+    lines = [("group", "about", "gaps", "models")]
+    for group in made.groups:
+        own = {str(row["model"]) for row in group.rows}
+        lines.append((str(group.number), group.title, str(len(group.rows)), _named(sorted(own))))
+    if made.groups:
+        print_table(lines)
+    else:
+        say("no run here has published a gap")
+    n_runs = rows.loc[rows["state"] != "not_read", "folder"].nunique()
+    tell(f"{plural(n_runs, 'run')}, {plural(int((rows['state'] == 'not_read').sum()), 'folder')} not read")
+    for path in made.files:
+        tell(f"written: {path}")
+    tell(f"index: {made.page}")
+    return OK
+
+
+def _named(models: Sequence[str]) -> str:
+    shown = ", ".join(printable(name)[:40] for name in models[:3])
+    return shown if len(models) <= 3 else f"{shown} and {len(models) - 3} more"
+
+
+COMMAND: Final = Command(
+    "index",
+    "all runs of a folder on one page, with what may be held against each other apart from what may not",
+    _help,
+    _index,
+)

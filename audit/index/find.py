@@ -1,0 +1,85 @@
+"""Finds the folders that hold runs, or what was made of runs, beneath a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from audit.runs import ledger
+from audit.runs.manifest import COPY, FILE, Manifest
+
+RUN: Final = "run"
+MADE_OF_RUNS: Final = {
+    "comparison": "comparison.html",
+    "judgement": "judgement.html",
+    "choices": "",
+}
+"""What folders are called that were made of several runs, and their pages; of choices there is none."""
+_COLLECTED: Final = ("ratings", "replies", "answers")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A folder beneath the one that was searched.
+
+    Attributes
+    ----------
+    path
+        Where it is.
+    kind
+        ``run``, one of :data:`MADE_OF_RUNS`, or empty of a folder that cannot be searched.
+    fault
+        Why it cannot be; else empty.
+    """
+
+    path: Path
+    kind: str = RUN
+    fault: str = ""
+
+
+def find_runs(folder: Path) -> Iterator[Found]:
+    """Yield the runs and what was made of runs beneath a folder, in the order of their names.
+
+    Folders are searched to any depth, by links too, each once. Those whose name begins with a dot are left out.
+
+    Parameters
+    ----------
+    folder
+        May itself be neither.
+    """
+    yield from _within(folder, set())
+
+
+def is_of_runs(folder: Path) -> str:
+    """Return what a folder is: ``run`` or one of :data:`MADE_OF_RUNS`; empty if it is neither."""
+    if (folder / FILE).exists():
+        kind = Manifest.content_of(folder).get("kind")
+        return kind if isinstance(kind, str) and kind in MADE_OF_RUNS else RUN
+    return RUN if _lacks_manifest(folder) else ""
+
+
+def _within(folder: Path, seen: set[Path]) -> Iterator[Found]:
+    try:
+        place = folder.resolve(strict=True)
+        names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and entry.is_dir())
+    except (OSError, RuntimeError) as error:  # a link that leads in a circle is one or the other
+        yield Found(folder, "", f"cannot be searched ({getattr(error, 'strerror', None) or error})")
+        return
+    if place in seen:
+        return
+    seen.add(place)
+    kind = is_of_runs(folder)
+    if kind:
+        yield Found(folder, kind)
+    for name in names:
+        yield from _within(folder / name, seen)
+
+
+def _lacks_manifest(folder: Path) -> bool:
+    """Tell whether a folder without a manifest is a run's all the same."""
+    return any((folder / name).exists() for name in (COPY, ledger.FILE)) or any(
+        (folder / f"{name}.parquet").exists() or any((folder / name).glob("part-*.parquet")) for name in _COLLECTED
+    )

@@ -1,0 +1,175 @@
+"""What runs say of a claim: comparisons of planted runs, made by the project's own command, are the oracle."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from indexed import changed, published, without_figures
+from planted import Planted, alone, grouped, ratings_of
+
+from audit.api import compare
+from audit.index.write import write_index
+
+SMALL, LARGE = {"model__parameters": 1_000_000}, {"model__parameters": 9_000_000}
+
+
+def planted_gap(size, *, seed=0, scale=1.0, variant="origin"):
+    groups = alone(4)
+    ratings = ratings_of(groups, n=40, gap=lambda emotion, group: size, seed=seed)
+    ratings = ratings.assign(rating=ratings["rating"] * scale, variant=variant)
+    return Planted(ratings, grouped(groups))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Return runs to copy from: of a gap of 6, of 2, of −6; asked with a stronger persona, and on a coarse scale."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(folder / "six", planted_gap(6.0), identity__name="six", model__name="m")
+        published(folder / "two", planted_gap(2.0, seed=1), identity__name="two", model__name="m")
+        published(folder / "minus", planted_gap(-6.0, seed=2), identity__name="minus", model__name="m")
+        published(
+            folder / "persona", planted_gap(6.0, seed=3, variant="persona-1"), identity__name="persona",
+            model__name="m", prompt__variant="persona-1", prompt__sha256="e" * 64,
+        )  # fmt: skip
+        published(
+            folder / "coarse", planted_gap(6.0, seed=4, scale=0.1, variant="scale-10"), high=10,
+            identity__name="coarse", model__name="m", prompt__variant="scale-10", prompt__sha256="f" * 64,
+        )  # fmt: skip
+        yield folder
+
+
+def lay(kept, tmp_path, *names, **said):
+    """Copy runs to a folder, with what their manifests are to say besides."""
+    for name in names:
+        shutil.copytree(kept / name, tmp_path / name)
+        if name in said:
+            changed(tmp_path / name, **said[name])
+    return tmp_path
+
+
+def beside(folder, *names):
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        return compare(*(folder / name for name in names), run_dir=folder / "comparison")
+
+
+def claims_of(folder, name):
+    made = write_index(folder)
+    text = made.page.read_text("utf-8")
+    return made.claims.loc[made.claims["claim"] == name].to_dict("records"), text
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "says", "change"), [("two", "six", "for", -4.0), ("six", "two", "against", 4.0)]
+)
+def test_a_pair_of_sizes_decides_by_the_paired_interval(kept, tmp_path, large, small, says, change):
+    folder = lay(kept, tmp_path, large, small, **{large: LARGE, small: SMALL})
+    beside(folder, small, large)
+    [row], page = claims_of(folder, "size")
+    assert (row["first"], row["second"], row["says"], row["why"]) == (large, small, says, "")
+    own = pd.read_csv(folder / "comparison" / "tables" / "comparisons.csv").iloc[0]
+    assert row["delta_change"] == -own["delta_change"]  # there the smaller model stands first
+    assert (row["ci_low"], row["ci_high"]) == (-own["ci_high"], -own["ci_low"])
+    assert row["flipped"]
+    assert row["delta_change"] == pytest.approx(change, abs=0.5)
+    told = "1 as claimed, 0 the other way" if says == "for" else "0 as claimed, 1 the other way"
+    assert told in page
+
+
+def test_a_gap_that_goes_down_and_away_from_0_is_larger_not_smaller(kept, tmp_path):
+    """−6 against −2 planted as −6 and a third of it: lower is the larger gap."""
+    folder = lay(kept, tmp_path, "minus", minus=LARGE)
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(folder / "less", planted_gap(-2.0, seed=5), identity__name="less", model__name="m", **SMALL)
+    beside(folder, "minus", "less")
+    [row], _ = claims_of(folder, "size")
+    assert row["delta_change"] < 0
+    assert row["says"] == "against"
+
+
+def test_two_gaps_of_different_ways_cannot_tell(kept, tmp_path):
+    folder = lay(kept, tmp_path, "six", "minus", six=SMALL, minus=LARGE)
+    beside(folder, "six", "minus")
+    [row], page = claims_of(folder, "size")
+    assert (row["says"], "go different ways" in row["why"]) == ("cannot_tell", True)
+    assert "These runs cannot tell: 1 pair of runs bears on it, and none of them decides." in page
+
+
+def test_an_interval_that_holds_0_cannot_tell(kept, tmp_path):
+    folder = lay(kept, tmp_path, "six", "persona")
+    beside(folder, "six", "persona")  # both of 6
+    [row], _ = claims_of(folder, "persona")
+    assert (row["first"], row["says"], row["why"]) == (
+        "persona",
+        "cannot_tell",
+        "the interval of the difference holds 0",
+    )
+
+
+def test_a_coarse_scale_is_compared_in_percent_of_the_scale(kept, tmp_path):
+    folder = lay(kept, tmp_path, "two", "coarse")
+    beside(folder, "two", "coarse")  # 2 of 100 against .6 of 10
+    [row], _ = claims_of(folder, "scale")
+    assert (row["first"], row["unit"], row["says"]) == ("coarse", "% of the scale", "against")
+    assert row["delta_first"] == pytest.approx(6.0, abs=0.5)
+
+
+def test_without_a_comparison_the_page_says_what_makes_it_and_the_command_does(kept, tmp_path, monkeypatch):
+    folder = lay(kept, tmp_path, "two", "six", two=LARGE, six=SMALL)
+    [row], page = claims_of(folder, "size")
+    assert (row["says"], row["comparison"]) == ("cannot_tell", "")
+    command = "python -m audit report six two run_dir=comparison-of-claims"
+    assert command in page
+    monkeypatch.chdir(folder)
+    without_figures(monkeypatch)
+    from audit.cli.main import main
+
+    assert main(command.split()[3:]) == 0
+    [row], page = claims_of(folder, "size")
+    assert (row["says"], row["comparison"]) == ("for", "comparison-of-claims")
+    assert command not in page
+
+
+def test_a_comparison_of_other_answers_than_are_there_now_is_not_used(kept, tmp_path):
+    folder = lay(kept, tmp_path, "two", "six", two=LARGE, six=SMALL)
+    beside(folder, "six", "two")
+    shutil.rmtree(folder / "two")
+    shutil.copytree(kept / "minus", folder / "two")
+    changed(folder / "two", identity__name="two", **LARGE)  # the same run by name, with other answers
+    [row], page = claims_of(folder, "size")
+    assert (row["says"], row["comparison"]) == ("cannot_tell", "")
+    assert "1 of its 2 runs are not in this folder as it compared them" in page
+
+
+@pytest.mark.parametrize(
+    "other", [{"stimuli__sha256": "9" * 64}, {"identity__identities": "9" * 64}, {"seed": 5}, {"stimuli__sha256": ""}]
+)
+def test_a_pair_that_differs_in_more_than_its_size_bears_on_nothing(kept, tmp_path, other):
+    folder = lay(kept, tmp_path, "two", "six", two={**LARGE, **other}, six=SMALL)
+    rows, page = claims_of(folder, "size")
+    assert rows == []
+    assert (
+        "These runs cannot tell: no two runs are of models of known and different size that were asked alike." in page
+    )
+
+
+def test_models_of_unknown_size_bear_on_nothing(kept, tmp_path):
+    rows, _ = claims_of(lay(kept, tmp_path, "two", "six", two=LARGE), "size")
+    assert rows == []
+
+
+def test_a_run_whose_page_gives_no_verdict_cannot_tell(tmp_path):
+    """The committed example fails its manipulation check: its page gives no verdict, whatever δ is."""
+    example = Path(__file__).parents[2] / "reports" / "example"
+    for name, size in (("one", SMALL), ("other", LARGE)):
+        shutil.copytree(example, tmp_path / name)
+        changed(tmp_path / name, identity__name=name, **size)
+    [row], _ = claims_of(tmp_path, "size")
+    assert row["says"] == "cannot_tell"
+    assert "No verdict: without any identity" in row["why"]

@@ -1,0 +1,204 @@
+"""What the index says of a run, against the run's own page, and what is said of one that cannot be shown."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+from gated import two_terms
+from indexed import changed, published, without_figures
+from runs import as_stored
+
+from audit.errors import StoreError
+from audit.index.published import rows_of_run, whole_row
+from audit.report.sentences import LIMITS
+
+REPORTS = Path(__file__).parents[2] / "reports"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return a published run of each planted case, by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    cases = {name: case() for name, case in planted.CASES.items()}
+    cases["gap"] = two_terms(n=40, gap=lambda emotion, group: 6.0)
+    cases["none"] = planted.Planted(two_terms(n=40).ratings, two_terms(n=40).groups, {"margin": 4})
+    cases["silent"] = _without_one(planted.alike())
+    cases["at-the-end"] = _at_the_end(planted.alike())
+    cases["incomplete"] = _with_holes(planted.alike())
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        return {name: published(folder / name, case) for name, case in cases.items()}
+
+
+def _without_one(case):
+    gone = case.ratings["experiencer"] == "a term 00"
+    return planted.Planted(planted.refused(case.ratings, gone), case.groups, case.settings)
+
+
+def _at_the_end(case):
+    return planted.Planted(case.ratings.assign(rating=(case.ratings["rating"] * 2.0).clip(0, 100)), case.groups, {})
+
+
+def _with_holes(case):
+    gone = pd.Series(np.arange(len(case.ratings)) % 41 == 0)
+    return planted.Planted(planted.refused(case.ratings, gone), case.groups, case.settings)
+
+
+def words(text):
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())
+
+
+def screen(page):
+    """Return of each card of a page that is of a gap its kind and its verdict, and the titles of the banner."""
+    cards = re.findall(r'<article class="answer ?(\w*)">\s*<h3>(.*?)</h3>\s*<p class="verdict">(.*?)</p>', page, re.S)
+    own = [(kind, words(verdict)) for kind, title, verdict in cards if "refusals" not in title]
+    banner = re.search(r'<aside class="banner".*?</aside>', page, re.S)
+    titles = re.findall(r"<li><strong>(.*?)</strong>", banner[0], re.S) if banner else []
+    return own, {words(title) for title in titles}
+
+
+def index_of(run):
+    return [whole_row(row) for row in rows_of_run(run, run.name)]
+
+
+CASES = [*planted.CASES, "gap", "none", "silent", "at-the-end", "incomplete"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict_is_the_one_of_the_run_s_own_page(runs, name):
+    """The oracle is the page, which knows the remarks of the analysis; the index has the tables alone."""
+    rows = index_of(runs[name])
+    own, limits = screen((runs[name] / "report.html").read_text("utf-8"))
+    assert [(row["verdict"], row["verdict_words"]) for row in rows] == own
+    assert {title for row in rows for title in filter(None, row["limits"].split("; "))} == limits & {
+        title for title, _ in LIMITS.values()
+    }
+
+
+def test_the_cases_reach_all_kinds_of_verdict_and_most_limits(runs):
+    """Without which the test above would say little."""
+    rows = [row for name in CASES for row in index_of(runs[name])]
+    assert {row["verdict"] for row in rows} >= {"gap", "none", "average", "undecided", "absent"}
+    named = {title for row in rows for title in row["limits"].split("; ")}
+    codes = {code for code, (title, _) in LIMITS.items() if title in named}
+    assert codes >= {"few_narratives", "many_missing", "refusal_gap", "unrated_identity", "scale_end"}
+
+
+@pytest.mark.parametrize("name", ["example", "example-wordings"])
+def test_of_the_committed_examples_too_which_fail_a_check(name):
+    rows = index_of(REPORTS / name)
+    own, limits = screen((REPORTS / name / "report.html").read_text("utf-8"))
+    assert [(row["verdict"], row["verdict_words"]) for row in rows] == own
+    assert rows[0]["verdict"] == "absent"
+    assert rows[0]["manipulation"] == "failed"
+    assert LIMITS["manipulation"][0] in limits
+    assert set(rows[0]["limits"].split("; ")) == limits
+
+
+def test_numbers_are_the_published_ones_to_the_last_digit(runs):
+    [row] = index_of(runs["gap"])
+    gap = pd.read_csv(runs["gap"] / "tables" / "gap.csv")
+    own = gap.loc[gap["headline"] & (gap["scope"] == "narratives")].iloc[0]
+    assert [row[name] for name in ("delta", "ci_low", "ci_high", "p")] == [
+        own[name] for name in ("delta_points", "ci_low", "ci_high", "p")
+    ]
+    assert 5.5 < row["delta"] < 6.5  # planted: 6
+    assert (row["pairs"], row["control"]) == ("without a word in common", "echo_free")
+    assert (row["unit"], row["scale"], row["confidence"], row["manipulation"]) == ("points", "0–100", 0.95, "not made")
+
+
+def test_refusals_are_missing_and_counted(runs):
+    [row] = index_of(runs["refused-when-high"])
+    ratings = planted.refused_when_high().ratings
+    n_missing = int(ratings["rating"].isna().sum())
+    assert row["n_missing"] == n_missing
+    assert row["missing_share"] == pytest.approx(n_missing / len(ratings))  # no baselines: all are between identities
+    assert "Refusals that differ between in-group and out-group" in row["limits"]
+
+
+def copied(run, tmp_path):
+    return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("tables/gap.csv", "gap.csv is not what was written"),
+        ("tables/cells.csv", "cells.csv is not what was written"),
+        ("report.html", "report.html is not what was written"),
+        ("ratings.parquet", "ratings.parquet is not what was stored"),
+        ("manifest.json", "manifest.json is not what was stored"),
+    ],
+)
+def test_a_changed_file_is_refused_by_name(runs, tmp_path, file, said):
+    run = copied(runs["gap"], tmp_path)
+    content = (run / file).read_bytes()
+    (run / file).write_bytes(content + (b"\n" if file != "manifest.json" else b" "))
+    with pytest.raises(StoreError, match=re.escape(said)):
+        index_of(run)
+
+
+def test_tables_of_an_earlier_analysis_are_refused(runs, tmp_path):
+    """Other settings: the generation is of the answers and of how they were analysed."""
+    run = copied(runs["gap"], tmp_path)
+    (run / "tables" / "generation.txt").write_text("0" * 12 + "\n")
+    as_stored(run)
+    with pytest.raises(StoreError, match=r"its tables are of other answers or settings.*audit report run"):
+        index_of(run)
+
+
+def test_a_run_without_tables_is_listed_with_what_makes_them(runs, tmp_path):
+    run = copied(runs["gap"], tmp_path)
+    shutil.rmtree(run / "tables")
+    [row] = index_of(run)
+    assert (row["state"], row["reason"]) == ("no_gap", "it has no tables; `python -m audit report run` makes them")
+    assert math.isnan(row["delta"])
+
+
+def test_an_unfinished_run_says_so_with_tables_and_without(runs, tmp_path):
+    run = changed(copied(runs["none"], tmp_path), status="running")
+    [row] = index_of(run)
+    assert (row["status"], row["verdict"]) == ("running", "undecided")
+    assert "the run is not finished" in row["verdict_words"]
+    assert "The run is not finished" in row["limits"].split("; ")
+    assert index_of(runs["none"])[0]["verdict"] == "none"  # the same ratings, finished
+    shutil.rmtree(run / "tables")
+    [row] = index_of(run)
+    assert row["reason"].startswith("the run is not finished")
+
+
+def test_a_questionnaire_has_no_gap_and_says_so(runs, tmp_path):
+    run = changed(copied(runs["gap"], tmp_path), task={"kind": "inventory"})
+    [row] = index_of(run)
+    assert (row["state"], row["reason"]) == ("no_gap", "a run of task=inventory has no gap; its page says what it has")
+
+
+def test_measures_of_replies_have_their_unit_and_no_verdict():
+    rows = {row["outcome"]: row for row in index_of(REPORTS / "example-replies")}
+    table = pd.read_csv(REPORTS / "example-replies" / "tables" / "measure_gaps.csv")
+    own = table.loc[table["headline"] & (table["scope"] == "narratives") & (table["dimension"] != "all")]
+    assert len(rows) == len(own)
+    assert (rows["Length"]["unit"], rows["Length"]["verdict"], rows["Length"]["scale"]) == ("words", "", "")
+    assert rows["Length"]["delta"] == own.set_index("measure").loc["n_words", "delta"]
+
+
+def test_the_size_of_a_model_is_the_manifest_s_or_missing(runs, tmp_path):
+    run = changed(copied(runs["gap"], tmp_path), model__parameters=7, model__weights_bytes=28)
+    [row] = index_of(run)
+    assert (row["parameters"], row["weights_bytes"]) == (7, 28)
+    assert math.isnan(index_of(runs["gap"])[0]["parameters"])
+
+
+def test_accepted_files_are_a_limit(runs, tmp_path):
+    run = copied(runs["gap"], tmp_path)
+    changed(run, accepted=["ratings.parquet"])
+    [row] = index_of(run)
+    assert "Files that were changed" in row["limits"].split("; ")
