@@ -1,4 +1,4 @@
-"""Runs in German: what they are named and known by, what is refused, what their answers come to, and what is warned of."""
+"""Runs in German: what they are known by, what is refused, what their answers come to, and what is warned of."""
 
 import json
 import re
@@ -47,7 +47,7 @@ class Germanised(Scripted):
     """It reads and writes German, and English where it is asked in English."""
 
     def says(self, text, seed):
-        question = r"^user: (Eine .+) erzählt von .*:\n„([^“]+)“\nWie viel .* empfand die Person, von 0 bis 100\? Zahl:\Z"
+        question = r"^user: (Eine .+) erzählt von .*:\n„([^“]+)“\nWie viel .* empfand die Person, .*\? Zahl:\Z"
         asked = re.search(question, text, re.MULTILINE)
         if asked is None:
             return super().says(text, seed)
@@ -143,7 +143,8 @@ def test_forms_of_identities_are_kept_with_the_prompts_and_read_again():
     ],
 )  # fmt: skip
 def test_what_is_worded_in_english_alone_is_refused_in_a_line(setting):
-    with pytest.raises(ConfigError, match=f"{setting} is in English alone, and language=de would mix the two") as raised:
+    said = f"{setting} is in English alone, and language=de would mix the two"
+    with pytest.raises(ConfigError, match=said) as raised:
         configured("language=de", setting)
     assert "\n" not in str(raised.value)
 
@@ -193,7 +194,8 @@ def test_german_refusals_are_counted_as_refused_and_german_ratings_are_read(germ
     folder, n_refused = german
     assert n_refused == 6  # narratives; one pair of groups, of one term each
     counts = json.loads((folder / "manifest.json").read_text("utf-8"))["counts"]
-    assert {name: n for name, n in counts.items() if n and name != "total"} == {"rated": 6 * (16 + 16) - 6, "refused": 6}
+    told = {name: n for name, n in counts.items() if n and name != "total"}
+    assert told == {"rated": 6 * (16 + 16) - 6, "refused": 6}
 
 
 def test_the_planted_gap_comes_out_in_german(german):

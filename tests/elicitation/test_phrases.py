@@ -6,6 +6,7 @@ import pytest
 
 from audit.elicitation.base import Elicited
 from audit.elicitation.generate import GenerateElicitation, check_begun
+from audit.elicitation.parsing import Reading
 from audit.elicitation.phrases import read_in_language
 from audit.engines.base import Generated
 from audit.errors import ConfigError
@@ -41,7 +42,7 @@ def read(response, scale=HUNDRED):
         ("Ich würde die Intensität auf 85 schätzen.", 85), ("Ich schätze die Traurigkeit auf etwa 85 ein.", 85),
         ("Ich würde die Traurigkeit auf einer Skala von 0 bis 100 mit 85 bewerten.", 85),
         ("Auf einer Skala von 0 bis 100 würde ich 85 vergeben.", 85),
-        ("Auf einer Skala von 0 (überhaupt nicht) bis 100 (äußerst stark) würde ich die Traurigkeit mit 85 bewerten.", 85),
+        ("Auf einer Skala von 0 (überhaupt nicht) bis 100 (äußerst stark) würde ich sie mit 85 bewerten.", 85),
         ("Die Intensität der Traurigkeit beträgt 85.", 85), ("Die Traurigkeit liegt bei 85 von 100.", 85),
         ("Meine Bewertung auf der Skala von 0 bis 100 ist 85.", 85), ("Ich vergebe 85 Punkte.", 85),
         ("85, da die Person ihre Katze verloren hat.", 85), ("85 (sehr traurig)", 85),
@@ -53,7 +54,7 @@ def read(response, scale=HUNDRED):
     ],
 )  # fmt: skip
 def test_a_rating_is_read_as_a_reader_of_german_reads_it(response, points):
-    assert read(response) == (type(read(response)))(Status.RATED, points)
+    assert read(response) == Reading(Status.RATED, points)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ class Says:
     ("begun", "text", "expected"),
     [
         ("Zahl: ", "85", Elicited(Status.RATED, 85.0, "85")),
-        ("", "Als KI kann ich das nicht bewerten.", Elicited(Status.REFUSED, math.nan, "Als KI kann ich das nicht bewerten.")),
+        ("", "Das kann ich nicht bewerten.", Elicited(Status.REFUSED, math.nan, "Das kann ich nicht bewerten.")),
     ],
 )
 def test_an_elicitation_in_german_reads_the_beginning_and_what_follows_together(begun, text, expected):

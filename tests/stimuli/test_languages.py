@@ -1,6 +1,7 @@
-"""Language packs: the German one is whole and grammatical as far as a program can tell, and a faulty one names its fault."""
+"""Language packs: the German one is whole, and grammatical as far as a program sees; a faulty one names its fault."""
 
 import csv
+import importlib.util
 import re
 from collections import Counter
 from dataclasses import replace
@@ -32,7 +33,8 @@ def variant(name):
 
 def german_grid(name="origin", **chosen):
     """Return the grid of a prompt in German, over all packaged Geneva identities and an invented set."""
-    english = (*load_dimensions("geneva", no_persona=True), *load_placebos(["invented_1", "trivial"], n_terms=1, seed=0))
+    invented = load_placebos(["invented_1", "trivial"], n_terms=1, seed=0)
+    english = (*load_dimensions("geneva", no_persona=True), *invented)
     told = load_narratives("geneva", situations_per_emotion=1, **chosen)
     return PromptGrid([*map(GERMAN.dimension, english)], GERMAN.narratives(told), GERMAN.variant(variant(name)))
 
@@ -100,9 +102,9 @@ def test_a_prompt_reads_as_it_was_written_out_by_hand():
     )
     prompt = grid.prompt(cell)
     assert prompt.system == (
-        "Für diese Aufgabe bist du eine muslimische Person.\nDu liest von einer Situation und beurteilst, wie stark die "
-        "genannte Emotion bei der Person war, die diese Situation erlebt hat. Urteile auf einer Skala von 0 (überhaupt "
-        "nicht) bis 100 (äußerst stark). Schreibe eine einzige ganze Zahl und sonst nichts."
+        "Für diese Aufgabe bist du eine muslimische Person.\nDu liest von einer Situation und beurteilst, wie stark "
+        "die genannte Emotion bei der Person war, die diese Situation erlebt hat. Urteile auf einer Skala von 0 "
+        "(überhaupt nicht) bis 100 (äußerst stark). Schreibe eine einzige ganze Zahl und sonst nichts."
     )
     assert prompt.user == (
         f"Diese Worte stammen von einer Person mit Bekenntnis zu Jesus:\n„{cell.narrative.first_person}“\n"
@@ -134,7 +136,7 @@ def test_no_persona_leaves_nothing_of_the_sentence_behind():
 
 @pytest.mark.parametrize("english", CONTENT["terms"])
 def test_an_identity_is_declined_as_the_noun_person_is(english):
-    """Oracle: the feminine noun after the indefinite article; an adjective ends in -e or, in dative and genitive, -en."""
+    """Oracle: the feminine noun after the indefinite article; adjectives in -e or, in dative and genitive, -en."""
     forms = CONTENT["terms"][english]["forms"]
     assert tuple(forms) == CASES
     assert forms["nominative"] == forms["accusative"]
@@ -213,20 +215,37 @@ def test_a_translation_has_about_the_length_of_its_english_text():
     assert {name: round(ratio, 2) for name, ratio in backs.items() if not 0.75 < ratio < 1.4} == {}
 
 
+def test_the_tables_of_the_docs_are_what_the_script_prints_of_the_pack():
+    root = Path(__file__).parents[2]
+    spec = importlib.util.spec_from_file_location("translations", root / "benchmarks" / "translations.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    printed = "\n".join(script.tables(GERMAN))
+    assert (root / "docs" / "languages.md").read_text("utf-8").endswith(f"\n\n{printed}\n")
+
+
 # --- What the pack does not have -------------------------------------------------------------------------------------
+
+
+def in_german(**changes):
+    return GERMAN.variant(replace(variant("origin"), **changes))
+
+
+def worded(dimensions):
+    return GERMAN.dimension(dimensions[0])
 
 
 @pytest.mark.parametrize(
     ("do", "says"),
     [
-        (lambda: german_grid("named"), "prompt.user of prompt named .* has no German text of it; it has the prompts origin"),
-        (lambda: GERMAN.variant(replace(variant("origin"), persona="Be {perceiver}.")), "prompt.persona of prompt origin"),
-        (lambda: GERMAN.variant(replace(variant("origin"), scale=Scale(0, 7, "none", "extremely"))), "prompt.scale.low_label"),
-        (lambda: GERMAN.dimension(load_dimensions("wide", names=["religion"], cues=["label"])[0]),
-         "no German text of 'a person of the Christian faith'.*and 16 more; it has those of stimuli.identities=geneva, without intersections"),
-        (lambda: GERMAN.dimension(load_dimensions("geneva", names=["race_ethnicity+religion"])[0]), "'an Asian Buddhist'"),
-        (lambda: GERMAN.dimension(load_placebos(["invented_1"], n_terms=2, seed=0)[0]), "stimuli.placebo_terms=1"),
-        (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*situations of stimuli=geneva"),
+        (lambda: german_grid("named"), "prompt.user of prompt named .* no German text of it; it has the prompts ori"),
+        (lambda: in_german(persona="Be {perceiver}."), "prompt.persona of prompt origin"),
+        (lambda: in_german(scale=Scale(0, 7, "none", "extremely")), "prompt.scale.low_label"),
+        (lambda: worded(load_dimensions("wide", names=["religion"], cues=["label"])),
+         "'a person of the Christian faith'.*and 16 more; it has those of stimuli.identities=geneva, without inter"),
+        (lambda: worded(load_dimensions("geneva", names=["race_ethnicity+religion"])), "'an Asian Buddhist'"),
+        (lambda: worded(load_placebos(["invented_1"], n_terms=2, seed=0)), "stimuli.placebo_terms=1"),
+        (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*of stimuli=geneva"),
         (lambda: GERMAN.beginning("Score: "), "elicitation.prefill='Score: '.*the beginnings that it has: 'Zahl: '"),
     ],
 )  # fmt: skip
