@@ -92,7 +92,7 @@ def compared(run, german):
 
 
 def test_an_english_run_is_the_run_that_it_was_before_there_were_languages():
-    """Oracle: the names that runs of the version before had."""
+    """Oracle: what runs of the version before recorded, in which no key and no word was of a language."""
     plan = make_plan(configured())
     assert "language" not in plan.identity()
     assert "language" not in plan.config.model_dump()
@@ -227,6 +227,18 @@ def test_the_report_is_made_again_from_the_folder_alone(run, german):
     after = (german[0] / "report.html").read_bytes()
     assert "eine muslimische Person" in after.decode()
     assert len(after) == pytest.approx(len(before), rel=0.01)
+
+
+def test_an_export_says_in_which_language_was_asked(run, german):
+    from audit.exchange.base import Collected
+    from audit.exchange.facts import of_run
+
+    def told(folder):
+        return dict(of_run(Collected.read(folder, unfinished=False, texts=False)))
+
+    assert told(german[0])["language of the prompts"] == "German (language pack de)"
+    run(Germanised(), "run_dir=in_english")
+    assert "language of the prompts" not in told(german[0].parent / "in_english")
 
 
 # --- Beside an English one -------------------------------------------------------------------------------------------
