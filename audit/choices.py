@@ -24,7 +24,7 @@ _OUTSIDE: Final = "outside"
 _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
 """Keys of a strategy that do not change what the model is asked."""
 
-MAIN: Final = ("model", "prompt", "strategy", "narratives", "elicitation")
+MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
 """Choices that every label names where they differ: what a reader asks first."""
 OTHERS: Final = (
     "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "path",
@@ -46,8 +46,8 @@ _IN_WORDS: Final[dict[str, Callable[[str], str]]] = {
 
 
 _SAME: Final = (
-    "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives", "texts",
-    "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
+    "model", "path", "revision", "dtype", "quantization", "prompt", "language", "wording", "narratives", "n_narratives",
+    "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
 """Choices that a run and its reference share: with another one, the strategy would not be all that differs."""
 _ELICITED: Final = ("elicitation", "parser", "answering")
@@ -123,6 +123,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     found = {
         "model": (PurePath(model.path).name or model.name) if model.name == _OWN else model.name,
         "prompt": variant,
+        "language": "" if elicitation.method == _OUTSIDE else manifest.language.name,
         "strategy": manifest.strategy.name or NO_STRATEGY,
         "narratives": manifest.stimuli.source,
         "elicitation": elicitation.method

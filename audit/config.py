@@ -28,8 +28,11 @@ from pydantic import (
 )
 
 from audit.errors import ConfigError
-from stimuli.errors import suggest
+from stimuli.errors import StimulusError, suggest
+from stimuli.identities import Identity
 from stimuli.knowledge import RELATIONS
+from stimuli.languages import ENGLISH, LanguagePack, load_language
+from stimuli.manipulation import NOBODY
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
 from stimuli.yaml_files import explain
@@ -518,6 +521,8 @@ class TaskConfig(_Strict):
     """What the model is asked for, and the folder that it is kept in."""
     has_wordings: ClassVar[bool] = False
     """Whether a prompt may be asked in several wordings."""
+    has_languages: ClassVar[bool] = False
+    """Whether all that it shows is the prompt's, which language packs have."""
     may_be_led: ClassVar[bool] = False
     """Whether a strategy's ``reply_stage`` may write what is asked for."""
     kind: str
@@ -554,6 +559,7 @@ class RatedTask(TaskConfig):
 
     stores = "ratings"
     has_wordings = True
+    has_languages = True
 
 
 class IntensityTask(RatedTask):
@@ -787,8 +793,10 @@ class StrategyConfig(_Strict):
         return replace(stages[-1], prompt=self.reply_prompt.strip() or stages[-1].prompt)
 
 
-class AuditConfig(_Strict):
+class AuditConfig(_Elsewhere):
     """Everything that a run depends on."""
+
+    _of_servers = ("language",)
 
     model: ModelConfig
     engine: EngineConfig
@@ -803,6 +811,7 @@ class AuditConfig(_Strict):
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None
+    language: str = ENGLISH
     wordings: int = Field(default=1, ge=1)
     seed: int = Field(ge=0, lt=2**32)
     run_dir: Path | None
@@ -814,6 +823,16 @@ class AuditConfig(_Strict):
     def elicitation_method(self) -> Literal["generate", "expected"]:
         """The elicitation, with ``auto`` resolved by the model's card."""
         return self.model.elicitation if self.elicitation.method == "auto" else self.elicitation.method
+
+    @property
+    def pack(self) -> LanguagePack | None:
+        """The pack of the language that prompts are in; None of English. Raises StimulusError if there is none."""
+        return load_language(self.language)
+
+    @property
+    def nobody(self) -> Identity:
+        """Who stands for the experiencer where no identity is told."""
+        return NOBODY if self.pack is None else self.pack.identity(NOBODY)
 
     def prompt_variant(self, labels: str = "") -> PromptVariant:
         """Return the prompt variant that the configuration describes.
@@ -835,7 +854,8 @@ class AuditConfig(_Strict):
                 f"wordings={self.wordings}: task={self.task.kind} has one wording, only ratings have several; leave "
                 "wordings=1"
             )
-        return self.task.variant(self._variant_that_rates(), labels)
+        variant = self.task.variant(self._variant_that_rates(), labels)
+        return variant if self.pack is None else self.pack.variant(variant)
 
     def prompt_wordings(self, labels: str = "") -> tuple[PromptVariant, ...]:
         """Return the prompt variant in each of the wordings that the configuration asks for, the original first.
@@ -900,9 +920,37 @@ def load_config(composed: Mapping[str, Any]) -> AuditConfig:
     Raises
     ------
     ConfigError
-        If a key is unknown or missing, or a value has the wrong type or range: names the key and the value.
+        If a key is unknown or missing, or a value has the wrong type or range: names the key and the value; or if what
+        is asked for has no text in the language.
     """
-    return _validate(AuditConfig, composed)
+    return _in_its_language(_validate(AuditConfig, composed))
+
+
+def _in_its_language(config: AuditConfig) -> AuditConfig:
+    """Return a configuration whose answers are begun in its language; refuse what is worded in English alone."""
+    if config.language == ENGLISH:
+        return config
+    asked = f"language={config.language}"
+    try:
+        pack = config.pack
+        assert pack is not None
+        begun = pack.beginning(config.elicitation.prefill)
+    except StimulusError as error:
+        raise ConfigError(str(error)) from error
+    english = {
+        f"task={config.task.kind}": not config.task.has_languages,
+        "prompt=published": isinstance(config.prompt, PublishedConfig),
+        f"strategy={config.strategy.name}": config.strategy.name != NO_STRATEGY,
+        f"wordings={config.wordings}": config.wordings > 1,
+        "elicitation.parser=hou2025": config.elicitation.parser == "hou2025",
+        "model.chat_template=plain": config.model.chat_template == "plain",
+    }
+    for setting, is_asked in english.items():
+        if is_asked:
+            raise ConfigError(
+                f"{setting} is in English alone, and {asked} would mix the two; leave it out, or set language=en"
+            )
+    return config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"prefill": begun})})
 
 
 def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:

@@ -403,7 +403,10 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
             )  # fmt: skip
     led = bool(plan.before) or plan.strategy.brings
     if elicitation.manipulation and not led:
-        asked = [each.cell for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed)]
+        asked = [
+            each.cell
+            for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed, nobody=config.nobody)
+        ]
         shown = [replace(plan.grid.prompt(cell), begun=elicitation.prefill) for cell in asked]
         sizes = None if tokenizer is None else sum(map(len, tokenizer.encode_prompts(shown)))
         yield Calls(

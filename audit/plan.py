@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from audit.runs.store import Kind
 from audit.wording import plural
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import Pool, check_enough, check_unseen, load_pool
-from stimuli.identities import load_dimensions, load_placebos
+from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
+from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.prompts import PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
@@ -92,8 +94,11 @@ class Plan:
         thinking = self.config.thinking
         within = plural(thinking.max_tokens, "token")
         thinks = f", thinking {thinking.mode} (at most {within})" if thinking.is_on else ""
+        pack = self.config.pack
+        spoken = "" if pack is None else f" in {pack.name}"
+        n_narratives = f"{len(narratives.narratives):,}"
         return (
-            f"{self.config.model.name}, prompt {grid.variant.name}{led}{thinks}: {len(narratives.narratives):,} of "
+            f"{self.config.model.name}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
             f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
@@ -256,7 +261,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         If the configuration lacks what one of them needs.
     """
     variant, *paraphrases = config.prompt_wordings(conversations.choice if conversations is not None else "")
-    stimuli = config.stimuli
+    stimuli, pack = config.stimuli, config.pack
     dimensions = load_dimensions(
         stimuli.identities,
         own=stimuli.own_identities,
@@ -269,6 +274,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
     )
     if stimuli.placebo:
         dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
+    dimensions = dimensions_in(pack, dimensions)
     per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
     if conversations is not None:
         narratives = choose_narratives(
@@ -288,7 +294,18 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             seed=config.seed,
             intensity=stimuli.intensity,
         )
-    return PromptGrid(dimensions, narratives, variant, paraphrases)
+    return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
+
+
+def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
+    """Return dimensions worded in a pack's language; without one as they are.
+
+    Raises
+    ------
+    StimulusError
+        If the pack lacks an identity.
+    """
+    return tuple(dimensions) if pack is None else tuple(map(pack.dimension, dimensions))
 
 
 def labels(cell: PromptCell, variant: str) -> dict[str, str]:

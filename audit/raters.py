@@ -148,13 +148,18 @@ def export_lists(
     Raises
     ------
     ConfigError
-        If the lists cannot be made, or ratings of an earlier export are there.
+        If the lists cannot be made, ratings of an earlier export are there, or the run's prompts are not in English.
     StoreError
         If the folder is none of a complete run's, or its narratives cannot be read again.
     """
     from audit.report.form import SITUATIONS, render_form
 
     manifest = _complete(path)
+    if not manifest.language.is_english:
+        raise ConfigError(
+            f"{path}: its prompts are in {manifest.language.name}, and the form is in English; have people rate the "
+            "same narratives in English, of a run with language=en"
+        )
     grid, why_not = grid_of(path, manifest)
     if grid is None or grid.variant.scale is None:
         raise StoreError(f"{path}: the narratives could not be read again, and raters need them: {why_not}")

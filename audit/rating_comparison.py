@@ -28,6 +28,7 @@ from audit.side_by_side import (
     RunsCompared,
     analysed_otherwise,
     other_identities,
+    other_languages,
     texts_of,
     which,
 )
@@ -412,6 +413,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
             "The runs asked about different dimensions, so their means over all dimensions are not compared: they "
             "would be means of different things."
         )
+    yield from other_languages(runs)
     yield from other_identities(
         {
             name: [each.identities[name] for each in measured.values() if name in each.identities]

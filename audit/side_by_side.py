@@ -193,6 +193,22 @@ def other_identities(asked: Mapping[str, Iterable[Sequence[Iterable[str]]]]) -> 
             )
 
 
+def other_languages(runs: Mapping[str, ComparedRun]) -> Iterator[str]:
+    """Say what is confounded where the runs' prompts are in several languages."""
+    spoken: dict[str, list[str]] = {}
+    for label, run in runs.items():
+        if run.choices["language"]:
+            spoken.setdefault(run.choices["language"], []).append(label)
+    if len(spoken) > 1:
+        named = "; ".join(f"{language}: {', '.join(labels)}" for language, labels in spoken.items())
+        yield (
+            f"The runs are in several languages ({named}). Narratives of one identifier are translations of each other "
+            "and count as the same. A difference between δ of two languages confounds the language with the "
+            "translation: with the wording of prompts, narratives, identities and emotions, and with how answers are "
+            "read. It does not show what the language does, nor what a culture does."
+        )
+
+
 def analysed_otherwise(runs: Mapping[str, ComparedRun], used: Mapping[str, Any]) -> Iterator[str]:
     """Say which runs' own reports were made with other settings."""
     otherwise: dict[tuple[str, str], list[str]] = {}

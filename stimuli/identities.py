@@ -25,6 +25,8 @@ UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
 PLACEBO: Final = "placebo"
 """In place of a study in the identities' file: its sets of invented groups."""
+CASES: Final = ("accusative", "dative", "genitive", "instrumental", "locative")
+"""Grammatical forms of a term, beside the one that names it, that a template of a language pack may ask for."""
 CROSS: Final = "+"
 """Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
@@ -157,6 +159,8 @@ class Identity:
         What terms of one word stem share, where the identities' file says it; None leaves it to their words.
     cue
         How the term tells the group.
+    forms
+        The term in further :data:`CASES`, where a language pack words it: pairs of case and wording.
     """
 
     term: str
@@ -164,6 +168,7 @@ class Identity:
     groups: tuple[str, ...]
     stem: str | None = None
     cue: Cue = "label"
+    forms: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_baseline(self) -> bool:
@@ -281,6 +286,23 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
         part = known[name].model_copy(update={"groups": few})
         dimensions.append(replace(_build(name, [part], [name], unspecified=False, no_persona=False), placebo=True))
     return tuple(dimensions)
+
+
+def packaged_terms() -> dict[str, frozenset[str]]:
+    """Return the terms of each packaged study, with the unspecified identity's.
+
+    Examples
+    --------
+    >>> "a Muslim" in packaged_terms()["geneva"]
+    True
+    """
+    found = {}
+    for study, body in _packaged().items():
+        dimensions = _parse(body, place=study).values()
+        groups = [g for d in dimensions for side in (d.perceiver_groups, d.experiencer_groups) for g in side.values()]
+        terms = (term.term for group in groups for term in group.terms)
+        found[study] = frozenset([*terms, *(dimension.unspecified for dimension in dimensions)])
+    return found
 
 
 def _parse(content: object, *, place: str) -> dict[str, _Dimension]:

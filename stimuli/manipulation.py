@@ -39,7 +39,7 @@ class Manipulated:
     kind: str
 
 
-def manipulated(grid: PromptGrid, *, size: int, seed: int) -> Iterator[Manipulated]:
+def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NOBODY) -> Iterator[Manipulated]:
     """Yield prompts without perceiver and experiencer, of narratives drawn by the seed.
 
     Parameters
@@ -50,6 +50,8 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int) -> Iterator[Manipulat
         Narratives, at most as many as there are.
     seed
         Of the draw, and of the wrong emotions.
+    nobody
+        Who stands for the experiencer.
 
     Notes
     -----
@@ -78,4 +80,4 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int) -> Iterator[Manipulat
                 shown[intensity] = versions[narrative.situation, intensity]
         for kind, each in shown.items():
             perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
-            yield Manipulated(PromptCell(-1, grid.dimensions[0], perceiver, NOBODY, each), narrative.narrative_id, kind)
+            yield Manipulated(PromptCell(-1, grid.dimensions[0], perceiver, nobody, each), narrative.narrative_id, kind)

@@ -262,11 +262,16 @@ def choose_narratives(
                 raise StimulusError(f"stimuli.emotions: {source} has no {emotion!r}; {suggest(emotion, known)}")
         rows = [r for r in rows if r.emotion in emotions]
     chosen = rows if per_emotion is None else _sample(rows, per_emotion, seed)
+    return Narratives(source, tuple(chosen), len(rows), hash_of(chosen))
+
+
+def hash_of(narratives: Iterable[Narrative]) -> str:
+    """Return the SHA-256 of narratives' texts, identifiers and emotion words, in their order."""
     digest = hashlib.sha256()
-    for n in chosen:
+    for n in narratives:
         parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, n.neutral, n.first_person, n.third_person)
         digest.update(json.dumps(parts).encode() + b"\n")
-    return Narratives(source, tuple(chosen), len(rows), digest.hexdigest())
+    return digest.hexdigest()
 
 
 def _sample(rows: Sequence[Narrative], per_emotion: int, seed: int) -> list[Narrative]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, overload
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.identities import NO_PERSONA, Dimension, Identity
+from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
 from stimuli.yaml_files import may_be_file, read_text
 
@@ -32,6 +32,8 @@ _SYSTEM_FIELDS: Final = SCALE_FIELDS | _EMOTION_FIELDS | {"persona"}
 _USER_FIELDS: Final = SCALE_FIELDS | _EMOTION_FIELDS | {"experiencer", "Experiencer", "narrative", "Narrative"}
 VALUE_NAMES: Final = _PERSONA_FIELDS | _SYSTEM_FIELDS | _USER_FIELDS
 """What :meth:`PromptVariant.values` holds; without a scale, not the scale's."""
+_IN_CASES: Final = {f"{side}_{case}": side for side in ("perceiver", "experiencer") for case in CASES}
+"""Placeholders of language packs: an identity in another grammatical form, and the placeholder that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +156,9 @@ class PromptVariant:
                 f"prompt {self.name}: narrative={self.narrative!r} is no wording; {suggest(self.narrative, WORDINGS)}"
             )
         unscaled = SCALE_FIELDS if self.scale is None else frozenset[str]()
-        persona = placeholders(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
+        persona = in_any_case(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
         system = placeholders(self.system, _SYSTEM_FIELDS - unscaled, place=f"prompt {self.name}: system")
-        user = placeholders(self.user, _USER_FIELDS - unscaled, place=f"prompt {self.name}: user")
+        user = in_any_case(self.user, _USER_FIELDS - unscaled, place=f"prompt {self.name}: user")
         for needed, where, found in (
             (("perceiver",), "persona", persona),
             (("persona",), "system", system),
@@ -175,6 +177,15 @@ class PromptVariant:
         """Which of the emotion's placeholders the templates use."""
         used = {name for template in (self.system, self.user) for _, name, _, _ in string.Formatter().parse(template)}
         return frozenset(name for name in used if name in _EMOTION_FIELDS)
+
+    @property
+    def cases(self) -> dict[str, frozenset[str]]:
+        """The grammatical forms, beside the one that names it, in which the templates show each side's identity."""
+        shown = {name for text in (self.persona, self.user) for _, name, _, _ in string.Formatter().parse(text) if name}
+        return {
+            side: frozenset(name.removeprefix(f"{side}_") for name in shown if _IN_CASES.get(name) == side)
+            for side in ("perceiver", "experiencer")
+        }
 
     @property
     def sha256(self) -> str:
@@ -216,7 +227,7 @@ class PromptVariant:
         text = narrative.wording(self.narrative)
         return {
             "perceiver": perceiver.term,
-            "persona": "" if perceiver.group == NO_PERSONA else self.persona.format(perceiver=perceiver.term),
+            "persona": "" if perceiver.group == NO_PERSONA else self._persona(perceiver),
             **({} if self.scale is None else _shown(self.scale)),
             "emotion": narrative.emotion,
             "emotion_noun": narrative.words.noun,
@@ -225,7 +236,12 @@ class PromptVariant:
             "Experiencer": _capitalised(experiencer.term),
             "narrative": text,
             "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+            **{f"experiencer_{case}": form for case, form in experiencer.forms},
         }
+
+    def _persona(self, perceiver: Identity) -> str:
+        forms = {f"perceiver_{case}": form for case, form in perceiver.forms}
+        return self.persona.format(perceiver=perceiver.term, **forms)
 
     def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
         """Return the prompt for one perceiver, experiencer and narrative."""
@@ -287,6 +303,32 @@ def placeholders(template: str, known: Collection[str], *, place: str) -> set[st
             raise StimulusError(f"{place}: unknown placeholder {{{shown}}}; {suggest(name, known)}")
         found.add(name)
     return found
+
+
+def in_any_case(template: str, known: Collection[str], *, place: str) -> set[str]:
+    """Return the placeholders of a template, where an identity in another grammatical form counts as the identity.
+
+    Parameters
+    ----------
+    template, known, place
+        As of :func:`placeholders`.
+
+    Raises
+    ------
+    StimulusError
+        As :func:`placeholders`.
+
+    Examples
+    --------
+    >>> in_any_case("Du spielst die Rolle {perceiver_genitive}.", {"perceiver"}, place="mine")
+    {'perceiver'}
+    """
+    cased = {name for name, side in _IN_CASES.items() if side in known}
+    try:
+        found = placeholders(template, {*known, *cased}, place=place)
+    except StimulusError:
+        found = placeholders(template, known, place=place)  # its message names what most templates may show
+    return {_IN_CASES.get(name, name) for name in found}
 
 
 # --- The study's own wording, from the user's copy of its repository -------------------------------------------------
@@ -459,6 +501,15 @@ class PromptGrid(Sequence[PromptCell]):
                         f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
                         f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
                     )
+        for side, cases in variant.cases.items():
+            for dimension in self.dimensions:
+                for identity in dimension.perceivers if side == "perceiver" else dimension.experiencers:
+                    lacking = cases - {case for case, _ in identity.forms}
+                    if lacking and identity.group != NO_PERSONA:
+                        raise StimulusError(
+                            f"prompt {variant.name} shows {{{side}_{min(lacking)}}}, but {identity.term!r} has no "
+                            f"{min(lacking)}; such forms are a language pack's: see docs/languages.md"
+                        )
         if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
             for narrative in narratives.narratives:
                 if not narrative.third_person.startswith(f"{_THE_PERSON} "):

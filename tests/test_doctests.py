@@ -26,6 +26,7 @@ CALLED_FIRST = {
     "stimuli.examples": ("choose_similar",),
     "stimuli.identities": ("load_dimensions", "load_placebos"),
     "stimuli.inventories": ("load_affect", "orders", "read_answers"),
+    "stimuli.languages": ("load_language",),
     "stimuli.narratives": ("emotion_valence", "emotion_words", "in_intensity", "load_narratives"),
     "stimuli.prompts": ("PromptGrid", "PromptVariant", "placeholders"),
     "stimuli.rubrics": ("load_rubrics", "quoted"),

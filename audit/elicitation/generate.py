@@ -17,10 +17,12 @@ from typing import Literal
 
 from audit.elicitation.base import Elicited
 from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.elicitation.phrases import read_in_language
 from audit.elicitation.plain_text import ends_within_thought
 from audit.engines.base import Done, Engine, unwatched
 from audit.errors import ConfigError
 from audit.tables.ratings import Status
+from stimuli.languages import Replies
 from stimuli.prompts import Prompt, Question, Scale
 
 
@@ -36,11 +38,14 @@ class GenerateElicitation:
         Length of a response, in tokens.
     parser
         ``scale`` knows the scale and the prompt; ``hou2025`` is the published parsing with its faults.
+    replies
+        How answers of the prompts' language are read; None of English.
     """
 
     scale: Scale
     max_tokens: int
     parser: Literal["scale", "hou2025"]
+    replies: Replies | None = None
 
     @property
     def room(self) -> int:
@@ -68,9 +73,11 @@ class GenerateElicitation:
         # What the model is shown to have said is its own: it may say so again.
         quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
         if prompt.begun:
-            together = _read_on(joined(prompt.begun, text), self.scale, quoted, prompt.question)
-            return together if together.status is not Status.UNPARSEABLE else _read_on(text, self.scale, quoted)
-        return _read_on(text, self.scale, quoted, prompt.question)
+            together = _read_on(joined(prompt.begun, text), self.scale, quoted, prompt.question, self.replies)
+            if together.status is not Status.UNPARSEABLE:
+                return together
+            return _read_on(text, self.scale, quoted, replies=self.replies)
+        return _read_on(text, self.scale, quoted, prompt.question, self.replies)
 
 
 def joined(begun: str, response: str) -> str:
@@ -78,7 +85,7 @@ def joined(begun: str, response: str) -> str:
     return begun + (response.lstrip(" ") if begun.endswith(" ") else response)
 
 
-def check_begun(begun: str, scale: Scale) -> None:
+def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> None:
     """Refuse a beginning that is a rating, or a refusal, of its own: every answer would be read as that.
 
     Raises
@@ -91,7 +98,7 @@ def check_begun(begun: str, scale: Scale) -> None:
             f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "
             "which the model thinks before its answer is begun, and leave the thought's mark out of the beginning"
         )
-    status = _read_on(begun, scale, ()).status
+    status = _read_on(begun, scale, (), replies=replies).status
     if begun and status is not Status.UNPARSEABLE:
         what = "a rating" if status is Status.RATED else "a refusal"
         raise ConfigError(
@@ -100,7 +107,15 @@ def check_begun(begun: str, scale: Scale) -> None:
         )
 
 
-def _read_on(text: str, scale: Scale, quoted: Sequence[str], question: Question | None = None) -> Reading:
+def _read_on(
+    text: str,
+    scale: Scale,
+    quoted: Sequence[str],
+    question: Question | None = None,
+    replies: Replies | None = None,
+) -> Reading:
+    if replies is not None:
+        return read_in_language(text, replies, scale, quoted=quoted)
     return parse_response(
         text,
         low=scale.low,

@@ -160,7 +160,7 @@ def _read(
         intensity = _choose(statements)
         if low <= intensity <= high:
             return Reading(Status.RATED, intensity + 0.0)  # never -0.0
-    elif _is_refusal(text, sources):
+    elif is_refusal(text, sources):
         return Reading(Status.REFUSED, math.nan)
     return Reading(Status.UNPARSEABLE, math.nan)
 
@@ -208,7 +208,7 @@ def parse_response_hou2025(response: str) -> Reading:
 
 def holds_refusal(text: str) -> bool:
     """Tell whether a text holds a phrase that declines the task, wherever it stands outside the model's thinking."""
-    return _is_refusal(plain(answer_of(text)), ())
+    return is_refusal(plain(answer_of(text)), ())
 
 
 def _choose(statements: Sequence[Statement]) -> float:
@@ -231,7 +231,7 @@ def _choose(statements: Sequence[Statement]) -> float:
     return best.quantity.value
 
 
-def _is_refusal(text: str, sources: Sequence[str]) -> bool:
+def is_refusal(text: str, sources: Sequence[str], patterns: Sequence[re.Pattern[str]] = _REFUSALS) -> bool:
     """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
-    phrases = [" ".join(words_of(match.group())) for pattern in _REFUSALS for match in pattern.finditer(text)]
+    phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
     return any(all(phrase not in source for source in sources) for phrase in phrases)

@@ -25,6 +25,7 @@ from audit.exported import Export
 from audit.plan import Plan
 from audit.tables.ratings import Status
 from audit.tasks.rated.ask import question_of
+from stimuli.languages import pack_replies
 from stimuli.prompts import Prompt
 from stimuli.strategies import strategy_values
 
@@ -154,4 +155,4 @@ class AskedRatings:
     def _elicitation(self) -> GenerateElicitation:
         scale, settings = self.plan.grid.variant.scale, self.plan.config.elicitation
         assert scale is not None
-        return GenerateElicitation(scale, settings.max_tokens, settings.parser)
+        return GenerateElicitation(scale, settings.max_tokens, settings.parser, pack_replies(self.plan.config.language))

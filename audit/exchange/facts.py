@@ -41,6 +41,8 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
         yield "scale", f"{scale.low:g} ({scale.low_label}) to {scale.high:g} ({scale.high_label})"
     if manifest.prompt.variant:
         yield "prompt", f"{manifest.prompt.variant}, SHA-256 of its wording {manifest.prompt.sha256}"
+    if not manifest.language.is_english:
+        yield "language of the prompts", f"{manifest.language.name} (language pack {manifest.language.code})"
     if manifest.strategy.name:
         yield "strategy", manifest.strategy.name
     if manifest.stimuli.source:

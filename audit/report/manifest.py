@@ -78,6 +78,9 @@ class ManifestView:
         What the ends mean, e.g. "not at all"; empty if not recorded.
     stimuli
         Where the narratives come from.
+    language, language_code, language_reviewed, language_policy
+        The language of the prompts where that is not English; its code, who has read its pack, and how that words
+        people.
     variant
         The prompt variants.
     strategy, strategy_source, strategy_deviates
@@ -117,6 +120,10 @@ class ManifestView:
     low_label: str
     high_label: str
     stimuli: str
+    language: str
+    language_code: str
+    language_reviewed: str
+    language_policy: str
     variant: str
     strategy: str
     strategy_source: str
@@ -162,6 +169,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         If one of these is missing.
     """
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
+    spoken = manifest.language
     example, noise, statistics = manifest.example_prompt, manifest.noise, manifest.statistics
     required: dict[str, object] = {"model.name": model.name}
     if rated:
@@ -185,6 +193,10 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         low_label=_text(scale.low_label, absent=""),
         high_label=_text(scale.high_label, absent=""),
         stimuli=_text(manifest.stimuli.source),
+        language="" if spoken.is_english else _text(spoken.name),
+        language_code=_text(spoken.code),
+        language_reviewed=_text(spoken.reviewed),
+        language_policy=_text(spoken.policy),
         variant=_text(manifest.prompt.variant),
         strategy=_text(strategy.name, absent=""),
         strategy_source=_text(strategy.source, absent=""),

@@ -228,6 +228,21 @@ class Stimuli(_Part):
     sha256: str = ""
 
 
+class Language(_Part):
+    """The language of the prompts, who has read its pack, how it words people, and the SHA-256 of the pack's file."""
+
+    code: str = "en"
+    name: str = "English"
+    reviewed: str = ""
+    policy: str = ""
+    sha256: str = ""
+
+    @property
+    def is_english(self) -> bool:
+        """Whether it is the language that this package is written in, of which there is no pack."""
+        return self.code == "en"
+
+
 class PromptAsked(_Part):
     """The prompt variant, and the SHA-256 of its wording."""
 
@@ -512,6 +527,7 @@ class Manifest(_Written):
     scale: Scale = Scale()
     task: Task = Task(kind=_FIRST)
     inventory: Inventory | None = None
+    language: Language = Language()
     stimuli: Stimuli = Stimuli()
     prompt: PromptAsked = PromptAsked()
     strategy: Strategy = Strategy()

@@ -127,19 +127,27 @@ def _unpacked(path: Path) -> bytes:
 def _plain_dimension(dimension: Dimension) -> dict[str, Any]:
     return {
         "name": dimension.name,
-        "perceivers": [asdict(each) for each in dimension.perceivers],
-        "experiencers": [asdict(each) for each in dimension.experiencers],
+        "perceivers": [_plain_identity(each) for each in dimension.perceivers],
+        "experiencers": [_plain_identity(each) for each in dimension.experiencers],
         "in_group_pairs": [sorted(map(list, pairs)) for pairs in dimension.in_group_pairs],
         "clusters": dict(dimension.clusters),
         "placebo": dimension.placebo,
     }
 
 
+def _plain_identity(identity: Identity) -> dict[str, Any]:
+    """Return an identity; without further grammatical forms it is written as before there were any."""
+    return {name: value for name, value in asdict(identity).items() if name != "forms" or value}
+
+
+def _identity(kept: dict[str, Any]) -> Identity:
+    return Identity(
+        **{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))},
+    )
+
+
 def _dimension(kept: dict[str, Any]) -> Dimension:
-    sides = {
-        side: tuple(Identity(**{**each, "groups": tuple(each["groups"])}) for each in kept[side])
-        for side in ("perceivers", "experiencers")
-    }
+    sides = {side: tuple(map(_identity, kept[side])) for side in ("perceivers", "experiencers")}
     pairs = tuple(frozenset((own, other) for own, other in pairs) for pairs in kept["in_group_pairs"])
     return Dimension(**{**kept, **sides, "in_group_pairs": pairs})
 

@@ -22,6 +22,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from stimuli.identities import Identity
+from stimuli.languages import ENGLISH
 from stimuli.narratives import Narratives
 from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
@@ -82,7 +83,8 @@ def _wording(grid: PromptGrid) -> str:
 
 def identity_asked(identity: Identity) -> dict[str, Any]:
     """Return what prompts show of an identity, and who it is; how its words are compared may change."""
-    return {"term": identity.term, "group": identity.group, "groups": identity.groups}
+    forms = {"forms": identity.forms} if identity.forms else {}
+    return {"term": identity.term, "group": identity.group, "groups": identity.groups, **forms}
 
 
 def settings_of(config: AuditConfig) -> dict[str, Any]:
@@ -142,7 +144,8 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
-    return _differences({"wordings": 1, **earlier}, {**absent, "wordings": 1, **now}, "")
+    alike = {"wordings": 1, "language": ENGLISH}
+    return _differences({**alike, **earlier}, {**absent, **alike, **now}, "")
 
 
 def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference | None:
@@ -220,7 +223,8 @@ def default_run_dir(plan: Planned) -> Path:
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
     model = Path(config.model.path).name if own else config.model.name
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
-    words = (model, *plan.named, plan.grid.variant.name, *wordings, *led)
+    spoken = [config.language] if config.language != ENGLISH else []
+    words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
     name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
     return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
 
@@ -273,6 +277,7 @@ def describe_run(
         "engine": asdict(facts),
         "engine_why": model.why,
         **plan.described(),
+        **_describe_language(config),
         "stimuli": _describe_narratives(grid.narratives),
         "prompt": identity["prompt"],
         "strategy": {**_describe_strategy(plan.strategy), **given},
@@ -306,6 +311,16 @@ def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
     turns = tuple((role, text) for role, text in example.get("turns", ()))
     prompt = Prompt(example["system"], example["user"], turns, example.get("begun", ""))
     return {"fed": tokenizer.as_fed(prompt), "special_tokens": tokenizer.say_added()}
+
+
+def _describe_language(config: AuditConfig) -> dict[str, Any]:
+    pack = config.pack
+    if pack is None:  # a run in English names none, as before there were packs
+        return {}
+    return {
+        "language": {"code": pack.code, "name": pack.name, "reviewed": pack.reviewed, "policy": pack.policy,
+                     "sha256": pack.sha256}
+    }  # fmt: skip
 
 
 def _describe_narratives(narratives: Narratives | None) -> dict[str, Any]:

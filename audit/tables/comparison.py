@@ -34,6 +34,7 @@ RUNS: Final = Table(
         "folder": text("the run's folder, as it was given"),
         "model": word("name of the model, or of the table of ratings"),
         "prompt": word("the prompt variant"),
+        "language": word("the language of the prompts; empty of ratings that another tool collected"),
         "strategy": word("how the model was led to empathise before it was asked; none if it was not"),
         "narratives": word("where the narratives come from"),
         "elicitation": word(

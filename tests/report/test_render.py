@@ -1062,3 +1062,33 @@ def test_a_table_is_shown_by_naming_it_once(place: Place, monkeypatch: pytest.Mo
     assert "How much ratings vary" in text_of(tables=given)
     assert table_of("what varies", tables=given) == [["of a rating, in squared points"], ["12.50"]]
     assert "How much ratings vary" not in text_of(tables=tables())
+
+
+GERMAN = {
+    "language": {"code": "de", "name": "German", "reviewed": "no native speaker read it", "policy": "with Person"}
+}
+
+
+def test_a_run_in_another_language_says_so_on_the_first_screen_and_where_it_is_cited() -> None:
+    shown = text_of(manifest=MANIFEST | GERMAN)
+    said = (
+        "This measures the model in German, with the prompts of the language pack de (no native speaker read it). A "
+        "translation differs from the English in more than the language, and stands for no culture."
+    )
+    assert said in shown
+    assert shown.index("This measures the model in German") < shown.index("An average gap")
+    assert "LanguageGerman" in shown[: shown.index("This measures")]
+    assert "are those of the language pack de: with Person." in shown
+    assert "prompt variant: origin, in German, ratings by" in shown
+
+
+def test_a_run_in_english_says_nothing_of_a_language() -> None:
+    shown = text_of()
+    for sentence in ("This measures the model in", "language pack", ", in English, ratings"):
+        assert sentence not in shown
+    assert " lang=" not in render().partition("<body>")[2]
+
+
+def test_what_a_manifest_says_of_its_language_is_escaped() -> None:
+    hostile = {"language": dict.fromkeys(("code", "name", "reviewed", "policy"), ATTACK)}
+    assert ATTACK not in render(manifest=MANIFEST | hostile)

@@ -26,6 +26,7 @@ from audit.runs.store import ASKED_IN, Answers, RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.rated.ask import again, beside
 from audit.workers.base import Course
+from stimuli.languages import pack_replies
 from stimuli.manipulation import Manipulated, manipulated
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
         return manifest
     scale, config = plan.grid.variant.scale, plan.config
     assert scale is not None
-    asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed))
+    asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed, nobody=config.nobody))
     elicitation = elicitation_of(config, scale, config.elicitation_method)
     with (
         Progress(len(asked), there=0, name="asking without identities") as progress,
@@ -231,4 +232,5 @@ def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitatio
 
     if method == "expected":
         return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
-    return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser)
+    replies = pack_replies(config.language)
+    return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser, replies)

@@ -26,6 +26,7 @@ from audit.tasks.rated.checks import (
 )
 from audit.tasks.rated.publish import draw_ratings, publish_ratings
 from stimuli.human import read_human
+from stimuli.languages import pack_replies
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
@@ -53,7 +54,7 @@ class Ratings(Task[Plan]):
         if statistics.human is not None:
             ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
             read_human(statistics.human, ids, id_column=statistics.human_id, rating_column=statistics.human_rating)
-        check_begun(plan.config.elicitation.prefill, scale)
+        check_begun(plan.config.elicitation.prefill, scale, pack_replies(plan.config.language))
 
     def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
         """Yield every prompt; see :func:`audit.conversations.prompt_records`."""

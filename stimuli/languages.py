@@ -1,0 +1,410 @@
+"""Language packs: what prompts are made of, and how answers are read, in another language than English.
+
+A pack is one file, ``data/languages/CODE.yaml``. It has a text for each packaged English text, found by that text
+itself: a template that was changed since has no translation, and is refused. So no English is left in a prompt unseen.
+An identity is written out in every grammatical form that the pack's templates show. Nothing is put together by rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from stimuli.errors import StimulusError, suggest
+from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
+from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
+from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
+from stimuli.yaml_files import explain, read_yaml
+
+ENGLISH: Final = "en"
+FOLDER: Final = Path(__file__).parent / "data" / "languages"
+NAMING: Final = "nominative"
+"""The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
+NUMBER: Final = "number"
+"""The name, in patterns, of a number that may be a rating."""
+_SOURCE: Final = "geneva"
+"""The source of narratives that packs have the situations of."""
+_NAME: Final = re.compile(r"<([a-z_]+)>")
+_MANY: Final = 3
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Text(_Strict):
+    en: Text
+    text: Text
+    back: Text
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _shows_the_same(self) -> _Text:
+        shown = {
+            name: {each.replace("Exp", "exp") for each in in_any_case(getattr(self, name), VALUE_NAMES, place=name)}
+            for name in ("en", "text")
+        }
+        for one, other in (("en", "text"), ("text", "en")):
+            for name in sorted(shown[one] - shown[other]):
+                raise ValueError(f"`{other}` lacks the placeholder {{{name}}}, which `{one}` shows: {self.text!r:.60}")
+        return self
+
+
+class _Term(_Strict):
+    forms: dict[str, Text]
+    stem: Text | None = None
+    back: Text
+    note: str = ""
+
+
+class _Emotion(_Strict):
+    noun: Text
+    adjective: Text
+    back: Text
+    note: str = ""
+
+
+class _Situation(_Strict):
+    of: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
+    text: Text
+    back: Text
+    note: str = ""
+
+
+class Replies(_Strict):
+    """How answers of a language are read, see :mod:`audit.elicitation.phrases`.
+
+    Attributes
+    ----------
+    numbers
+        Number words, and what they stand for.
+    amounts
+        Words between and after numbers, and the English ones that stand for them: of, to, percent, points.
+    thousands
+        What separates thousands; "" if nothing does.
+    names
+        Alternatives by a name, which patterns hold as ``<name>``; a name's alternatives may hold those above it.
+    ratings
+        Patterns of whole sentences that state a rating, each with ``<number>`` once.
+    refusals
+        Patterns of what declines the task, wherever it stands.
+    """
+
+    numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]
+    amounts: dict[Text, Text]
+    thousands: str
+    names: dict[Text, tuple[Text, ...]] = {}
+    ratings: tuple[Text, ...] = Field(min_length=1)
+    refusals: tuple[Text, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Replies:
+        for kind in ("ratings", "refusals"):
+            for pattern in getattr(self, kind):
+                if kind == "ratings" and pattern.count(f"<{NUMBER}>") != 1:
+                    raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")
+                try:
+                    re.compile(self.written_out(pattern).replace(f"<{NUMBER}>", "([0-9]+)"))
+                except (re.error, KeyError) as error:
+                    why = f"there is no name <{error.args[0]}>" if isinstance(error, KeyError) else str(error)
+                    raise ValueError(f"{kind}: {pattern!r} is no pattern: {why}") from error
+        return self
+
+    def written_out(self, pattern: str) -> str:
+        """Return a pattern with all names but ``<number>`` written out; KeyError if there is no such name."""
+        known: dict[str, str] = {}
+
+        def put(text: str) -> str:
+            return _NAME.sub(lambda found: f"<{NUMBER}>" if found[1] == NUMBER else known[found[1]], text)
+
+        for name, alternatives in self.names.items():
+            known[name] = f"(?:{'|'.join(map(put, alternatives))})"
+        return put(pattern)
+
+
+class _Pack(_Strict):
+    name: Text
+    reviewed: Text
+    policy: Text
+    begins: dict[str, Text]
+    prompts: tuple[Text, ...]
+    texts: tuple[_Text, ...]
+    terms: dict[str, _Term]
+    emotions: dict[str, _Emotion]
+    situations: dict[str, _Situation]
+    replies: Replies
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> _Pack:
+        for case in self.begins:
+            if case not in (NAMING, *CASES):
+                raise ValueError(f"begins: {suggest(case, (NAMING, *CASES))}")
+        if NAMING not in self.begins:
+            raise ValueError(f"begins: needs {NAMING}, the form that names an identity")
+        for english, count in Counter(each.en for each in self.texts).items():
+            if count > 1:
+                raise ValueError(f"texts: {english!r:.60} is translated twice; keep one")
+        for english, term in self.terms.items():
+            if set(term.forms) != set(self.begins):
+                raise ValueError(f"terms: {english!r} has the forms {sorted(term.forms)}, not {sorted(self.begins)}")
+            for case, form in term.forms.items():
+                if not form.startswith(self.begins[case]):
+                    raise ValueError(
+                        f"terms: the {case} of {english!r} is {form!r}; by `begins` it starts with "
+                        f"{self.begins[case]!r}"
+                    )
+        return self
+
+
+@dataclass(frozen=True)
+class LanguagePack:
+    """What prompts are made of, in one language.
+
+    Attributes
+    ----------
+    code
+        E.g. ``de``.
+    name
+        What the language is called in English.
+    sha256
+        Of the pack's file.
+    """
+
+    code: str
+    name: str
+    sha256: str
+    _content: _Pack
+
+    @property
+    def replies(self) -> Replies:
+        """How answers are read."""
+        return self._content.replies
+
+    @property
+    def reviewed(self) -> str:
+        """Who has read the pack, in words."""
+        return self._content.reviewed
+
+    @property
+    def policy(self) -> str:
+        """How the pack words people, in words."""
+        return self._content.policy
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The packaged prompts whose texts the pack has."""
+        return self._content.prompts
+
+    def items(self) -> list[tuple[str, str, str, str, str]]:
+        """Return every item: the kind, the English text or its name, the text, the text translated back, the note."""
+        pack = self._content
+        return [
+            *(("text", each.en, each.text, each.back, each.note) for each in pack.texts),
+            *(("term", name, each.forms[NAMING], each.back, each.note) for name, each in pack.terms.items()),
+            *(
+                ("emotion", name, f"{each.noun}; {each.adjective}", each.back, each.note)
+                for name, each in pack.emotions.items()
+            ),
+            *(("situation", name, each.text, each.back, each.note) for name, each in pack.situations.items()),
+        ]
+
+    def variant(self, variant: PromptVariant) -> PromptVariant:
+        """Return a prompt variant in this language.
+
+        Raises
+        ------
+        StimulusError
+            If the pack has no translation of a text of it.
+        """
+        parts = {part: self._text(getattr(variant, part), variant, part) for part in ("persona", "system", "user")}
+        if (scale := variant.scale) is not None:
+            ends = {
+                part: self._text(getattr(scale, part), variant, f"scale.{part}")
+                for part in sorted(SCALE_FIELDS)
+                if part.endswith("label")
+            }
+            scale = Scale(scale.low, scale.high, **ends)
+        return replace(variant, **parts, scale=scale)
+
+    def beginning(self, begun: str) -> str:
+        """Return what an answer is begun with in this language; what already is in it stays.
+
+        Raises
+        ------
+        StimulusError
+            If the pack has no such beginning.
+        """
+        own = self._texts
+        if not begun or begun in own.values():
+            return begun
+        if begun not in own:
+            known = [text for english, text in own.items() if english.endswith(": ")]
+            raise StimulusError(
+                f"elicitation.prefill={begun!r}: {self._lacks('text of it')}; the beginnings that it has: "
+                f"{', '.join(map(repr, known)) or 'none'}"
+            )
+        return own[begun]
+
+    def dimension(self, dimension: Dimension) -> Dimension:
+        """Return a dimension whose identities are worded in this language; groups keep their English names.
+
+        Raises
+        ------
+        StimulusError
+            If the pack lacks a term, or words two of one side alike.
+        """
+        sides: list[tuple[Identity, ...]] = []
+        for identities in (dimension.perceivers, dimension.experiencers):
+            terms = (each.term for each in identities if each.group != NO_PERSONA)
+            if lacking := [term for term in terms if term not in self._content.terms]:
+                raise StimulusError(
+                    f"dimension {dimension.name!r}: {self._lacks(_several(lacking))}; "
+                    + (
+                        "of invented groups it has the first term: stimuli.placebo_terms=1"
+                        if dimension.placebo
+                        else f"it has those of stimuli.identities={self._studies()}, without intersections"
+                    )
+                )
+            sides.append(tuple(map(self.identity, identities)))
+            for term, count in Counter(each.term for each in sides[-1]).items():
+                if count > 1:
+                    raise StimulusError(f"{self._file}: two identities of {dimension.name!r} are worded {term!r}")
+        perceivers, experiencers = sides
+        return replace(dimension, perceivers=perceivers, experiencers=experiencers)
+
+    def identity(self, identity: Identity) -> Identity:
+        """Return an identity worded in this language; no persona is worded nowhere. KeyError if it is not there."""
+        if identity.group == NO_PERSONA:
+            return identity
+        own = self._content.terms[identity.term]
+        others = tuple((case, own.forms[case]) for case in CASES if case in own.forms)
+        stem = None if identity.is_baseline else own.stem
+        return replace(identity, term=own.forms[NAMING], stem=stem, forms=others)
+
+    def narratives(self, narratives: Narratives) -> Narratives:
+        """Return narratives told in this language; the identifiers stay.
+
+        Raises
+        ------
+        StimulusError
+            If the pack lacks one of them, or has it of another English text.
+        """
+        if narratives.source != _SOURCE:
+            raise StimulusError(
+                f"stimuli.source={narratives.source}: {self._lacks('text of its narratives')}; it has the situations "
+                f"of stimuli={_SOURCE}"
+            )
+        there = self._content.situations
+        if lacking := [each.narrative_id for each in narratives.narratives if each.narrative_id not in there]:
+            raise StimulusError(
+                f"stimuli={_SOURCE}: {self._lacks(_several(lacking))}; it has {len(there)} of them, of "
+                f"the emotions {', '.join(dict.fromkeys(each.rpartition('-')[0] for each in there))}"
+            )
+        told = tuple(map(self._told, narratives.narratives))
+        return replace(narratives, narratives=told, sha256=hash_of(told))
+
+    def _told(self, narrative: Narrative) -> Narrative:
+        own, words = self._content.situations[narrative.narrative_id], self._content.emotions.get(narrative.emotion)
+        if own.of != (english := mark_of(narrative.first_person)):
+            raise StimulusError(
+                f"{self._file}: situations: {narrative.narrative_id} was translated from another English text; "
+                f"translate it anew, and write `of: {english}`"
+            )
+        if words is None:
+            raise StimulusError(f"stimuli.emotions: {self._lacks(_several([narrative.emotion]))}")
+        shown = EmotionWords(words.noun, words.adjective)
+        return replace(narrative, words=shown, neutral=own.text, first_person=own.text, third_person="")
+
+    @property
+    def _texts(self) -> dict[str, str]:
+        return {each.en: each.text for each in self._content.texts}
+
+    @property
+    def _file(self) -> Path:
+        return FOLDER / f"{self.code}.yaml"
+
+    def _text(self, english: str, variant: PromptVariant, part: str) -> str:
+        if english not in (own := self._texts):
+            shown = " ".join(english.split())
+            raise StimulusError(
+                f"prompt.{part} of prompt {variant.name} ({shown!r:.50}): {self._lacks('text of it')}; it has the "
+                f"prompts {', '.join(self.prompts)}, as they are packaged"
+            )
+        return own[english]
+
+    def _lacks(self, what: str) -> str:
+        return f"the language pack {self.code} has no {self.name} {what}"
+
+    def _studies(self) -> str:
+        return ", ".join(name for name, terms in packaged_terms().items() if terms <= self._content.terms.keys())
+
+
+def mark_of(text: str) -> str:
+    """Return by what a pack knows the English text that it has a translation of: the beginning of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def languages() -> tuple[str, ...]:
+    """Return the codes of all languages that prompts can be asked in, English first."""
+    return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+def load_language(code: str) -> LanguagePack | None:
+    """Return the pack of a language; None for English, which the package is written in.
+
+    Raises
+    ------
+    StimulusError
+        If there is none, or its file is malformed.
+
+    Examples
+    --------
+    >>> german = load_language("de")
+    >>> german.name
+    'German'
+    >>> load_language("en") is None
+    True
+    """
+    if code not in languages():
+        raise StimulusError(f"language={code}: {suggest(code, languages())}; a pack is one file: docs/languages.md")
+    return None if code == ENGLISH else read_pack(FOLDER / f"{code}.yaml")
+
+
+@cache
+def read_pack(path: Path) -> LanguagePack:
+    """Read a language pack's file.
+
+    Raises
+    ------
+    StimulusError
+        If it is malformed: names the place.
+    """
+    content = read_yaml(path)
+    try:
+        pack = _Pack.model_validate(content)
+    except ValidationError as error:
+        raise StimulusError(f"{path}: {explain(error)}") from error
+    return LanguagePack(path.stem, pack.name, hashlib.sha256(path.read_bytes()).hexdigest(), pack)
+
+
+def _several(names: Iterable[str]) -> str:
+    """Name the first few of what is lacking, and say how many others there are."""
+    listed = list(dict.fromkeys(names))
+    more = f", and {len(listed) - _MANY} more" if len(listed) > _MANY else ""
+    return f"text of {', '.join(map(repr, listed[:_MANY]))}{more}"
+
+
+def pack_replies(code: str) -> Replies | None:
+    """Return how answers in a language are read; None for English. Raises as :func:`load_language`."""
+    pack = load_language(code)
+    return None if pack is None else pack.replies
