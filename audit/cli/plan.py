@@ -278,4 +278,11 @@ def _bytes(n: int) -> str:
     return f"{n / 1e3:.3g} kB"
 
 
-COMMAND: Final = Command("plan", "say what a run is going to take: prompts, tokens, time, money, disk", _help, _plan)
+COMMAND: Final = Command(
+    "plan",
+    "say what a run is going to take: prompts, tokens, time, money, disk",
+    _help,
+    _plan,
+    usages=(_USAGE,),
+    overrides=True,
+)

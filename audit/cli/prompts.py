@@ -84,4 +84,6 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
         )
 
 
-COMMAND: Final = Command("prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts)
+COMMAND: Final = Command(
+    "prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts, overrides=True
+)
