@@ -100,6 +100,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
+    if plan.grid.narratives is not None and plan.grid.narratives.remark:
+        note(plan.grid.narratives.remark)
     served = config.model.base_url is not None
     if options["hours"] is not None and served and options["probe"] is None:
         raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")

@@ -165,7 +165,7 @@ def test_what_a_script_holds_cannot_end_its_quotes():
 
 
 def test_a_shell_that_has_no_script_suggests_one():
-    with pytest.raises(ConfigError, match="completion fisch: .*did you mean 'fish'"):
+    with pytest.raises(ConfigError, match=r"completion fisch: .*did you mean 'fish'"):
         script("fisch")
 
 
@@ -182,11 +182,9 @@ def test_the_script_is_printed_without_a_model_library_or_hydra():
 
 def test_a_completion_takes_less_than_a_fifth_of_a_second_and_starts_no_python(folder):
     line = "empathy-audit run stimuli."
-    ask = (
-        f"source script.bash; PATH=; COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_WORDS=(empathy-audit run stimuli.); "
-        'COMP_CWORD=2; time for i in 1 2 3 4 5; do _empathy_audit; done; echo "${#COMPREPLY[@]}"'
-    )
+    given = f"COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_WORDS=(empathy-audit run stimuli.); COMP_CWORD=2"
+    ask = f"source script.bash; PATH=; {given}; for i in {{1..10}}; do _empathy_audit; done; echo ${{#COMPREPLY[@]}}"
     begun = time.monotonic()
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True, cwd=folder)
     assert int(done.stdout) > 10
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 2
