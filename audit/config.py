@@ -29,13 +29,13 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError, suggest
+from stimuli.faults import explain, fields_at, nested_models, place_of
 from stimuli.identities import Identity
 from stimuli.knowledge import RELATIONS
 from stimuli.languages import ENGLISH, LanguagePack, load_language
 from stimuli.manipulation import NOBODY
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
-from stimuli.yaml_files import explain
 
 
 class _Strict(BaseModel):
@@ -46,7 +46,8 @@ def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def _bare_model(value: object) -> object:
+def bare_model(value: object) -> object:
+    """Return a model that is named alone as one with all that it may have."""
     return {"model": value} if isinstance(value, str) else value
 
 
@@ -102,7 +103,7 @@ class _AtServer(_Elsewhere):
         except ValueError:
             told = False
         if not told or re.search(r"\s", url):
-            raise ConfigError("base_url: is no address of a server, such as http://localhost:8000/v1")
+            raise ConfigError("base_url: it is no address of a server; write one such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigError(
                 "base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
@@ -299,6 +300,7 @@ class StimuliConfig(_Strict):
     path: Path | None
     emotions: Words | None
     situations_per_emotion: int | Literal["all"]
+    card_sample: int | Literal["all"] = Field(default="all", exclude=True)
     columns: ColumnsConfig
     conversations: ConversationsConfig | None = None
     placebo: Annotated[int, Field(ge=0)] | Words = 0
@@ -416,7 +418,7 @@ class LexiconConfig(_Strict):
     narrative: Literal["text", "emotion"] = "text"
 
 
-_Classifier = Annotated[ScorerConfig | None, BeforeValidator(_bare_model)]
+_Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
 
 
 class EpitomeConfig(_Strict):
@@ -971,9 +973,10 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "extra_forbidden":
-            *place, key = [*part, *map(str, fault["loc"])]
-            raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
-        raise ConfigError("".join(f"{name}." for name in part) + explain(error)) from error
+            *place, key = map(str, place_of(error, values))
+            nearest = suggest(key, fields_at(model, place))
+            raise ConfigError(f"{'.'.join([*part, *place, key])}: there is no such option; {nearest}") from error
+        raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
 
 
 def option_names() -> list[str]:
@@ -994,7 +997,7 @@ def option_types() -> dict[str, frozenset[str]]:
             kinds = frozenset(_kinds(field.annotation)) | ({"path"} if full == "model.path" else set())
             found[full] = found.get(full, frozenset()) | kinds
             by_name = "NAME." if get_origin(field.annotation) is dict else ""
-            for nested in _models(field.annotation):
+            for nested in nested_models(field.annotation):
                 collect(nested, f"{full}.{by_name}")
 
     collect(AuditConfig, "")
@@ -1017,23 +1020,6 @@ def _kinds(annotation: Any) -> Iterator[str]:
             yield from _kinds(each)
     elif annotation is not type(None):
         yield {str: "text", Path: "path"}.get(annotation, "other")
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a field may hold, however deep in its annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for nested in get_args(annotation):
-        yield from _models(nested)
-
-
-def _siblings(place: list[str], key: str) -> str:
-    model: type[BaseModel] = AuditConfig
-    for name in place:
-        inside = list(_models(model.model_fields[name].annotation)) if name in model.model_fields else []
-        if len(inside) == 1:
-            model = inside[0]
-    return suggest(key, model.model_fields)
 
 
 NOT_MEASURED: Final = frozenset({"statistics", "measures", "run_dir", "reports_dir", "out", "shard_size"})

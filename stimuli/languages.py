@@ -19,10 +19,11 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
+from stimuli.faults import explain
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
 from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.yaml_files import read_yaml
 
 ENGLISH: Final = "en"
 FOLDER: Final = Path(__file__).parent / "data" / "languages"
@@ -393,7 +394,7 @@ def read_pack(path: Path) -> LanguagePack:
     try:
         pack = _Pack.model_validate(content)
     except ValidationError as error:
-        raise StimulusError(f"{path}: {explain(error)}") from error
+        raise StimulusError(f"{path}: {explain(error, _Pack, content)}") from error
     return LanguagePack(path.stem, pack.name, hashlib.sha256(path.read_bytes()).hexdigest(), pack)
 
 

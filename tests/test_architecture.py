@@ -49,6 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
+    "commented": set(),
+    "options": {"commented", "config", "errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
@@ -184,7 +186,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
-        "index",
+        "index", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
         "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },
@@ -219,13 +221,14 @@ ONLY_IN = {
     "tabulate": "audit.report.paper_table",
     "pyarrow": "audit.runs.",
     "inflect": "stimuli.identities",
+    "python_calamine": "stimuli.spreadsheets",
     "vaderSentiment": "audit.texts.",
 }
 """The one place of each library that takes long to import or ties us to its maker."""
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat", "docx",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat", "docx", "python_calamine",
 }  # fmt: skip
 
 

@@ -13,7 +13,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.overrides import Options, Parse, arranged, check_texts, several_values, stands_for, why_unread
+from audit.cli.overrides import (
+    Options,
+    Parse,
+    arranged,
+    check_texts,
+    did_you_mean,
+    several_values,
+    stands_for,
+    why_unread,
+)
+from audit.cli.printing import tell
+from audit.options import choices as choices
+from audit.options import conf_folder as conf_folder
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -34,12 +46,15 @@ class Composed:
         The words that made it.
     preset
         The experiment that was chosen; "defaults" where none was.
+    own_files
+        The user's files that it is made of, of ``--config-dir``.
     """
 
     number: int | None
     overrides: tuple[str, ...]
     preset: str
     _values: Any
+    own_files: tuple[Path, ...] = ()
 
     def validated(self) -> AuditConfig:
         """Return the configuration.
@@ -64,7 +79,24 @@ class Composed:
             raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
         assert isinstance(values, dict)
         values.pop("experiment", None)
-        return load_config({str(key): value for key, value in values.items()})
+        try:
+            return load_config({str(key): value for key, value in values.items()})
+        except ConfigError as error:
+            raise ConfigError(self._placed(str(error))) from error
+
+    def _placed(self, fault: str) -> str:
+        """Return a fault with the user's file and line that it is of, if it is of one."""
+        from stimuli.yaml_files import line_of
+
+        name = fault.partition(":")[0]
+        if any(word.lstrip("+").startswith(f"{name}=") for word in self.overrides):
+            return fault
+        group, *keys = name.split(".")
+        for file in self.own_files:
+            for path in ([keys] if file.parent.name == group and keys else []) + [[group, *keys]]:
+                if (line := line_of(file, path)) is not None:
+                    return f"{file}: line {line}: {fault}"
+        return fault
 
 
 def _check_no_environment(values: Any) -> None:
@@ -106,13 +138,6 @@ def _check_no_environment(values: Any) -> None:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
-def conf_folder() -> Path:
-    """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
 def statistics_file() -> Path:
     """Return the file of the packaged defaults of an analysis."""
     return conf_folder() / "statistics" / "default.yaml"
@@ -123,12 +148,6 @@ def statistics_defaults() -> dict[str, Any]:
     from stimuli.yaml_files import read_yaml
 
     return dict(read_yaml(statistics_file()))
-
-
-def choices() -> dict[str, list[str]]:
-    """Return the choices of each group of the packaged configuration."""
-    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra")
-    return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
@@ -166,6 +185,12 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
                     overrides=tuple(of_hydra.overrides.task),
                     preset="defaults" if experiment in (None, "none") else str(experiment),
                     _values=composed,
+                    own_files=tuple(
+                        file
+                        for folder in _folders(words)
+                        for group, choice in of_hydra.runtime.choices.items()
+                        if (file := folder / str(group) / f"{choice}.yaml").is_file()
+                    ),
                 )
             )
         except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
@@ -186,6 +211,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
 
     check_texts(words, parse, options)
     _check_choices(words, parse)
+    if any(word.startswith("--cfg") for word in words):
+        tell("# What each option means: python -m audit options")
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]
@@ -199,7 +226,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
             f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
         ) from error
     except YAMLError as error:
-        raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
+        said = _not_yaml(words) or f"a file of --config-dir is not YAML: {' '.join(str(error).split())}"
+        raise ConfigError(said) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
     except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
@@ -277,6 +305,20 @@ def _check_folders(words: Sequence[str]) -> None:
             check_size(path)
 
 
+def _not_yaml(words: Sequence[str]) -> str:
+    """Return what is wrong with the first of the user's files of choices that is not YAML, in our own words."""
+    from stimuli.errors import StimulusError
+    from stimuli.yaml_files import read_yaml
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            try:
+                read_yaml(path)
+            except StimulusError as error:
+                return str(error)
+    return ""
+
+
 def _folders(words: Sequence[str]) -> list[Path]:
     """Return the user's folders of choices, by the flags that name them."""
     flags = [(flag.partition("="), value) for flag, value in zip_longest(words, words[1:], fillvalue="")]
@@ -352,7 +394,7 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
             return why_unread(word, words[place + 1 :], parse, options)
         name = parsed.key_or_group
         if not name:
-            return f"{word!r} is no override, KEY=VALUE is wanted; nothing stands before the equals sign"
+            return f"{word!r} is no option, KEY=VALUE is wanted; nothing stands before the equals sign"
         if parsed.is_sweep_override() and not sweeps:
             return several_values(word, name, word.partition("=")[2], options, parse)
         if name in options.groups:
@@ -365,14 +407,12 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:
-        return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
+        return f"{key}: there is no such option; {_near_option(key)}see python -m audit options"
     if (said := stands_for(str(error), words)) or not lines:
         return said
     merged = next((word for word in words if lines[0] == f"Error merging override {word}"), None)
     if merged is not None:
-        return (
-            f"{merged}: a value of another kind is wanted; python -m audit run --cfg job shows all options and values"
-        )
+        return f"{merged}: a value of another kind is wanted; python -m audit options shows all options and values"
     return " ".join(lines)
 
 
@@ -387,8 +427,6 @@ def _unknown_key(lines: Sequence[str]) -> str | None:
 
 
 def _near_option(key: str) -> str:
-    import difflib
-
     from audit.config import option_names
 
     names = option_names()
@@ -400,5 +438,4 @@ def _near_option(key: str) -> str:
                 f"it, write ++{key}=VALUE; "
             )
         return f"{of} is null among these choices; choose another one, or give it whole; "
-    near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}? " if near else ""
+    return did_you_mean(key, names)

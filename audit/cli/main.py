@@ -18,11 +18,14 @@ from typing import Final, NoReturn
 from audit import __version__
 from audit.cli import (
     calibrate,
+    completion,
     consolidate,
+    described,
     doctor,
     export,
     gate,
     index,
+    init,
     judge,
     people,
     plan,
@@ -42,6 +45,8 @@ COMMANDS: Final[dict[str, Command]] = {
     command.name: command
     for command in (
         run.COMMAND,
+        described.COMMAND,
+        init.COMMAND,
         report.COMMAND,
         index.COMMAND,
         people.COMMAND,
@@ -56,6 +61,7 @@ COMMANDS: Final[dict[str, Command]] = {
         prompts.COMMAND,
         plan.COMMAND,
         doctor.COMMAND,
+        completion.COMMAND,
     )
 }
 """All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_SETTING: Final = "statistics."
+SETTING: Final = "statistics."
 """What the settings of an analysis begin with."""
 
 
@@ -45,6 +45,8 @@ class Option(Generic[_Value]):
         What it is for.
     shown
         What the help writes after "=". If empty, the default is written.
+    choices
+        Returns the words that it takes, where these are fixed and neither ``read`` nor ``shown`` has them.
     """
 
     name: str
@@ -52,6 +54,16 @@ class Option(Generic[_Value]):
     default: _Value
     help: str
     shown: str = ""
+    choices: Callable[[], Iterable[str]] = tuple
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it takes, where these are fixed."""
+        if self.read is true_or_false:
+            return ("true", "false")
+        if isinstance(self.read, _OneOf):
+            return tuple(self.read.choices)
+        return tuple(self.choices()) or (tuple(self.shown.split("|")) if "|" in self.shown else ())
 
     def __str__(self) -> str:
         return f"{self.name}={self.shown or str(self.default).lower()}"
@@ -106,7 +118,8 @@ class Usage:
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
             elif name not in names:
-                raise ConfigError(f"{name}: {self.command} has no such option; {suggest(name, names)}")
+                hint = f"did you mean {SETTING}{word}? " if f"{SETTING}{name}" in names else suggest(name, names)
+                raise ConfigError(f"{name}: {self.command} has no such option; {hint.rstrip()}")
             elif name in texts:
                 raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
             else:
@@ -174,9 +187,9 @@ class Given:
     def settings(self) -> dict[str, str | None]:
         """Return the settings of the analysis, as words: a formula is no YAML."""
         return {
-            name.removeprefix(_SETTING): None if text == "null" else text
+            name.removeprefix(SETTING): None if text == "null" else text
             for name, text in self.texts.items()
-            if name.startswith(_SETTING)
+            if name.startswith(SETTING)
         }
 
 
@@ -192,7 +205,7 @@ def usage_lines(*usages: Usage) -> str:
         head = f"{'       ' if number else 'usage: '}{' '.join(PROGRAM)} {usage.command} "
         words = [usage.places] if usage.places else []
         words += [*map(str, usage.needed), *(f"[{option}]" for option in usage.options)]
-        words += [f"[{_SETTING}KEY=VALUE ...]"] if usage.settings else []
+        words += [f"[{SETTING}KEY=VALUE ...]"] if usage.settings else []
         # A line never ends inside of brackets, or between a folder and the "..." after it.
         kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
         filled = _fill(kept, head, indent=len(head))
@@ -252,16 +265,22 @@ def whole_from(least: int) -> Reader[int]:
     return read
 
 
-def one_of(*choices: _Choice) -> Reader[_Choice]:
-    """Return what reads one of some words."""
+class _OneOf(Generic[_Choice]):
+    """Reads one of some words."""
 
-    def read(name: str, text: str) -> _Choice:
-        found = next((choice for choice in choices if choice == text), None)
+    def __init__(self, choices: Sequence[_Choice]) -> None:
+        self.choices = choices
+
+    def __call__(self, name: str, text: str) -> _Choice:
+        found = next((choice for choice in self.choices if choice == text), None)
         if found is None:
-            raise ConfigError(f"{name}={text}: {' or '.join(choices)} is wanted; {suggest(text, choices)}")
+            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted; {suggest(text, self.choices)}")
         return found
 
-    return read
+
+def one_of(*choices: _Choice) -> Reader[_Choice]:
+    """Return what reads one of some words."""
+    return _OneOf(choices)
 
 
 def true_or_false(name: str, text: str) -> bool:
@@ -279,4 +298,4 @@ def _fill(text: str, head: str, *, indent: int) -> str:
 def _settings() -> list[str]:
     from audit.config import StatisticsConfig
 
-    return [f"{_SETTING}{name}" for name in StatisticsConfig.model_fields]
+    return [f"{SETTING}{name}" for name in StatisticsConfig.model_fields]
