@@ -1,0 +1,107 @@
+"""The parts of the reference that are made of the code when the site is built.
+
+A page has a line `<!-- generated: NAME -->`, in whose place the part stands. Each part has one source: options those of
+`audit options`, columns the tables of which `dictionary.csv` is made, commands the text of their `--help`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sphinx.application import Sphinx
+
+from audit.cli.main import COMMANDS
+from audit.options import group_rows, option_rows
+from audit.tables import registry
+from audit.tables.base import Table
+from audit.wording import in_markdown
+
+_MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+_FOLDERS: Sequence[tuple[str, Sequence[Table] | Mapping[str, Table]]] = (
+    ("A run of ratings", registry.OF_RATINGS),
+    ("A run of replies", registry.OF_REPLIES),
+    ("A run of questionnaires", registry.OF_ANSWERS),
+    ("Affect before and after a situation", registry.AFFECT_TABLES),
+    ("A comparison of runs of ratings", registry.COMPARISON_TABLES),
+    ("A comparison of runs of replies", registry.REPLY_COMPARISON_TABLES),
+    ("Replies that a model as judge compared", registry.PREFERENCE_TABLES),
+    ("Replies that people compared", registry.PEOPLE_PREFERENCE_TABLES),
+)
+
+
+def commands() -> Iterator[str]:
+    """Yield what each command prints when it is asked for help."""
+    for command in COMMANDS.values():
+        yield f"## {command.name}\n\n{in_markdown(_sentence(command.summary))}\n"
+        yield f"```text\n{command.help().rstrip()}\n```\n"
+
+
+def options() -> Iterator[str]:
+    """Yield the groups with their choices, and a table of the options of each."""
+    for group in group_rows():
+        rows = option_rows(group.name) if group.choices else [row for row in option_rows() if row.group == group.name]
+        if not rows and not group.choices:
+            continue
+        yield f"## {group.name}\n" if group.choices else "## Of no group\n"
+        if group.choices:
+            chosen = f"`{group.name}={group.default}` unless another one is chosen.\n" if group.default else ""
+            yield chosen
+            yield from _table(("choice", "what it is"), ((_code(f"{group.name}={c.name}"), c.meaning) for c in group.choices))
+        if rows:
+            yield from _table(
+                ("option", "takes", "default", "meaning"),
+                (
+                    (_code(row.name), row.type, _code(row.default) if row.default else "must be given", row.meaning)
+                    for row in rows
+                ),
+            )
+
+
+def columns() -> Iterator[str]:
+    """Yield every column of every table, by what folder holds it; a table of several kinds of folders comes once."""
+    told: set[int] = set()
+    for title, tables in _FOLDERS:
+        yield f"## {title}\n"
+        for table in tables.values() if isinstance(tables, Mapping) else tables:
+            if id(table) in told:
+                yield f"`{table.name}`: as above.\n"
+                continue
+            told.add(id(table))
+            place = f"{table.name}.parquet" if table.stored else f"tables/{table.name}.csv"
+            yield f"### {in_markdown(table.name)}\n\n`{place}`. One row is {in_markdown(table.row)}.\n"
+            yield from _table(
+                ("column", "meaning", "type", "unit"),
+                ((_code(name), column.meaning, column.type.plain, column.unit) for name, column in table.items()),
+            )
+
+
+PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"commands": commands, "options": options, "columns": columns}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _code(text: str) -> str:
+    """Return a word as code, whatever it holds."""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    return f"{fence}{text}{fence}".replace("|", r"\|")
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for row in rows:
+        cells = (cell if cell.startswith("`") else in_markdown(cell) for cell in row)
+        lines.append(f"| {' | '.join(cells)} |")
+    yield "\n".join(lines) + "\n"
+
+
+def _fill(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = _MARK.sub(lambda found: "\n".join(PARTS[found[1]]()), source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the parts with Sphinx."""
+    app.connect("source-read", _fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
