@@ -43,7 +43,8 @@ def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def _bare_model(value: object) -> object:
+def bare_model(value: object) -> object:
+    """Return a model that is named alone as one with all that it may have."""
     return {"model": value} if isinstance(value, str) else value
 
 
@@ -413,7 +414,7 @@ class LexiconConfig(_Strict):
     narrative: Literal["text", "emotion"] = "text"
 
 
-_Classifier = Annotated[ScorerConfig | None, BeforeValidator(_bare_model)]
+_Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
 
 
 class EpitomeConfig(_Strict):
@@ -946,7 +947,7 @@ def option_types() -> dict[str, frozenset[str]]:
             kinds = frozenset(_kinds(field.annotation)) | ({"path"} if full == "model.path" else set())
             found[full] = found.get(full, frozenset()) | kinds
             by_name = "NAME." if get_origin(field.annotation) is dict else ""
-            for nested in _models(field.annotation):
+            for nested in nested_models(field.annotation):
                 collect(nested, f"{full}.{by_name}")
 
     collect(AuditConfig, "")
@@ -971,18 +972,18 @@ def _kinds(annotation: Any) -> Iterator[str]:
         yield {str: "text", Path: "path"}.get(annotation, "other")
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models that a field may hold, however deep in its annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for nested in get_args(annotation):
-        yield from _models(nested)
+        yield from nested_models(nested)
 
 
 def _siblings(place: list[str], key: str) -> str:
     model: type[BaseModel] = AuditConfig
     for name in place:
-        inside = list(_models(model.model_fields[name].annotation)) if name in model.model_fields else []
+        inside = list(nested_models(model.model_fields[name].annotation)) if name in model.model_fields else []
         if len(inside) == 1:
             model = inside[0]
     return suggest(key, model.model_fields)

@@ -48,6 +48,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
+    "commented": set(),
+    "options": {"commented", "config", "errors", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
@@ -171,7 +173,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
     },
     "cli": {
-        *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
+        *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
         "stimuli", "tasks.base", "tasks.registry", "verification",
     },

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.cli.overrides import Options, Parse, arranged, check_texts, several_values, stands_for, why_unread
+from audit.options import choices as choices
+from audit.options import conf_folder as conf_folder
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -106,13 +108,6 @@ def _check_no_environment(values: Any) -> None:
         OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
 
 
-def conf_folder() -> Path:
-    """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
 def statistics_file() -> Path:
     """Return the file of the packaged defaults of an analysis."""
     return conf_folder() / "statistics" / "default.yaml"
@@ -123,12 +118,6 @@ def statistics_defaults() -> dict[str, Any]:
     from stimuli.yaml_files import read_yaml
 
     return dict(read_yaml(statistics_file()))
-
-
-def choices() -> dict[str, list[str]]:
-    """Return the choices of each group of the packaged configuration."""
-    folders = sorted(path for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra")
-    return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:

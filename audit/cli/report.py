@@ -118,9 +118,8 @@ settings, with their defaults:
 
 
 def _help() -> str:
-    settings = "\n".join(
-        f"  statistics.{line.replace(': ', '=', 1)}" for line in statistics_file().read_text("utf-8").splitlines()
-    )
+    lines = [line for line in statistics_file().read_text("utf-8").splitlines() if not line.startswith("#")]
+    settings = "\n".join(f"  statistics.{line.replace(': ', '=', 1)}" for line in lines)
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
     shown = _HELP.format(options=options, answers=answers, settings=settings)
