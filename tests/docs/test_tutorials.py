@@ -1,0 +1,105 @@
+"""Tutorials are followed by a script; what it kept is of the commands that they have now. Python blocks run."""
+
+import importlib.util
+import re
+import shutil
+import sys
+
+import pytest
+from documents import DOCS, PAGES, ROOT, blocks
+
+spec = importlib.util.spec_from_file_location("transcripts", ROOT / "benchmarks" / "transcripts.py")
+transcripts = importlib.util.module_from_spec(spec)
+sys.modules["transcripts"] = transcripts
+spec.loader.exec_module(transcripts)
+
+TUTORIALS = sorted(DOCS.glob("tutorial-*.md"))
+EXECUTED = {
+    ("python.md", 0): "tests/test_api.py",
+    ("elsewhere.md", 0): "tests/test_answers.py",
+    ("delta.md", 0): "tests/docs/test_tutorials.py",
+}
+"""Blocks of Python that another test runs, by page and place, with that test."""
+NOT_RUN = "not run by the tests: "
+
+
+def test_there_is_a_tutorial_for_each_of_three_readers():
+    assert [page.stem for page in TUTORIALS] == ["tutorial-gate", "tutorial-report", "tutorial-vignettes"]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_the_transcript_is_of_the_commands_that_the_tutorial_has_now(page):
+    kept = (DOCS / "transcripts" / f"{page.stem}.txt").read_text(encoding="utf-8")
+    followed = re.findall(r"^\$ (.*)$", kept, flags=re.MULTILINE)
+    assert followed == [step.command for step in transcripts.steps(page.read_text("utf-8")) if step.command]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_no_command_of_a_transcript_ended_in_a_fault(page):
+    kept = (DOCS / "transcripts" / f"{page.stem}.txt").read_text(encoding="utf-8")
+    assert not {int(code) for code in re.findall(r"^\[exit code (\d+)\]$", kept, flags=re.MULTILINE)} & transcripts.FAULTS
+
+
+def test_a_tutorial_is_followed_in_order_and_what_varies_is_left_out(tmp_path):
+    page = (
+        "Save:\n\n```csv things.csv\na,b\n```\n\n```sh\nnot followed\n```\n\n```console\n$ cat things.csv\n$ pwd; exit 3\n```\n"
+        "```console\n$ echo 'of 48 prompts, 0.21 prompts/s, about 3 min 32 s left' && echo '48 of 48 prompts, 0.2 prompts/s'\n"
+        "$ echo in 2.5 s on 2026-11-25T01:02:03+00:00\n$ no-such-program\n```\n"
+    )
+    told, faults = transcripts.follow(page, tmp_path)
+    assert told.split("\n\n") == [
+        "[things.csv is saved]",
+        "$ cat things.csv\na,b",
+        "$ pwd; exit 3\n.\n[exit code 3]",
+        "$ echo 'of 48 prompts, 0.21 prompts/s, about 3 min 32 s left' && echo '48 of 48 prompts, 0.2 prompts/s'\n"
+        "48 of 48 prompts, N prompts/s",
+        "$ echo in 2.5 s on 2026-11-25T01:02:03+00:00\nin N s on DATE",
+        "$ no-such-program\nbash: line 1: no-such-program: command not found\n[exit code 127]\n",
+    ]
+    assert faults == ["no-such-program"]
+
+
+def test_a_console_block_holds_commands_alone():
+    with pytest.raises(ValueError, match="begins with"):
+        list(transcripts.steps("```console\n$ ls\nthings.csv\n```\n"))
+
+
+def of_python():
+    for page in PAGES:
+        found = [block for block in blocks(page) if block.language == "python"]
+        yield from ((page.name, place, block) for place, block in enumerate(found))
+
+
+def test_every_block_of_python_is_run_or_says_why_not():
+    unclear = [
+        (name, place)
+        for name, place, block in of_python()
+        if (name, place) not in EXECUTED and not block.remark.startswith((NOT_RUN, "run in "))
+    ]
+    assert unclear == []
+    assert all((ROOT / test).is_file() and name in (ROOT / test).read_text("utf-8") for (name, _), test in EXECUTED.items())
+
+
+def test_the_worked_example_of_the_gap_comes_out_as_printed(capsys):
+    page = (DOCS / "delta.md").read_text(encoding="utf-8")
+    code, shown = (page.split(fence)[1].split("```")[0] for fence in ("```python\n", "```text\n"))
+    names = {}
+    exec(code, names)
+    assert capsys.readouterr().out == shown
+    [row] = names["gap"].headline.to_dict("records")
+    # Gaps of 3 and 1: SD √2, standard error 1, t(.975, 1 degree of freedom) = 12.706.
+    assert f"{row['ci_low']:.1f} to +{row['ci_high']:.1f}".replace("-", "−") in page.replace("reaches from ", "")
+
+
+def test_what_python_md_does_with_runs_works(tmp_path, monkeypatch):
+    for name, example in (("example", "example"), ("one", "example-sweep/origin"), ("other", "example-sweep/persona-1")):
+        shutil.copytree(ROOT / "reports" / example, tmp_path / "reports" / name)
+    monkeypatch.chdir(tmp_path)
+    ran = [block for name, _, block in of_python() if name == "python.md" and block.remark.startswith("run in ")]
+    assert len(ran) == 2
+    names: dict[str, object] = {}
+    exec("import audit", names)
+    for block in ran:
+        exec(block.text, names)
+    assert names["run"].manifest.model.name == "smollm2"
+    assert names["beside"].page.is_file()
