@@ -297,6 +297,7 @@ class StimuliConfig(_Strict):
     path: Path | None
     emotions: Words | None
     situations_per_emotion: int | Literal["all"]
+    card_sample: int | Literal["all"] = Field(default="all", exclude=True)
     columns: ColumnsConfig
     conversations: ConversationsConfig | None = None
     placebo: Annotated[int, Field(ge=0)] | Words = 0

@@ -31,6 +31,7 @@ _BY_CHOICE: Final = "..."
 _FEW: Final = 4
 _SHORT: Final = 30
 """So many choices are listed with the values of an option, if these have so few letters."""
+_OR_NULL: Final = ", or null"
 _PRESETS: Final = "experiment"
 """The group whose choices set options of other groups, and has none of its own."""
 
@@ -166,7 +167,8 @@ def _nearest(asked: str) -> str:
     names = [row.name for row in _rows()]
     whole = {name for row in names for name in itertools.accumulate(row.split("."), "{}.{}".format)}
     by_end = [name for name in names if name.endswith(f".{asked}")]
-    near = by_end[:1] or difflib.get_close_matches(asked.lower(), [*groups, *sorted(whole)], n=1, cutoff=0.6)
+    begun = [group for group in groups if asked and group.startswith(asked)]
+    near = by_end[:1] or begun or difflib.get_close_matches(asked.lower(), [*groups, *sorted(whole)], n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}groups are: {', '.join(groups)}"
 
@@ -269,8 +271,10 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Fie
 
 def _both(row: OptionRow, other: OptionRow) -> OptionRow:
     """Return an option that several models have, such as ``task.kind``: it takes what either takes."""
-    types = dict.fromkeys([*row.type.split(" or "), *other.type.split(" or ")])
-    return replace(row, type=" or ".join(types), choices=tuple(dict.fromkeys([*row.choices, *other.choices])))
+    types = [each.type.removesuffix(_OR_NULL) for each in (row, other)]
+    null = _OR_NULL if any(each.type.endswith(_OR_NULL) for each in (row, other)) else ""
+    choices = tuple(dict.fromkeys([*row.choices, *other.choices]))
+    return replace(row, type=" or ".join(dict.fromkeys(types)) + null, choices=choices)
 
 
 def _as_typed(field: FieldInfo) -> str:
@@ -307,7 +311,7 @@ def _type(field: FieldInfo) -> str:
     bounds = [text for each in field.metadata if (text := _bound(each))]
     can_be_null = "null" in kinds
     said = ", ".join([" or ".join(kind for kind in kinds if kind != "null"), *bounds])
-    return f"{said} or null" if can_be_null else said
+    return f"{said}{_OR_NULL}" if can_be_null else said
 
 
 def _kinds(annotation: Any) -> Iterator[str]:

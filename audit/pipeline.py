@@ -58,11 +58,19 @@ def run_audit(
     plan = task.plan(config)
     task.check(plan)
     path = _folder_of(plan, job)
-    say(plan.announced)
+    _announce(plan, say)
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = task.collect(plan, folder, command=command, say=say)
         return _publish(task, folder, _completed(manifest, config, command=command, preset=preset), say)
+
+
+def _announce(plan: Planned, say: Say) -> None:
+    """Say what is asked, and what was taken for words that a user's file does not give."""
+    say(plan.announced)
+    narratives = plan.grid.narratives
+    if narratives is not None and narratives.remark:
+        say(f"note: {narratives.remark}")
 
 
 def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -> Published:
@@ -244,7 +252,7 @@ def report_answers(
     opened = answered_model(config.model.name, by or found.by, found, prompts_sha256=export.prompts_sha256)
     folder_name = default_run_dir(plan)
     path = run_dir or folder_name.with_name(f"{folder_name.name}-{found.sha256[:8]}")
-    say(plan.announced)
+    _announce(plan, say)
     say(f"{answers}: {_said_of(found)}")
     for remark in found.remarks:
         say(f"note: {remark}")

@@ -17,6 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from stimuli.emotion_names import EmotionWords as EmotionWords
+from stimuli.emotion_names import complete
+from stimuli.emotion_names import emotion_words as emotion_words
 from stimuli.errors import StimulusError, suggest
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_yaml
@@ -28,6 +31,7 @@ packaged situations the first person."""
 _DATA: Final = Path(__file__).parent / "data"
 GENEVA_FILE: Final = _DATA / "geneva_narratives.csv"
 GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
+_WORDS: Final = ("emotion_noun", "emotion_adjective")
 INTENSITIES: Final = ("mild", "middle", "strong")
 """The intensities that each situation of ``geneva20`` is written in."""
 HOU2025_COUNTS: Final = {
@@ -45,14 +49,6 @@ _HOU2025_ORIGIN: Final = (
     "the files come with the released code of Hou, Daumé III and Rudinger (2025), arXiv:2503.01030; "
     "point stimuli.path at the folder that holds them"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EmotionWords:
-    """The words of an emotion: ``how much {noun}``, ``how {adjective}``; empty where a source gives none."""
-
-    noun: str
-    adjective: str
 
 
 @cache
@@ -103,12 +99,25 @@ class Narratives:
         How many the source holds for the emotions asked, of which ``narratives`` may be a subset.
     sha256
         Of the texts, identifiers and emotion words of ``narratives``, in their order.
+    said
+        What was taken for words of emotions that a user's file does not give: a line for each emotion.
     """
 
     source: str
     narratives: tuple[Narrative, ...]
     n_available: int
     sha256: str
+    said: tuple[str, ...] = ()
+
+    @property
+    def remark(self) -> str:
+        """What to know of the words that were taken for emotions, and how to give others; empty if there were none."""
+        if not self.said:
+            return ""
+        return (
+            f"words for emotions that your file does not give: {'; '.join(self.said)}. To give others, add the columns "
+            "emotion_noun and emotion_adjective; one row of each emotion is enough"
+        )
 
     @property
     def emotions(self) -> tuple[str, ...]:
@@ -123,21 +132,6 @@ class Narratives:
                 f"{asked_by} shows the {wording} wording, which {len(lacking)} of {len(self.narratives)} narratives "
                 f"lack (first: {lacking[0]!r}); set stimuli.columns.{wording} or choose another prompt"
             )
-
-
-@cache
-def emotion_words() -> dict[str, EmotionWords]:
-    """Return the packaged emotions' words, by the emotion's name.
-
-    Examples
-    --------
-    >>> emotion_words()["sad"]
-    EmotionWords(noun='sadness', adjective='sad')
-    """
-    return {
-        name: EmotionWords(noun=body["noun"], adjective=body["adjective"])
-        for name, body in read_yaml(_DATA / "emotions.yaml").items()
-    }
 
 
 def load_narratives(
@@ -161,7 +155,9 @@ def load_narratives(
         The folder or file; not for the packaged ones.
     columns
         For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
-        emotion_noun emotion_adjective``; None where the file has none.
+        emotion_noun emotion_adjective``; None where the file has none. The last two are also taken from columns of
+        these names, and from one row of an emotion for its others; see :func:`stimuli.emotion_names.words_of` for what
+        is taken where there are none.
     emotions
         Keep only these, in the source's order; None keeps all.
     situations_per_emotion
@@ -190,6 +186,7 @@ def load_narratives(
     """
     if emotions is not None and not emotions:
         raise StimulusError("stimuli.emotions is empty; name at least one emotion, or null for all")
+    said: Mapping[str, str] = {}
     match source:
         case "geneva" | "geneva20" if path is not None:
             raise StimulusError(f"stimuli.path={path}: the {source} narratives are packaged; stimuli=csv reads a file")
@@ -201,12 +198,13 @@ def load_narratives(
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
-            rows = _read_csv(path, columns or {})
+            rows, said = _read_csv(path, columns or {})
         case _:
             raise StimulusError(
                 f"stimuli.source={source!r}: {suggest(source, ('geneva', 'geneva20', 'hou2025', 'csv'))}"
             )
-    return choose_narratives(source, rows, emotions=emotions, per_emotion=situations_per_emotion, seed=seed)
+    chosen = choose_narratives(source, rows, emotions=emotions, per_emotion=situations_per_emotion, seed=seed)
+    return replace(chosen, said=tuple(said[emotion] for emotion in chosen.emotions if emotion in said))
 
 
 def geneva20_versions() -> list[Narrative]:
@@ -318,33 +316,41 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
     return rows
 
 
-def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> list[Narrative]:
+def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[list[Narrative], Mapping[str, str]]:
+    """Return a file's narratives, and by emotion what was taken for words that it does not give."""
     if path is None:
-        raise StimulusError("stimuli=csv needs stimuli.path, a CSV file with named columns")
+        raise StimulusError("stimuli=csv needs stimuli.path, a CSV file or spreadsheet with named columns")
     named = {ours: theirs for ours, theirs in columns.items() if theirs is not None}
     for ours in ("narrative_id", "emotion"):
         if ours not in named:
             raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
     if not any(wording in named for wording in WORDINGS):
         raise StimulusError(f"stimuli.columns must name a column for at least one of {', '.join(WORDINGS)}")
-    return _read_table(path, named)
+    read = read_cells(path, named, of="narratives", may_be_empty=_WORDS, may_be_missing=set(_WORDS) - set(named))
+    cells = [row for _, row in read]
+    words, said = complete(
+        [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
+    )
+    rows = [_narrative(row, own) for row, own in zip(cells, words, strict=True)]
+    _check_unique(rows, str(path))
+    return rows, said
 
 
 def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str | None = None) -> list[Narrative]:
-    """Read a delimited file; ``columns`` maps our names to the file's."""
-    rows = [_narrative(cells) for _, cells in read_cells(path, columns, of="narratives", delimiter=delimiter)]
+    """Read a packaged or published file; ``columns`` maps our names to the file's."""
+    rows = [
+        _narrative(cells, emotion_words().get(cells["emotion"], EmotionWords("", "")))
+        for _, cells in read_cells(path, columns, of="narratives", delimiter=delimiter)
+    ]
     _check_unique(rows, str(path))
     return rows
 
 
-def _narrative(cells: Mapping[str, str]) -> Narrative:
-    packaged = emotion_words().get(cells["emotion"], EmotionWords("", ""))
+def _narrative(cells: Mapping[str, str], words: EmotionWords) -> Narrative:
     return Narrative(
         narrative_id=cells["narrative_id"],
         emotion=cells["emotion"],
-        words=EmotionWords(
-            noun=cells.get("emotion_noun", packaged.noun), adjective=cells.get("emotion_adjective", packaged.adjective)
-        ),
+        words=words,
         neutral=cells.get("neutral", ""),
         first_person=cells.get("first_person", ""),
         third_person=cells.get("third_person", ""),

@@ -1,14 +1,33 @@
-"""Reads a delimited file with a header strictly: no cell that is asked for is empty, and every fault has its line."""
+"""Reads a table with a header strictly: no cell that is asked for is empty, and every fault has its line.
+
+The table is a delimited file, whose delimiter is found by its header, or a sheet of a spreadsheet.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from stimuli.errors import StimulusError, suggest
+from stimuli.spreadsheets import SUFFIXES, choose_sheet, read_sheets
 from stimuli.yaml_files import may_be_file, read_text
+
+_DELIMITERS: Final = (",", ";", "\t")
+"""In use where commas are decimal, or where a spreadsheet is pasted."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A header, and the rows below it with their places, for messages; a row that is wholly empty is none."""
+
+    header: list[str]
+    rows: Iterator[tuple[str, list[str]]]
+    of_spreadsheet: bool = False
 
 
 def read_cells(
@@ -18,6 +37,7 @@ def read_cells(
     of: str,
     delimiter: str | None = None,
     may_be_empty: Collection[str] = (),
+    may_be_missing: Collection[str] = (),
     remedy: str = "",
 ) -> list[tuple[str, dict[str, str]]]:
     """Return for each row its place, for messages, and its cells by our names, without outer white space.
@@ -25,15 +45,18 @@ def read_cells(
     Parameters
     ----------
     path
-        A UTF-8 file with a header.
+        A UTF-8 file with a header, or a spreadsheet, one of whose sheets has the columns.
     columns
         Our names and the file's names of the columns to read; the file may have others.
     of
         What the rows are, in the plural: ``narratives``.
     delimiter
-        None takes the tab for a file that ends in ``.tsv``, else the comma.
+        Of a file that is no spreadsheet. None takes the one of comma, semicolon and tab by which the header has the
+        columns; in doubt the tab for a file that ends in ``.tsv``, else the comma.
     may_be_empty
         Those of our names whose cells may be empty.
+    may_be_missing
+        Columns that are read by their own names if they are there; where they are not, their cells are empty.
     remedy
         What can be done about a column that is not there, beside mending its name.
 
@@ -43,24 +66,23 @@ def read_cells(
         If the file is missing, not UTF-8, not well-formed or without rows, a column is missing or stands twice, a row
         has more cells than the header, or a cell is empty.
     """
-    reader = _open(path, delimiter)
-    rows: list[tuple[str, dict[str, str]]] = []
     try:
-        header = list(reader.fieldnames or ())
+        table = _open(path, delimiter, list(columns.values()))
         for ours, theirs in columns.items():
-            if theirs not in header:
+            if theirs not in table.header:
                 also = f"; {remedy}" if remedy else ""
-                raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, header)}{also}")
-            if header.count(theirs) > 1:
                 raise StimulusError(
-                    f"{path}: {header.count(theirs)} columns are called {theirs!r} (for {ours}); keep one"
+                    f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, filter(None, table.header))}{also}"
                 )
-        for row in reader:
-            place = f"{path}: line {reader.line_num}"
-            rows.append((place, _cells(row, columns, may_be_empty, place)))
-    except csv.Error as error:
-        # The reader counts the rows that it has finished.
-        raise StimulusError(f"{path}: the row that begins on line {reader.line_num + 1}: {error}") from error
+            if table.header.count(theirs) > 1:
+                n = table.header.count(theirs)
+                raise StimulusError(f"{path}: {n} columns are called {theirs!r} (for {ours}); keep one")
+        also_there = {name: name for name in may_be_missing if table.header.count(name) == 1}
+        lacking = dict.fromkeys(set(may_be_missing) - set(also_there), "")
+        wanted = {**columns, **also_there}
+        rows = [(place, _cells(table, row, wanted, may_be_empty, place) | lacking) for place, row in table.rows]
+    except _Malformed as error:
+        raise StimulusError(f"{path}: the row that begins on line {error.line}: {error}") from error
     if not rows:
         raise StimulusError(f"{path}: has a header but no {of}")
     return rows
@@ -75,30 +97,91 @@ def column_names(path: Path) -> list[str]:
         If the file is missing, not UTF-8, or its header not well-formed.
     """
     try:
-        return list(_open(path, None).fieldnames or ())
-    except csv.Error as error:
+        return [name for name in _open(path, None, ()).header if name]
+    except _Malformed as error:
         raise StimulusError(f"{path}: its header: {error}") from error
 
 
-def _open(path: Path, delimiter: str | None) -> csv.DictReader[str]:
+class _Malformed(ValueError):
+    """A row cannot be told into cells."""
+
+    def __init__(self, error: csv.Error, line: int) -> None:
+        super().__init__(str(error))
+        self.line = line
+
+
+def _open(path: Path, delimiter: str | None, wanted: Sequence[str]) -> _Table:
     if not may_be_file(path):
         raise StimulusError(f"{path} is not a file")
+    if path.suffix.lower() in SUFFIXES:
+        sheet = choose_sheet(path, read_sheets(path), wanted)
+        header, *below = sheet.rows
+        places = (
+            f"{path}: sheet {sheet.name!r}: row {n}" for n in range(sheet.first + 1, sheet.first + len(sheet.rows))
+        )
+        return _Table(header, ((p, row) for p, row in zip(places, below, strict=True) if any(row)), of_spreadsheet=True)
+    text = read_text(path)
+    said = re.match(r"sep=(.)\r?\n", text)  # as Excel writes it, and hides it
+    if said and delimiter is None:
+        delimiter = said[1]
     if delimiter is None:
-        delimiter = "\t" if path.suffix == ".tsv" else ","
-    return csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
+        delimiter = _delimiter(text, wanted, usual="\t" if path.suffix == ".tsv" else ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines = _lines(reader, path)
+    if said:
+        next(lines, None)
+    _, header = next(lines, ("", []))
+    return _Table([name.strip() for name in header], lines)
+
+
+def _lines(reader: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that have anything in them, with their places."""
+    while True:
+        done = reader.line_num
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise _Malformed(error, done + 1) from error
+        if any(cell.strip() for cell in row):
+            yield f"{path}: line {reader.line_num}", row
+
+
+def _delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
+    """Return the delimiter by which a header has most of the columns; in doubt the usual one."""
+    begin = text.lstrip("\r\n")
+    found = {}
+    for delimiter in dict.fromkeys([usual, *_DELIMITERS]):
+        try:
+            header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            continue
+        found[delimiter] = [name.strip() for name in header]
+    n_wanted = {each: len(set(wanted) & set(header)) for each, header in found.items()}
+    if max(n_wanted.values(), default=0):
+        return max(n_wanted, key=lambda each: n_wanted[each])
+    if len(found.get(usual, ())) > 1:
+        return usual
+    return max(found, key=lambda each: len(found[each]), default=usual)
 
 
 def _cells(
-    row: Mapping[str, str | None], columns: Mapping[str, str], may_be_empty: Collection[str], place: str
+    table: _Table, row: Sequence[str], columns: Mapping[str, str], may_be_empty: Collection[str], place: str
 ) -> dict[str, str]:
     """Return a row's cells by our names."""
-    if None in row:
-        raise StimulusError(f"{place}: has more cells than the header has columns")
+    if any(cell.strip() for cell in row[len(table.header) :]):
+        raise StimulusError(
+            f"{place}: has more cells than the header has columns; put a text with a comma, semicolon or tab in it in "
+            "double quotes"
+        )
     cells: dict[str, str] = {}
     for ours, theirs in columns.items():
-        cell = (row[theirs] or "").strip()
+        place_of = table.header.index(theirs)
+        cell = row[place_of].strip() if place_of < len(row) else ""
         if not cell and ours not in may_be_empty:
-            raise StimulusError(f"{place}: the cell in column {theirs!r} is empty; fill it or leave the row out")
+            why = " (so is a formula that has no value, or an error)" if table.of_spreadsheet else ""
+            raise StimulusError(f"{place}: the cell in column {theirs!r} is empty{why}; fill it or leave the row out")
         cells[ours] = cell
     return cells
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Final
@@ -59,7 +60,7 @@ def may_be_file(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, which must be UTF-8.
+    """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with.
 
     Raises
     ------
@@ -71,11 +72,12 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:  # a name may hold what no name of a file can
         raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     try:
-        return raw.decode("utf-8-sig")
+        return raw.decode("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise StimulusError(
-            f"{path}: line {line} is not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8"
+            f"{path}: line {line} is not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8 (in Excel: "
+            '"CSV UTF-8")'
         ) from error
 
 

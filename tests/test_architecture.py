@@ -207,13 +207,14 @@ ONLY_IN = {
     "tabulate": "audit.report.paper_table",
     "pyarrow": "audit.runs.",
     "inflect": "stimuli.identities",
+    "python_calamine": "stimuli.spreadsheets",
     "vaderSentiment": "audit.texts.",
 }
 """The one place of each library that takes long to import or ties us to its maker."""
 
 ONLY_INSIDE_FUNCTIONS = {
     "torch", "transformers", "vllm", "huggingface_hub", "accelerate", "gguf", "httpx2", "hydra", "omegaconf", "inflect",
-    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat",
+    "sentence_transformers", "sklearn", "vaderSentiment", "ray", "pyreadstat", "python_calamine",
 }  # fmt: skip
 
 

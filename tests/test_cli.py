@@ -106,7 +106,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is no command; there are: calibrate, consolidate, doctor, export, gate, judge, people, plan, ",
+            "'xyz' is no command; there are: calibrate, completion, consolidate, doctor, export, gate, init, judge, ",
         ),
         ("calibrat x", "'calibrat' is no command; did you mean 'calibrate'?"),
         ("reprot x", "'reprot' is no command; did you mean 'report'?"),

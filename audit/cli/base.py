@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from audit.cli.printing import say
 from audit.cli.unexpected import line_of
 from audit.errors import AuditError, StoreError
 from audit.wording import printable
 from stimuli.errors import StimulusError
+
+if TYPE_CHECKING:
+    from audit.cli.options import Usage
 
 PROGRAM: Final = ("python", "-m", "audit")
 
@@ -47,6 +50,10 @@ class Command:
         the user can mend it raises as an ``AuditError`` or a ``StimulusError``.
     unread
         Exit code where whoever reads the output has gone before its end.
+    usages
+        The ways to call it, for the completion of shells.
+    overrides
+        Whether it also takes overrides of the configuration.
     """
 
     name: str
@@ -54,6 +61,8 @@ class Command:
     help: Callable[[], str]
     do: Callable[[Sequence[str]], int]
     unread: int = OK
+    usages: tuple[Usage, ...] = ()
+    overrides: bool = False
 
 
 def command_line(*words: str) -> str:

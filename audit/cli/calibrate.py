@@ -76,5 +76,9 @@ def _lines(table: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 COMMAND: Final = Command(
-    "calibrate", "simulate data like a run's, and say how often its estimators err", _help, _calibrate
+    "calibrate",
+    "simulate data like a run's, and say how often its estimators err",
+    _help,
+    _calibrate,
+    usages=(_USAGE,),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.cli.overrides import Options, Parse, arranged, check_texts, several_values, stands_for, why_unread
+from audit.cli.printing import tell
 from audit.options import choices as choices
 from audit.options import conf_folder as conf_folder
 
@@ -175,6 +176,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
 
     check_texts(words, parse, options)
     _check_choices(words, parse)
+    if any(word.startswith("--cfg") for word in words):
+        tell("# What each option means: python -m audit options")
     try:
         if any(word.startswith("-") or "hydra" in word for word in words):
             sys.argv = ["audit", *words]

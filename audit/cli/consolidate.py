@@ -36,5 +36,5 @@ def _consolidate(words: Sequence[str]) -> int:
 
 
 COMMAND: Final = Command(
-    "consolidate", "put the parts of finished runs together, one file a table", _help, _consolidate
+    "consolidate", "put the parts of finished runs together, one file a table", _help, _consolidate, usages=(_USAGE,)
 )

@@ -64,5 +64,10 @@ def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) 
 
 
 COMMAND: Final = Command(
-    "doctor", "say what is installed, which engine would be taken, and whether it answers", _help, _doctor
+    "doctor",
+    "say what is installed, which engine would be taken, and whether it answers",
+    _help,
+    _doctor,
+    usages=(_USAGE,),
+    overrides=True,
 )

@@ -18,7 +18,13 @@ def _form(name: str, text: str) -> str:
     return one_of(*FORMS)(name, text)
 
 
-_FORM: Final[Option[str | None]] = Option("form", _form, None, "in which form; see below", "csv")
+def _forms() -> Sequence[str]:
+    from audit.exchange.registry import FORMS
+
+    return list(FORMS)
+
+
+_FORM: Final[Option[str | None]] = Option("form", _form, None, "in which form; see below", "csv", _forms)
 _TO: Final[Option[Path | None]] = Option("to", a_path, None, "a folder that is new or empty", "FOLDER")
 _UNFINISHED: Final = Option(
     "unfinished", true_or_false, False, "take a run of which prompts are missing; what is written says how many"
@@ -99,4 +105,5 @@ COMMAND: Final = Command(
     "auditor's card",
     _help,
     _export,
+    usages=(_USAGE,),
 )

@@ -89,4 +89,5 @@ COMMAND: Final = Command(
     "hold a run's gaps against a margin, alone or beside a baseline's: exit code 0 within, 1 beyond, 3 undecided",
     _help,
     _gate,
+    usages=(_USAGE,),
 )

@@ -30,7 +30,8 @@ often used:
   run_dir=PATH                         where the run is kept
   --config-dir=DIR                     a folder of yours with groups of your own, e.g. DIR/prompt/mine.yaml
 
-all options and their defaults: python -m audit {command} --cfg job
+every option, with its meaning: python -m audit options
+all options and their values with these overrides: python -m audit {command} ... --cfg job
 """
 
 

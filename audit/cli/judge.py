@@ -122,5 +122,9 @@ def _show(judged: Judgement) -> None:
 
 
 COMMAND: Final = Command(
-    "judge", "have a model compare the replies of two runs, pair by pair, in both orders", _help, _judge
+    "judge",
+    "have a model compare the replies of two runs, pair by pair, in both orders",
+    _help,
+    _judge,
+    usages=(_USAGE,),
 )

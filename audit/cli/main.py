@@ -18,7 +18,9 @@ from typing import Final, NoReturn
 from audit import __version__
 from audit.cli import (
     calibrate,
+    completion,
     consolidate,
+    described,
     doctor,
     export,
     gate,
@@ -41,6 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     command.name: command
     for command in (
         run.COMMAND,
+        described.COMMAND,
         report.COMMAND,
         people.COMMAND,
         judge.COMMAND,
@@ -54,6 +57,7 @@ COMMANDS: Final[dict[str, Command]] = {
         prompts.COMMAND,
         plan.COMMAND,
         doctor.COMMAND,
+        completion.COMMAND,
     )
 }
 """All commands, as ``--help`` lists them. A new one is a module beside these, and a line here."""

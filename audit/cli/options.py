@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -23,7 +23,7 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 """From an option's name and the text after its "=" to its value; raises ``ConfigError`` with both."""
 
 _MOST_DIGITS: Final = 18
-_SETTING: Final = "statistics."
+SETTING: Final = "statistics."
 """What the settings of an analysis begin with."""
 
 
@@ -43,6 +43,8 @@ class Option(Generic[_Value]):
         What it is for.
     shown
         What the help writes after "=". If empty, the default is written.
+    choices
+        Returns the words that it takes, where these are fixed and neither ``read`` nor ``shown`` has them.
     """
 
     name: str
@@ -50,6 +52,16 @@ class Option(Generic[_Value]):
     default: _Value
     help: str
     shown: str = ""
+    choices: Callable[[], Iterable[str]] = tuple
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it takes, where these are fixed."""
+        if self.read is true_or_false:
+            return ("true", "false")
+        if isinstance(self.read, _OneOf):
+            return tuple(self.read.choices)
+        return tuple(self.choices()) or (tuple(self.shown.split("|")) if "|" in self.shown else ())
 
     def __str__(self) -> str:
         return f"{self.name}={self.shown or str(self.default).lower()}"
@@ -170,9 +182,9 @@ class Given:
     def settings(self) -> dict[str, str | None]:
         """Return the settings of the analysis, as words: a formula is no YAML."""
         return {
-            name.removeprefix(_SETTING): None if text == "null" else text
+            name.removeprefix(SETTING): None if text == "null" else text
             for name, text in self.texts.items()
-            if name.startswith(_SETTING)
+            if name.startswith(SETTING)
         }
 
 
@@ -188,7 +200,7 @@ def usage_lines(*usages: Usage) -> str:
         head = f"{'       ' if number else 'usage: '}{' '.join(PROGRAM)} {usage.command} "
         words = [usage.places] if usage.places else []
         words += [*map(str, usage.needed), *(f"[{option}]" for option in usage.options)]
-        words += [f"[{_SETTING}KEY=VALUE ...]"] if usage.settings else []
+        words += [f"[{SETTING}KEY=VALUE ...]"] if usage.settings else []
         # A line never ends inside of brackets, or between a folder and the "..." after it.
         kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
         filled = _fill(kept, head, indent=len(head))
@@ -249,16 +261,22 @@ def whole_from(least: int) -> Reader[int]:
     return read
 
 
-def one_of(*choices: _Choice) -> Reader[_Choice]:
-    """Return what reads one of some words."""
+class _OneOf(Generic[_Choice]):
+    """Reads one of some words."""
 
-    def read(name: str, text: str) -> _Choice:
-        found = next((choice for choice in choices if choice == text), None)
+    def __init__(self, choices: Sequence[_Choice]) -> None:
+        self.choices = choices
+
+    def __call__(self, name: str, text: str) -> _Choice:
+        found = next((choice for choice in self.choices if choice == text), None)
         if found is None:
-            raise ConfigError(f"{name}={text}: {' or '.join(choices)} is wanted; {suggest(text, choices)}")
+            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted; {suggest(text, self.choices)}")
         return found
 
-    return read
+
+def one_of(*choices: _Choice) -> Reader[_Choice]:
+    """Return what reads one of some words."""
+    return _OneOf(choices)
 
 
 def true_or_false(name: str, text: str) -> bool:
@@ -276,4 +294,4 @@ def _fill(text: str, head: str, *, indent: int) -> str:
 def _settings() -> list[str]:
     from audit.config import StatisticsConfig
 
-    return [f"{_SETTING}{name}" for name in StatisticsConfig.model_fields]
+    return [f"{SETTING}{name}" for name in StatisticsConfig.model_fields]

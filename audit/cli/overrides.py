@@ -25,6 +25,14 @@ _SWITCHES: Final = ("--multirun", "--resolve")
 _VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
 """Flags that take a value, and what is shown for it."""
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
+FLAGS: Final[Mapping[str, str]] = {
+    "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
+    "--config-dir=FOLDER": "adds choices of yours to the groups: FOLDER/prompt/mine.yaml is prompt=mine",
+    "--cfg=job": "shows all options and their values as YAML, and runs nothing",
+    "--resolve": "with --cfg: shows what stands for another option's value as that value",
+    "--package=GROUP": "with --cfg: shows the options of one group alone",
+}
+"""The flags of commands that take overrides, as they are typed, and what each is for."""
 _SHOWN: Final = ("job", "hydra", "all")
 """What ``--cfg`` shows."""
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",

@@ -205,4 +205,5 @@ COMMAND: Final = Command(
     "have people rate a run's replies, or its narratives as perceivers: export forms, import what raters saved",
     _help,
     _people,
+    usages=(_REPLIES, _NARRATIVES, _IMPORT, _PAIRS),
 )

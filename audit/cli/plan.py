@@ -100,6 +100,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
+    if plan.grid.narratives is not None and plan.grid.narratives.remark:
+        note(plan.grid.narratives.remark)
     served = config.model.base_url is not None
     if options["hours"] is not None and served and options["probe"] is None:
         raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
@@ -278,4 +280,11 @@ def _bytes(n: int) -> str:
     return f"{n / 1e3:.3g} kB"
 
 
-COMMAND: Final = Command("plan", "say what a run is going to take: prompts, tokens, time, money, disk", _help, _plan)
+COMMAND: Final = Command(
+    "plan",
+    "say what a run is going to take: prompts, tokens, time, money, disk",
+    _help,
+    _plan,
+    usages=(_USAGE,),
+    overrides=True,
+)

@@ -50,6 +50,8 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     plan = task.plan(config)
     if left_out := sample_of(plan):
         note(left_out)
+    if plan.grid.narratives is not None and plan.grid.narratives.remark:
+        note(plan.grid.narratives.remark)
     out, export = config.out, export_id(plan)
     follows = out in written
     digest = hashlib.sha256()
@@ -84,4 +86,6 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
         )
 
 
-COMMAND: Final = Command("prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts)
+COMMAND: Final = Command(
+    "prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts, overrides=True
+)

@@ -37,4 +37,6 @@ def _recover(words: Sequence[str]) -> int:
     return OK
 
 
-COMMAND: Final = Command("recover", "bring back what can be of a run's folder that was damaged", _help, _recover)
+COMMAND: Final = Command(
+    "recover", "bring back what can be of a run's folder that was damaged", _help, _recover, usages=(_USAGE,)
+)

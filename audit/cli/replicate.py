@@ -107,4 +107,5 @@ COMMAND: Final = Command(
     "reproduce the published study's numbers and figures from its released result files",
     _help,
     _replicate,
+    usages=(_USAGE,),
 )

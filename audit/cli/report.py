@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from audit.cli.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.printing import note, print_table, say, show_outcome, tell
+from audit.cli.printing import WIDTH, note, print_table, say, show_outcome, tell
 from audit.errors import ConfigError
 from audit.wording import bare_p, coverage, dimension_title, interval, p_value, plural, points
 
@@ -119,7 +120,10 @@ settings, with their defaults:
 
 def _help() -> str:
     lines = [line for line in statistics_file().read_text("utf-8").splitlines() if not line.startswith("#")]
-    settings = "\n".join(f"  statistics.{line.replace(': ', '=', 1)}" for line in lines)
+    settings = "\n".join(
+        textwrap.fill(f"statistics.{line.replace(': ', '=', 1)}", WIDTH, initial_indent="  ", subsequent_indent=" " * 6)
+        for line in lines
+    )
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
     shown = _HELP.format(options=options, answers=answers, settings=settings)
@@ -241,4 +245,5 @@ COMMAND: Final = Command(
     "run folders side by side in one page",
     _help,
     _report,
+    usages=(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE),
 )

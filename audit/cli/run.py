@@ -84,5 +84,10 @@ def _compare_jobs(jobs: Sequence[Job]) -> None:
 
 
 COMMAND: Final = Command(
-    "run", "elicit ratings from a model, compute the gap, render a report", _help, _run, unread=FAILED
+    "run",
+    "elicit ratings from a model, compute the gap, render a report",
+    _help,
+    _run,
+    unread=FAILED,
+    overrides=True,
 )

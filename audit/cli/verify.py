@@ -65,4 +65,5 @@ COMMAND: Final = Command(
     "check that a run's files are those that were stored, and its tables and page are made of them: exit code 0 or 1",
     _help,
     _verify,
+    usages=(_USAGE,),
 )

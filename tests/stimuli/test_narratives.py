@@ -91,7 +91,54 @@ def test_emotion_words_come_from_the_package_where_the_file_has_none(write):
     path = write("id,emotion,text\n1,anger,A day.\n2,schadenfreude,A night.\n")
     packaged, unknown = read(path).narratives
     assert packaged.words == EmotionWords("anger", "angry")
-    assert unknown.words == EmotionWords("", "")
+    assert unknown.words == EmotionWords("schadenfreude", "schadenfreude")
+
+
+@pytest.mark.parametrize(
+    ("emotion", "noun", "adjective"),
+    [
+        ("angry", "anger", "angry"),  # a packaged emotion's adjective
+        ("Angry", "anger", "angry"),
+        ("sadness", "sadness", "sad"),
+        ("happiness", "happiness", "happy"),  # a packaged emotion's noun
+        ("gratitude", "gratitude", "grateful"),
+        ("thankful", "gratitude", "thankful"),
+        ("frustrated", "frustration", "frustrated"),
+        ("saudade", "saudade", "saudade"),
+    ],
+)
+def test_words_of_a_free_emotion_are_inferred_and_said(emotion, noun, adjective, write):
+    narratives = read(write(f"id,emotion,text\n1,{emotion},A day.\n2,joy,B.\n"))
+    assert narratives.narratives[0].words == EmotionWords(noun, adjective)
+    packaged = emotion in ("sadness",)
+    assert narratives.said == (() if packaged else (f"{emotion!r}: noun {noun!r}, adjective {adjective!r}",))
+    assert ("columns emotion_noun and emotion_adjective" in narratives.remark) is not packaged
+
+
+def test_a_word_that_a_file_gives_once_is_taken_for_all_rows_of_its_emotion(write):
+    path = write("id,emotion,text,emotion_noun\n1,wut,A.,\n2,wut,B.,rage\n3,joy,C.,\n4,wut,D.,\n")
+    narratives = read(path)
+    assert [n.words for n in narratives.narratives] == [
+        EmotionWords("rage", "wut"), EmotionWords("rage", "wut"), EmotionWords("joy", "joyful"),
+        EmotionWords("rage", "wut"),
+    ]  # fmt: skip
+    assert narratives.said == ("'wut': adjective 'wut'",)
+
+
+def test_only_emotions_that_are_asked_about_are_said(write):
+    path = write("id,emotion,text\n1,wut,A.\n2,joy,B.\n3,angst,C.\n")
+    assert read(path, emotions=["joy", "angst"]).said == ("'angst': noun 'angst', adjective 'angst'",)
+
+
+def test_rows_without_a_word_are_refused_where_others_of_their_emotion_differ(write):
+    path = write("id,emotion,text,emotion_noun\n1,wut,A.,rage\n2,wut,B.,fury\n3,wut,C.,\n")
+    with pytest.raises(StimulusError, match=r"'wut' has several nouns, 'rage', 'fury', and rows without one"):
+        read(path)
+
+
+def test_every_row_may_have_a_word_of_its_own(write):
+    path = write("id,emotion,text,emotion_noun\n1,wut,A.,rage\n2,wut,B.,fury\n")
+    assert [n.words.noun for n in read(path).narratives] == ["rage", "fury"]
 
 
 def test_quoted_delimiters_quotes_and_newlines_are_text(write):
@@ -150,7 +197,6 @@ def test_narratives_stay_in_the_order_of_the_file(write):
         pytest.param('id,emotion,text\n1,joy,"A" B.\n', ["line 2", "','"], id="text after a quote"),
         pytest.param("id,emotion,text\n1,joy," + "x" * 140_000, ["line 2", "field"], id="a cell beyond all measure"),
         pytest.param(b"id,emotion,text\n1,joy,A.\n2,joy,caf\xe9\n", ["line 3", "UTF-8", "0xe9"], id="Latin-1"),
-        pytest.param("id,emotion,text".encode("utf-16"), ["line 1", "UTF-8"], id="UTF-16"),
     ],
 )
 def test_a_faulty_file_is_named_with_the_place(write, content, words):

@@ -45,19 +45,19 @@ def test_no_option_of_the_schema_is_left_out_but_those_that_only_another_option_
     ("name", "type_", "default", "words"),
     [
         ("seed", "whole number, at least 0, below 4294967296", "0", ()),
-        ("run_dir", "path or null", "null", ()),
-        ("dimensions", "list or null", "null", ()),
+        ("run_dir", "path, or null", "null", ()),
+        ("dimensions", "list, or null", "null", ()),
         ("model.path", "text, not empty", "", ()),
         ("model.dtype", "one of the choices", "auto", ("auto", "bfloat16", "float16", "float32")),
         ("statistics.confidence", "number, above 0.5, below 1", "0.95", ()),
-        ("statistics.margin", "number, above 0 or null", "null", ()),
+        ("statistics.margin", "number, above 0, or null", "null", ()),
         ("stimuli.situations_per_emotion", "whole number or one of the choices", "all", ("all",)),
-        ("stimuli.columns.neutral", "text or null", "null", ()),
+        ("stimuli.columns.neutral", "text, or null", "null", ()),
         ("thinking.max_tokens", "whole number, at least 1", "256 (budget), 1024 (on)", ()),
         ("thinking.mode", "one of the choices", "off", ("off", "on", "budget")),
         ("strategy.stages.NAME.max_tokens", "whole number, at least 1", "200", ()),
         ("task.kind", "one of the choices", "intensity", ("intensity", "reply", "emotion", "cause", "inventory")),
-        ("measures.epitome.explorations", "text or names with values or null", "null", ()),
+        ("measures.epitome.explorations", "text or names with values, or null", "null", ()),
         ("prompt.scale.high", "whole number", "100", ()),
         ("elicitation.prefill", "text", '""', ()),
     ],
@@ -142,8 +142,8 @@ def test_a_comment_is_read_beside_its_option_or_above_it_and_nowhere_else(tmp_pa
 
 def test_a_card_of_a_model_sets_no_default_of_other_groups():
     card = (conf_folder() / "model" / "smollm2.yaml").read_text("utf-8")
-    assert "situations_per_emotion: 1" in card
-    assert ROWS["stimuli.situations_per_emotion"].default == "all"
+    assert "perceiver_terms: 1" in card
+    assert ROWS["stimuli.perceiver_terms"].default == "null"
 
 
 def test_importing_the_table_imports_no_hydra_no_schema_and_no_torch():

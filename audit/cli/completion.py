@@ -1,0 +1,174 @@
+"""``completion``: the script by which a shell completes commands, options and their choices.
+
+The script holds all words, so that a shell asks nobody while the user types. They are those of :mod:`audit.options` and
+of the commands' own options, at the time that the script is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from audit.cli.base import OK, Command
+from audit.cli.options import SETTING, Option, Usage, a_path, see, usage_lines
+from audit.cli.overrides import FLAGS
+from audit.errors import ConfigError
+from audit.options import RUN, group_rows, option_rows
+from stimuli.errors import suggest
+
+SHELLS: Final = ("bash", "zsh", "fish")
+FILES: Final = "@files"
+"""Stands for the names of files after an option's equals sign."""
+_COMMANDS: Final = "commands"
+_OVERRIDES: Final = "overrides"
+_SETTINGS: Final = "settings"
+_PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})
+"""How the help of commands writes files and folders."""
+_USAGE: Final = Usage("completion", "|".join(SHELLS))
+_HELP: Final = """
+Prints the script that completes commands, options, their choices and names of files, for `empathy-audit` and for
+`python -m audit`. Print it again after an update.
+
+  bash   python -m audit completion bash > ~/.empathy-audit.bash
+         and in ~/.bashrc:                      source ~/.empathy-audit.bash
+  zsh    python -m audit completion zsh > ~/.empathy-audit.zsh
+         and in ~/.zshrc, after compinit:       source ~/.empathy-audit.zsh
+  fish   python -m audit completion fish > ~/.config/fish/conf.d/empathy-audit.fish
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A word that may be typed.
+
+    Attributes
+    ----------
+    scope
+        Of which command it is; ``commands`` of these; ``overrides`` and ``settings`` where several commands share it.
+    word
+        The word, with what may follow its equals sign: ``model=``, ``model=llama3``, ``run_dir=@files``.
+    meaning
+        What it is for, in one line.
+    """
+
+    scope: str
+    word: str
+    meaning: str
+
+
+def candidates() -> Iterator[Candidate]:
+    """Yield all words that may be typed, of every command."""
+    from audit.cli.main import COMMANDS
+
+    for command in COMMANDS.values():
+        yield Candidate(_COMMANDS, command.name, command.summary)
+        yield Candidate(command.name, "--help", "explains the command")
+        for usage in command.usages:
+            step = usage.command.removeprefix(command.name).strip()
+            if step:
+                yield Candidate(command.name, step, "")
+            for option in (*usage.needed, *usage.options):
+                yield from _of_option(command.name, option)
+    yield from (
+        Candidate(_COMMANDS, flag, meaning) for flag, meaning in (("--help", "lists the commands"), ("--version", ""))
+    )
+    yield from (Candidate(COMMAND.name, shell, "") for shell in SHELLS)
+    yield from _of_table()
+
+
+def scopes() -> Mapping[str, tuple[str, ...]]:
+    """Return for each command whose words it takes; ``@files`` where it also takes files or folders."""
+    from audit.cli.main import COMMANDS
+
+    return {
+        command.name: (
+            command.name,
+            *([_OVERRIDES] if command.overrides else ()),
+            *([_SETTINGS] if any(usage.settings for usage in command.usages) else ()),
+            *([FILES] if any(set(usage.places.split()) & _PLACES for usage in command.usages) else ()),
+        )
+        for command in COMMANDS.values()
+    }
+
+
+def script(shell: str) -> str:
+    """Return the script for a shell.
+
+    Raises
+    ------
+    ConfigError
+        If there is none for it; suggests one.
+    """
+    if shell not in SHELLS:
+        raise ConfigError(f"completion {shell}: there is a script for bash, zsh and fish; {suggest(shell, SHELLS)}")
+    text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
+    rows = dict.fromkeys(candidates())
+    shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # which bash does not show
+    lines = "\n".join("\t".join((row.scope, row.word, _plain(row.meaning))) for row in shown)
+    taken = "\n".join(" ".join((name, *of)) for name, of in scopes().items())
+    return text.replace("@TABLE@", _quoted(lines)).replace("@SCOPES@", _quoted(taken))
+
+
+def _of_table() -> Iterator[Candidate]:
+    """Yield the words of the table of options: overrides, settings, and the names that `options` explains."""
+    for flag, meaning in FLAGS.items():
+        head, sign, value = flag.partition("=")
+        shown = head + sign + ("" if value.isupper() else value)
+        yield from (
+            Candidate(_OVERRIDES, word, meaning) for word in (shown, *([shown + FILES] if value == "FOLDER" else ()))
+        )
+    for group in group_rows():
+        yield Candidate("options", group.name, "")
+        if group.name != RUN:
+            yield Candidate(_OVERRIDES, f"{group.name}=", f"one of the choices; usually {group.default}")
+        for choice in group.choices:
+            yield Candidate(_OVERRIDES, f"{group.name}={choice.name}", choice.meaning)
+    for row in option_rows():
+        yield Candidate("options", row.name, row.meaning)
+        if "NAME" in row.name.split("."):  # which the user chooses
+            continue
+        words = row.choices or (("true", "false") if "true or false" in row.type else ())
+        null = ("null",) if row.type.endswith("null") else ()
+        found = list(_with_values(row.name, row.meaning, (*words, *null), files=row.type.startswith("path")))
+        for scope in (_OVERRIDES, *([_SETTINGS] if row.name.startswith(SETTING) else ())):
+            yield from (Candidate(scope, word, meaning) for word, meaning in found)
+
+
+def _of_option(scope: str, option: Option[Any]) -> Iterator[Candidate]:
+    for word, meaning in _with_values(option.name, option.help, option.words, files=option.read is a_path):
+        yield Candidate(scope, word, meaning)
+
+
+def _with_values(name: str, meaning: str, words: Iterable[str], *, files: bool) -> Iterator[tuple[str, str]]:
+    yield f"{name}=", meaning
+    yield from ((f"{name}={word}", "") for word in words)
+    if files:
+        yield f"{name}={FILES}", ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(text: str) -> str:
+    """Return a text in single quotes, as all three shells take it."""
+    return "'" + text.replace("\\", "/").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") + "'"
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP
+
+
+def _completion(words: Sequence[str]) -> int:
+    given = _USAGE.read(words)
+    if len(given.places) != 1:
+        raise ConfigError(f"completion takes one shell: {', '.join(SHELLS)}; {see('completion')}")
+    print(script(given.places[0]), end="")
+    return OK
+
+
+COMMAND: Final = Command(
+    "completion", "print the script by which bash, zsh or fish completes commands and options", _help, _completion
+)

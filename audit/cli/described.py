@@ -1,0 +1,95 @@
+"""``options``: what every option of a run means, with its default and its choices."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+from audit.cli.base import OK, Command, command_line
+from audit.cli.options import Usage, usage_lines
+from audit.cli.overrides import FLAGS
+from audit.cli.printing import WIDTH, tell
+from audit.options import RUN, GroupRow, OptionRow, group_rows, option_rows
+from audit.wording import plural
+
+_USAGE: Final = Usage("options", "[GROUP ...]")
+_LONGEST: Final = 60
+"""Letters of a default that are shown: a prompt's text may be a page."""
+_HELP: Final = """
+Says what the options of `run`, `plan`, `prompts` and `doctor` mean, with their defaults and choices. GROUP is a group
+of them, such as statistics, an option, such as model.dtype, or the beginning of names, such as stimuli.columns. Without
+one, all are listed, and the groups at the end.
+
+A value that an option has with other choices, such as another model's card, is shown by run ... --cfg job.
+"""
+
+
+def _help() -> str:
+    return usage_lines(_USAGE) + _HELP
+
+
+def _options(words: Sequence[str]) -> int:
+    asked = _USAGE.read([word if word.startswith("-") else word.partition("=")[0] for word in words]).places
+    chosen = [option_rows(name) for name in asked] if asked else [option_rows()]
+    groups = {group.name: group for group in group_rows()}
+    shown = dict.fromkeys([name for name in asked if name in groups] if asked else groups)
+    for name in dict.fromkeys([*shown, *(row.group for rows in chosen for row in rows)]):
+        rows = [row for row in dict.fromkeys(row for rows in chosen for row in rows) if row.group == name]
+        _show(groups[name], rows, whole=name in shown)
+    if not asked:
+        _show_index(list(groups.values()))
+    return OK
+
+
+def _show(group: GroupRow, rows: Sequence[OptionRow], *, whole: bool) -> None:
+    """Print options of a group; of a whole group what may be chosen, too."""
+    if whole:
+        _heading(group)
+    for row in rows:
+        default = row.default or "..."
+        if len(default) > _LONGEST:
+            default = f"{default[: _LONGEST - 4]} ..."
+        tell(f"  {row.name}={default}")
+        takes = row.type.replace("one of the choices", " | ".join(row.choices))
+        more = f" ({', '.join(row.choices)})" if row.choices and "one of the choices" not in row.type else ""
+        must = "" if row.default else "; its default is the choice's own, or it must be given"
+        _paragraph(row.meaning, indent=6)
+        _paragraph(f"takes: {takes}{more}{must}", indent=6)
+    tell("")
+
+
+def _heading(group: GroupRow) -> None:
+    if group.name == RUN:
+        tell("run: options that belong to no group, and flags")
+        for flag, meaning in FLAGS.items():
+            tell(f"  {flag}")
+            _paragraph(meaning, indent=6)
+        return
+    tell(f"{group.name}={group.default}")
+    width = max(len(choice.name) for choice in group.choices) + 2
+    for choice in group.choices:
+        _paragraph(choice.meaning, indent=4 + width, head=f"    {choice.name:<{width}}")
+
+
+def _show_index(groups: Sequence[GroupRow]) -> None:
+    tell("groups, each alone by its name:")
+    for group in groups:
+        n = len([row for row in option_rows() if row.group == group.name])
+        counted = [*([plural(len(group.choices), "choice")] if group.choices else ()), plural(n, "option")]
+        tell(f"  {command_line('options', group.name):<40}{', '.join(counted)}")
+
+
+def _paragraph(text: str, *, indent: int, head: str = "") -> None:
+    filled = textwrap.fill(
+        text, WIDTH, initial_indent=head or " " * indent, subsequent_indent=" " * indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    for line in filled.splitlines():
+        tell(line)
+
+
+COMMAND: Final = Command(
+    "options", "say what every option of a run means, with its default and its choices", _help, _options,
+    usages=(_USAGE,),
+)  # fmt: skip

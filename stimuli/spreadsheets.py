@@ -1,0 +1,104 @@
+"""Reads the sheets of a spreadsheet (.xlsx, .ods and the like) as texts, by python-calamine, which is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Final
+
+from stimuli.errors import StimulusError
+
+SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
+"""What the names of spreadsheets end with."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A sheet that is not empty.
+
+    Attributes
+    ----------
+    name
+        As its tab has it.
+    first
+        The number of the row that ``rows`` begin with, as the spreadsheet counts.
+    rows
+        The cells of each row as texts, without outer white space, from the first row that has any.
+    """
+
+    name: str
+    first: int
+    rows: list[list[str]]
+
+
+def read_sheets(path: Path) -> list[Sheet]:
+    """Return the sheets of a spreadsheet that have anything in them.
+
+    A number without decimals is written without any, a date as YYYY-MM-DD. Of a formula it is the value that the
+    spreadsheet stored; where it stored none, or an error, the cell is empty.
+
+    Raises
+    ------
+    StimulusError
+        If python-calamine is not installed, or the file cannot be read.
+    """
+    try:
+        import python_calamine
+    except ImportError as error:
+        raise StimulusError(
+            f"{path}: to read spreadsheets: pip install 'empathy-audit[excel]'; or save the sheet as CSV (UTF-8)"
+        ) from error
+    try:
+        with python_calamine.CalamineWorkbook.from_path(path) as book:
+            read = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
+    except python_calamine.PasswordError as error:
+        raise StimulusError(f"{path}: is protected by a password; save it without one") from error
+    except OSError as error:
+        raise StimulusError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except python_calamine.CalamineError as error:
+        raise StimulusError(
+            f"{path}: is no spreadsheet that can be read ({' '.join(str(error).split())}); save it again as .xlsx, or "
+            "as CSV (UTF-8)"
+        ) from error
+    sheets = []
+    for name, cells in read.items():
+        rows = [[_text(cell) for cell in row] for row in cells]
+        filled = [number for number, row in enumerate(rows) if any(row)]
+        if filled:
+            sheets.append(Sheet(name, filled[0] + 1, rows[filled[0] :]))
+    return sheets
+
+
+def choose_sheet(path: Path, sheets: Sequence[Sheet], wanted: Sequence[str]) -> Sheet:
+    """Return the one sheet that has the wanted columns; the only one if there are no more.
+
+    Raises
+    ------
+    StimulusError
+        If there is no sheet, or several have the columns, or several are there and none has them.
+    """
+    if not sheets:
+        raise StimulusError(f"{path}: has no sheet with anything in it")
+    if len(sheets) == 1:
+        return sheets[0]
+    having = [sheet for sheet in sheets if set(wanted) <= set(sheet.rows[0])]
+    if len(having) == 1:
+        return having[0]
+    columns = ", ".join(map(repr, wanted))
+    names = ", ".join(repr(sheet.name) for sheet in (having or sheets))
+    what = f"several sheets have the columns {columns}" if having else f"no sheet has all of the columns {columns}"
+    raise StimulusError(f"{path}: {what}: {names}; save the sheet that you mean in a file of its own")
+
+
+def _text(cell: object) -> str:
+    """Return a cell as a text."""
+    if isinstance(cell, bool):
+        return str(cell).upper()
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    if isinstance(cell, datetime):
+        at_midnight = (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0)
+        return cell.date().isoformat() if at_midnight else cell.isoformat(sep=" ")
+    return cell.isoformat() if isinstance(cell, date) else str(cell).strip()
