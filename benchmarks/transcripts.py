@@ -3,7 +3,7 @@
     python benchmarks/transcripts.py                    # all of them
     python benchmarks/transcripts.py tutorial-gate      # one
 
-Each tutorial is followed in an empty folder: what stands in a block with a file's name (```csv vignettes.csv) is saved
+Each tutorial is followed in an empty folder: what stands in a block with a file's name (```text vignettes.csv) is saved
 as that file, and each line of a ```console block that begins with `$ ` is given to bash. Times, rates and paths of this
 machine are left out, so that two transcripts of the same code are the same text. Exit code 1 if a command ended in a
 fault (2, 70, or not found), which no tutorial's does.

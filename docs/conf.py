@@ -29,13 +29,16 @@ nitpick_ignore_regex = [
     (r"py:.*", r"audit\.\w+\..*|(Config|Stimulus|Store)Error"),
 ]
 highlight_language = "text"
+smartquotes = False  # quotes in descriptions of columns and options are part of what is said
 show_warning_types = True
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 
 autodoc_member_order = "bysource"
+autodoc_typehints = "description"
 autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = False
 napoleon_use_ivar = True
@@ -47,6 +50,6 @@ repository_address = os.environ.get("DOCS_REPOSITORY", "")
 html_theme = "furo"
 html_title = f"empathy-audit {version}"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 html_show_sphinx = False
 html_copy_source = False

@@ -1,6 +1,7 @@
 """The parts of the reference that are made of the code when the site is built.
 
-A page has a line `<!-- generated: NAME -->`, in whose place the part stands. Each part has one source: options those of
+A page has a line `<!-- generated: NAME -->`, in whose place the part stands. What the commands of a tutorial printed
+stands at its end. Each part has one source: options those of
 `audit options`, columns the tables of which `dictionary.csv` is made, commands the text of their `--help`.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
@@ -33,26 +35,26 @@ _FOLDERS: Sequence[tuple[str, Sequence[Table] | Mapping[str, Table]]] = (
 def commands() -> Iterator[str]:
     """Yield what each command prints when it is asked for help."""
     for command in COMMANDS.values():
-        yield f"## {command.name}\n\n{in_markdown(_sentence(command.summary))}\n"
+        yield f"## {command.name}\n\n{_prose(_sentence(command.summary))}\n"
         yield f"```text\n{command.help().rstrip()}\n```\n"
 
 
 def options() -> Iterator[str]:
     """Yield the groups with their choices, and a table of the options of each."""
     for group in group_rows():
-        rows = option_rows(group.name) if group.choices else [row for row in option_rows() if row.group == group.name]
+        rows = [row for row in option_rows() if row.group == group.name]
         if not rows and not group.choices:
             continue
-        yield f"## {group.name}\n" if group.choices else "## Of no group\n"
+        yield f"## {group.name}\n" if group.choices else "## Options of no group\n"
         if group.choices:
             chosen = f"`{group.name}={group.default}` unless another one is chosen.\n" if group.default else ""
             yield chosen
-            yield from _table(("choice", "what it is"), ((_code(f"{group.name}={c.name}"), c.meaning) for c in group.choices))
+            yield from _table(("choice", "what it is"), ((_code(f"{group.name}={c.name}"), _prose(c.meaning)) for c in group.choices))
         if rows:
             yield from _table(
                 ("option", "takes", "default", "meaning"),
                 (
-                    (_code(row.name), row.type, _code(row.default) if row.default else "must be given", row.meaning)
+                    (_code(row.name), _prose(row.type), _code(row.default) if row.default else "must be given", _prose(row.meaning))
                     for row in rows
                 ),
             )
@@ -68,11 +70,11 @@ def columns() -> Iterator[str]:
                 yield f"`{table.name}`: as above.\n"
                 continue
             told.add(id(table))
-            place = f"{table.name}.parquet" if table.stored else f"tables/{table.name}.csv"
-            yield f"### {in_markdown(table.name)}\n\n`{place}`. One row is {in_markdown(table.row)}.\n"
+            how = "Collected (Parquet)" if table.stored else "Computed (CSV)"
+            yield f"### {in_markdown(table.name)}\n\n{how}. One row is {_prose(table.row)}.\n"
             yield from _table(
                 ("column", "meaning", "type", "unit"),
-                ((_code(name), column.meaning, column.type.plain, column.unit) for name, column in table.items()),
+                ((_code(name), _prose(column.meaning), column.type.plain, column.unit) for name, column in table.items()),
             )
 
 
@@ -83,6 +85,12 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _prose(text: str) -> str:
+    """Return a text in which nothing is Markdown but words in backticks."""
+    parts = re.split(r"`+([^`]+)`+", text)
+    return "".join(_code(part) if place % 2 else in_markdown(part) for place, part in enumerate(parts))
+
+
 def _code(text: str) -> str:
     """Return a word as code, whatever it holds."""
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
@@ -90,15 +98,23 @@ def _code(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for row in rows:
-        cells = (cell if cell.startswith("`") else in_markdown(cell) for cell in row)
-        lines.append(f"| {' | '.join(cells)} |")
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
     yield "\n".join(lines) + "\n"
+
+
+def transcript(page: str, folder: Path) -> Iterator[str]:
+    """Yield what the commands of a tutorial printed, if `benchmarks/transcripts.py` has followed it."""
+    place = folder / "transcripts" / f"{page}.txt"
+    if place.is_file():
+        printed = place.read_text(encoding="utf-8").rstrip()
+        fence = "`" * (max((len(run) for run in re.findall("`+", printed)), default=2) + 1)
+        yield "\n\n## What the commands printed\n\nTimes, rates and dates are left out.\n"
+        yield f"{fence}text\n{printed}\n{fence}\n"
 
 
 def _fill(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = _MARK.sub(lambda found: "\n".join(PARTS[found[1]]()), source[0])
+    source[0] += "\n".join(transcript(page, Path(app.srcdir)))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

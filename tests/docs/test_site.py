@@ -141,9 +141,14 @@ def test_the_navigation_has_the_four_kinds_of_pages(pages):
     assert all(kind in pages["index.html"].text for kind in ("Tutorials", "How to", "Reference", "Explanation"))
 
 
+def said(meaning: str) -> str:
+    """A description as a page shows it: words in backticks are code there."""
+    return " ".join(meaning.replace("`", "").split())
+
+
 def test_the_reference_has_every_option_with_its_meaning(pages):
     text = " ".join(pages["reference-options.html"].text.split())
-    assert [row.name for row in option_rows() if row.name not in text or " ".join(row.meaning.split()) not in text] == []
+    assert [row.name for row in option_rows() if row.name not in text or said(row.meaning) not in text] == []
 
 
 def test_the_reference_has_every_column_with_its_meaning(pages):
@@ -159,7 +164,7 @@ def test_the_reference_has_every_column_with_its_meaning(pages):
     ]  # fmt: skip
     columns = [(name, column) for folder in folders for table in folder for name, column in table.items()]
     assert len(columns) > 1000
-    assert [name for name, column in columns if name not in text or " ".join(column.meaning.split()) not in text] == []
+    assert [name for name, column in columns if name not in text or said(column.meaning) not in text] == []
 
 
 def test_the_reference_has_the_help_of_every_command(pages):
@@ -169,3 +174,9 @@ def test_the_reference_has_the_help_of_every_command(pages):
 def test_the_example_report_can_be_opened_in_the_site(site, pages):
     assert "reports/example/report.html" in pages["index.html"].links
     assert (site / "reports/example/report.html").read_bytes() == (ROOT / "reports/example/report.html").read_bytes()
+
+
+def test_a_tutorial_ends_with_what_its_commands_printed(pages):
+    kept = sorted((DOCS / "transcripts").glob("*.txt"))
+    assert kept
+    assert [path.stem for path in kept if path.read_text("utf-8").rstrip() not in pages[f"{path.stem}.html"].text] == []
