@@ -68,7 +68,8 @@ def follow(page: str, folder: Path) -> tuple[str, list[str]]:
             continue
         done = subprocess.run(
             ["bash", "-c", step.command],
-            cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False,
+            cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+            check=False,
         )  # fmt: skip
         printed = done.stdout.replace(f"{folder}/", "").replace(str(folder), ".").replace(str(home), "~")
         for varies, instead in _VARIES:

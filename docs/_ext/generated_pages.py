@@ -47,17 +47,15 @@ def options() -> Iterator[str]:
             continue
         yield f"## {group.name}\n" if group.choices else "## Options of no group\n"
         if group.choices:
-            chosen = f"`{group.name}={group.default}` unless another one is chosen.\n" if group.default else ""
-            yield chosen
-            yield from _table(("choice", "what it is"), ((_code(f"{group.name}={c.name}"), _prose(c.meaning)) for c in group.choices))
+            yield f"`{group.name}={group.default}` unless another one is chosen.\n" if group.default else ""
+            choices = ((_code(f"{group.name}={choice.name}"), _prose(choice.meaning)) for choice in group.choices)
+            yield from _table(("choice", "what it is"), choices)
         if rows:
-            yield from _table(
-                ("option", "takes", "default", "meaning"),
-                (
-                    (_code(row.name), _prose(row.type), _code(row.default) if row.default else "must be given", _prose(row.meaning))
-                    for row in rows
-                ),
+            cells = (
+                (_code(r.name), _prose(r.type), _code(r.default) if r.default else "must be given", _prose(r.meaning))
+                for r in rows
             )
+            yield from _table(("option", "takes", "default", "meaning"), cells)
 
 
 def columns() -> Iterator[str]:
@@ -72,10 +70,8 @@ def columns() -> Iterator[str]:
             told.add(id(table))
             how = "Collected (Parquet)" if table.stored else "Computed (CSV)"
             yield f"### {in_markdown(table.name)}\n\n{how}. One row is {_prose(table.row)}.\n"
-            yield from _table(
-                ("column", "meaning", "type", "unit"),
-                ((_code(name), _prose(column.meaning), column.type.plain, column.unit) for name, column in table.items()),
-            )
+            cells = ((_code(name), _prose(c.meaning), c.type.plain, c.unit) for name, c in table.items())
+            yield from _table(("column", "meaning", "type", "unit"), cells)
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"commands": commands, "options": options, "columns": columns}

@@ -34,7 +34,8 @@ def fault_of(words: list[str]) -> str:
         return ""
     known = usages(name)
     if name not in COMPOSED:
-        faults = [fault_in(usage, given) for usage in known if usage.command.split() == words[: usage.command.count(" ") + 1]]
+        of_steps = [usage for usage in known if usage.command.split() == words[: usage.command.count(" ") + 1]]
+        faults = [fault_in(usage, given) for usage in of_steps]
         return min(faults, key=len, default=f"{name} has steps, and {given[:1]} is none")
     own = {option for usage in known for option in usage.names}
     overrides = [word for word in given if word.partition("=")[0] not in own]

@@ -20,9 +20,9 @@ for needed in ("sphinx", "myst_parser", "furo"):
 
 NOWHERE = "http://127.0.0.1:9"
 LOADS = {
-    "script": ("src",), "img": ("src", "srcset"), "iframe": ("src",), "source": ("src", "srcset"), "video": ("src", "poster"),
-    "audio": ("src",), "embed": ("src",), "object": ("data",), "input": ("src",), "use": ("href",), "image": ("href",),
-    "base": ("href",), "track": ("src",),
+    "script": ("src",), "img": ("src", "srcset"), "iframe": ("src",), "source": ("src", "srcset"), "audio": ("src",),
+    "video": ("src", "poster"), "embed": ("src",), "object": ("data",), "input": ("src",), "use": ("href",),
+    "image": ("href",), "base": ("href",), "track": ("src",),
 }  # fmt: skip
 """What a browser loads by itself when it shows a page, by tag and attribute; of `link` it depends on its `rel`."""
 NOT_LOADED = {"next", "prev", "canonical", "author", "help", "license"}
@@ -79,8 +79,9 @@ def outside(target: str, of: Path, site: Path) -> bool:
 def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     nowhere = {name: NOWHERE for each in ("http_proxy", "https_proxy", "all_proxy") for name in (each, each.upper())}
+    built = ["-q", "-W", "--keep-going", "-b", "html", "-d", out / "doctrees", DOCS, out / "html"]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", out / "doctrees", DOCS, out / "html"],
+        [sys.executable, "-m", "sphinx", *built],
         cwd=ROOT, env=os.environ | nowhere | {"NO_COLOR": "1"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
@@ -109,8 +110,8 @@ def test_what_a_page_loads_from_outside_is_seen(tmp_path):
     )
     found = [target for target in Page(page).loads if outside(target, page, tmp_path)]
     assert found == [
-        "https://cdn.example/a.css", "//cdn.example/b.js", "https://fonts.example", "http://c.example/c.css", "../../d.png",
-        "https://f.example/f.png",
+        "https://cdn.example/a.css", "//cdn.example/b.js", "https://fonts.example", "http://c.example/c.css",
+        "../../d.png", "https://f.example/f.png",
     ]  # fmt: skip
 
 
@@ -137,8 +138,9 @@ def test_every_page_is_in_the_navigation(pages):
 
 def test_the_navigation_has_the_four_kinds_of_pages(pages):
     index = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert re.findall(r"^:caption: (.*)$", index, flags=re.MULTILINE) == ["Tutorials", "How to", "Reference", "Explanation"]
-    assert all(kind in pages["index.html"].text for kind in ("Tutorials", "How to", "Reference", "Explanation"))
+    kinds = ["Tutorials", "How to", "Reference", "Explanation"]
+    assert re.findall(r"^:caption: (.*)$", index, flags=re.MULTILINE) == kinds
+    assert all(kind in pages["index.html"].text for kind in kinds)
 
 
 def said(meaning: str) -> str:
@@ -168,7 +170,8 @@ def test_the_reference_has_every_column_with_its_meaning(pages):
 
 
 def test_the_reference_has_the_help_of_every_command(pages):
-    assert [name for name, command in COMMANDS.items() if command.help().strip() not in pages["reference-commands.html"].text] == []
+    text = pages["reference-commands.html"].text
+    assert [name for name, command in COMMANDS.items() if command.help().strip() not in text] == []
 
 
 def test_the_example_report_can_be_opened_in_the_site(site, pages):
