@@ -3,10 +3,14 @@
 import importlib.util
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
 from documents import DOCS, PAGES, ROOT, blocks
+
+import audit
+from audit.cli.main import main
 
 spec = importlib.util.spec_from_file_location("transcripts", ROOT / "benchmarks" / "transcripts.py")
 transcripts = importlib.util.module_from_spec(spec)
@@ -111,3 +115,34 @@ def test_what_python_md_does_with_runs_works(tmp_path, monkeypatch):
         exec(block.text, names)
     assert names["run"].manifest.model.name == "smollm2"
     assert names["beside"].page.is_file()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "Read with care", "Group or words?", "Different from the rest", "Does the number match the text?", "No verdict",
+        "95% interval", "Downloads", "Reproduce", "generation", "narratives.csv",
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_page_that_an_auditor_is_told_of_are_there(part):
+    told = (DOCS / "tutorial-report.md").read_text("utf-8")
+    page = (ROOT / "reports" / "example" / "report.html").read_text("utf-8")
+    assert part.lower() in told.lower()
+    assert part.lower() in page.lower()
+
+
+def test_the_script_in_r_comes_to_the_headline_of_the_report(tmp_path):
+    r = shutil.which("Rscript")
+    if r is None:
+        pytest.skip("R is not installed")
+    run = audit.open_run(ROOT / "reports" / "example")
+    [step] = [s for s in transcripts.steps((DOCS / "tutorial-vignettes.md").read_text("utf-8")) if s.file == "gap.R"]
+    (tmp_path / "gap.R").write_text(step.text, "utf-8")
+    done = main(["export", str(run.path), "form=csv", f"to={tmp_path / 'my-study-csv'}"])
+    assert done == 0
+    printed = subprocess.run([r, "gap.R"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    low, high = re.search(r"95 percent confidence interval:\n *(\S+) +(\S+)", printed).groups()
+    mean = re.search(r"mean of x *\n *(\S+)", printed)[1]
+    [row] = run.headline.to_dict("records")
+    found = [row["delta_points"], row["ci_low"], row["ci_high"]]
+    assert found == pytest.approx([float(mean), float(low), float(high)], rel=1e-5)  # of the digits that R prints
