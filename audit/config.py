@@ -29,10 +29,10 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from stimuli.errors import suggest
+from stimuli.faults import explain, nested_models
 from stimuli.knowledge import RELATIONS
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
-from stimuli.yaml_files import explain
 
 
 class _Strict(BaseModel):
@@ -100,7 +100,7 @@ class _AtServer(_Elsewhere):
         except ValueError:
             told = False
         if not told or re.search(r"\s", url):
-            raise ConfigError("base_url: is no address of a server, such as http://localhost:8000/v1")
+            raise ConfigError("base_url: it is no address of a server; write one such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigError(
                 "base_url: holds more than an address (a user, a password, or what follows ? or #), and would be "
@@ -927,7 +927,7 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
         if fault["type"] == "extra_forbidden":
             *place, key = [*part, *map(str, fault["loc"])]
             raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
-        raise ConfigError("".join(f"{name}." for name in part) + explain(error)) from error
+        raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
 
 
 def option_names() -> list[str]:
@@ -971,14 +971,6 @@ def _kinds(annotation: Any) -> Iterator[str]:
             yield from _kinds(each)
     elif annotation is not type(None):
         yield {str: "text", Path: "path"}.get(annotation, "other")
-
-
-def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a field may hold, however deep in its annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for nested in get_args(annotation):
-        yield from nested_models(nested)
 
 
 def _siblings(place: list[str], key: str) -> str:

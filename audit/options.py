@@ -258,7 +258,7 @@ def _general(name: str) -> str:
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Yield the options that the schema has, but for those that only hold others and cannot be null."""
-    from audit.config import nested_models
+    from stimuli.faults import nested_models
 
     for name, field in model.model_fields.items():
         inside = list(nested_models(field.annotation))

@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.faults import explain, place_of
+from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
@@ -48,7 +49,9 @@ def _as_term(value: object) -> object:
     if isinstance(value, str):
         return {"term": value}
     if not isinstance(value, (dict, _Term)):
-        raise ValueError("a term must be a string, or a mapping with `term`")
+        raise ValueError(
+            "a wording is a text, or has its text in `term: ...`; a number, true or false must be in quotes"
+        )
     return value
 
 
@@ -69,6 +72,8 @@ class _Group(_Strict):
 def _as_group(value: object) -> object:
     if value is None:
         raise ValueError("a group needs at least one term, as a list or under `terms`")
+    if isinstance(value, (str, int, float)):
+        raise ValueError(f"the wordings of a group are a list; write [{value}] even if there is only one")
     return {"terms": value} if isinstance(value, (list, tuple)) else value
 
 
@@ -132,7 +137,9 @@ class _Dimension(_Strict):
             return frozenset((name, name) for name in perceivers if name in experiencers)
         for name, group in itertools.chain(perceivers.items(), experiencers.items()):
             if group.cluster is None:
-                raise StimulusError(f"in_group is same_cluster, but the group {name!r} has no cluster")
+                raise StimulusError(
+                    f"in_group is same_cluster, but the group {name!r} has no cluster; add `cluster: NAME` to it"
+                )
         return frozenset(
             (p, e)
             for p, perceiver_group in perceivers.items()
@@ -262,7 +269,9 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
     invented = [name for name in known if name.startswith("invented")]
     if isinstance(wanted, int):
         if not 0 <= wanted <= len(invented):
-            raise StimulusError(f"stimuli.placebo={wanted}: there are {len(invented)} sets of invented groups")
+            raise StimulusError(
+                f"stimuli.placebo={wanted}: there are {len(invented)} sets of invented groups; ask for so many at most"
+            )
         drawn = np.random.default_rng([seed, zlib.crc32(PLACEBO.encode())]).choice(len(invented), wanted, replace=False)
         names = [invented[place] for place in sorted(drawn.tolist())]
     else:
@@ -272,28 +281,33 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
         if name not in known:
             raise StimulusError(f"stimuli.placebo names {name!r}: {suggest(name, known)}")
         if names.count(name) > 1:
-            raise StimulusError(f"stimuli.placebo names {name!r} twice")
+            raise StimulusError(f"stimuli.placebo names {name!r} twice; name it once")
         groups = known[name].groups or {}
         fewest = min(len(group.terms) for group in groups.values())
         if not 1 <= n_terms <= fewest:
-            raise StimulusError(f"stimuli.placebo_terms={n_terms}: the groups of {name} have {fewest}")
+            raise StimulusError(
+                f"stimuli.placebo_terms={n_terms}: the groups of {name} have {fewest}; ask for 1 to {fewest}"
+            )
         few = {key: group.model_copy(update={"terms": group.terms[:n_terms]}) for key, group in groups.items()}
         part = known[name].model_copy(update={"groups": few})
         dimensions.append(replace(_build(name, [part], [name], unspecified=False, no_persona=False), placebo=True))
     return tuple(dimensions)
 
 
-def _parse(content: object, *, place: str) -> dict[str, _Dimension]:
+def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str, _Dimension]:
+    """Return the dimensions that a mapping says; ``path`` is the user's file that it is of, whose lines are named."""
     if not isinstance(content, dict) or not content:
-        raise StimulusError(f"{place}: needs at least one dimension")
+        raise StimulusError(f"{place}: has no dimension, and needs at least one: a name, and its groups below it")
     dimensions: dict[str, _Dimension] = {}
     for name, body in content.items():
         if not isinstance(name, str) or not name or any(c in name for c in f"{CROSS}/\\ "):
-            raise StimulusError(f"{place}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
+            where = at_line(path, name) if path is not None and isinstance(name, str) else place
+            raise StimulusError(f"{where}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
         try:
             dimensions[name] = _Dimension.model_validate(body)
         except ValidationError as error:
-            raise StimulusError(f"{place}: {name}: {explain(error)}") from error
+            where = at_line(path, name, *place_of(error, body)) if path is not None else place
+            raise StimulusError(f"{where}: {name}: {explain(error, _Dimension, body)}") from error
     return dimensions
 
 
@@ -349,27 +363,27 @@ def load_dimensions(
     known = _parse(packaged[study], place=place)
     places = dict.fromkeys(known, place)
     if own is not None:
-        added = _parse(read_yaml(own), place=str(own))
+        added = _parse(read_yaml(own), place=str(own), path=own)
         for name in added:
             if name in known:
                 raise StimulusError(f"{own}: the dimension {name!r} is one of {study}'s; give yours another name")
             if name in _placebos():
                 raise StimulusError(f"{own}: {name!r} is a packaged set of invented groups; give yours another name")
         known |= added
-        places |= dict.fromkeys(added, str(own))
+        places |= {name: at_line(own, name) for name in added}
     wanted = list(names) if names is not None else list(known)
     if not wanted:
         raise StimulusError(f"dimensions is empty; {suggest('', known)}")
     dimensions: list[Dimension] = []
     for name in wanted:
         if wanted.count(name) > 1:
-            raise StimulusError(f"dimensions names {name!r} twice")
+            raise StimulusError(f"dimensions names {name!r} twice; name it once")
         parts = name.split(CROSS)
         for part in parts:
             if part not in known:
                 raise StimulusError(f"dimensions: {part!r} is not a dimension; {suggest(part, known)}")
         if len(set(parts)) < len(parts):
-            raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself")
+            raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself; name two different ones")
         try:
             dimensions.append(
                 _build(
@@ -395,7 +409,7 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[i
         return part
     for side_name, limit in zip(("perceiver", "experiencer"), limits, strict=True):
         if limit is not None and limit < 1:
-            raise StimulusError(f"stimuli.{side_name}_terms={limit} must be at least 1")
+            raise StimulusError(f"stimuli.{side_name}_terms={limit} must be at least 1; null takes all")
     for cue in cues or ():
         if cue not in get_args(Cue):
             raise StimulusError(f"stimuli.cues names {cue!r}: {suggest(cue, get_args(Cue))}")
@@ -406,7 +420,10 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[i
             terms = tuple(term for term in group.terms if cues is None or term.cue in cues)[:limit]
             if not terms:
                 there = list(dict.fromkeys(term.cue for term in group.terms))
-                raise StimulusError(f"stimuli.cues={list(cues or ())}: the terms of {name!r} tell it by {there}")
+                raise StimulusError(
+                    f"stimuli.cues={list(cues or ())}: the terms of {name!r} tell it by {there}; name one of these, or "
+                    "null for all"
+                )
             kept[name] = group.model_copy(update={"terms": terms})
         return kept
 
@@ -430,7 +447,10 @@ def _build(
         if unspecified:
             wordings = {part.unspecified for part in parts}
             if len(wordings) > 1:
-                raise StimulusError(f"its dimensions word the unspecified identity differently: {sorted(wordings)}")
+                raise StimulusError(
+                    f"its dimensions word the unspecified identity differently: {sorted(wordings)}; give them the same "
+                    "`unspecified`, or leave it out with stimuli.unspecified=false"
+                )
             identities.append(Identity(wordings.pop(), UNSPECIFIED, ()))
         sides.append(identities)
     perceivers, experiencers = sides

@@ -22,9 +22,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, StrictBool, StrictInt, ValidationError
 
 from stimuli.errors import StimulusError, suggest
+from stimuli.faults import explain, shown
 from stimuli.identities import NO_PERSONA, Identity, Word
 from stimuli.prompts import Prompt, Scale
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.yaml_files import read_yaml
 
 AFFECT_FILE: Final = Path(__file__).parent / "data" / "affect.yaml"
 TOTAL: Final = "total"
@@ -193,14 +194,16 @@ def read_inventory(path: Path) -> Inventory:
 def _validated(kind: type[_Body], value: object, *, place: str) -> _Body:
     """Return what a mapping of the file says; its keys first, since the likeliest fault is a misspelt one."""
     if not isinstance(value, dict):
-        raise StimulusError(f"{place}: {value!r:.80} is no mapping; write {{{', '.join(kind.model_fields)}}}")
+        raise StimulusError(
+            f"{place}: {shown(value)} has no names with values; write {{{', '.join(kind.model_fields)}}}"
+        )
     for key in value:
         if key not in kind.model_fields:
             raise StimulusError(f"{place}: unknown key {key!r}; {suggest(str(key), kind.model_fields)}")
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise StimulusError(f"{place}: {explain(error)}") from error
+        raise StimulusError(f"{place}: {explain(error, kind, value)}") from error
 
 
 def load_affect() -> Inventory:

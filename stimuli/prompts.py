@@ -464,7 +464,8 @@ class PromptGrid(Sequence[PromptCell]):
                 if not narrative.third_person.startswith(f"{_THE_PERSON} "):
                     raise StimulusError(
                         f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-                        f"third_person text of {narrative.narrative_id!r} does not begin"
+                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
+                        "another prompt"
                     )
 
     def __len__(self) -> int:

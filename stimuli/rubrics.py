@@ -30,8 +30,9 @@ from pydantic import (
 )
 
 from stimuli.errors import StimulusError, suggest
+from stimuli.faults import explain, place_of
 from stimuli.prompts import Prompt, Scale, placeholders
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.yaml_files import at_line, read_yaml
 
 RUBRICS_FILE: Final = Path(__file__).parent / "data" / "rubrics.yaml"
 PACKAGED: Final = "packaged"
@@ -234,7 +235,7 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise StimulusError(f"{file}: rubric {name!r}: {_IS_A_NAME}")
         if not isinstance(body, dict):
-            raise StimulusError(f"{file}: rubric {name} is no mapping; it needs source, user and criteria")
+            raise StimulusError(f"{file}: rubric {name} has no names with values; it needs source, user and criteria")
         own = {"name", "file"} & set(body)
         if own:
             raise StimulusError(
@@ -245,7 +246,8 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
                 {**body, "name": name, "file": PACKAGED if path is None else str(path)}
             )
         except ValidationError as error:
-            raise StimulusError(f"{file}: rubric {name}: {explain(error)}") from error
+            where = at_line(Path(file), name, *place_of(error, body))
+            raise StimulusError(f"{where}: rubric {name}: {explain(error, Rubric, body)}") from error
     return rubrics
 
 

@@ -80,7 +80,7 @@ def choose_sheet(path: Path, sheets: Sequence[Sheet], wanted: Sequence[str]) -> 
         If there is no sheet, or several have the columns, or several are there and none has them.
     """
     if not sheets:
-        raise StimulusError(f"{path}: has no sheet with anything in it")
+        raise StimulusError(f"{path}: has no sheet with anything in it; save the table again, in its first sheet")
     if len(sheets) == 1:
         return sheets[0]
     having = [sheet for sheet in sheets if set(wanted) <= set(sheet.rows[0])]

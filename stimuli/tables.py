@@ -84,7 +84,7 @@ def read_cells(
     except _Malformed as error:
         raise StimulusError(f"{path}: the row that begins on line {error.line}: {error}") from error
     if not rows:
-        raise StimulusError(f"{path}: has a header but no {of}")
+        raise StimulusError(f"{path}: has a header but no {of}; write them below it, one row each")
     return rows
 
 
@@ -102,17 +102,27 @@ def column_names(path: Path) -> list[str]:
         raise StimulusError(f"{path}: its header: {error}") from error
 
 
+_MEANT: Final[Mapping[str, str]] = {
+    "unexpected end of data": "a quotation mark is never closed; close or remove it",
+    "expected after": "text stands after a closing quotation mark; write quotation marks within a text twice",
+    "field larger than": "a cell is very long; a quotation mark may not be closed",
+}
+"""What is likeliest meant, by what Python's reader of CSV says."""
+
+
 class _Malformed(ValueError):
     """A row cannot be told into cells."""
 
     def __init__(self, error: csv.Error, line: int) -> None:
-        super().__init__(str(error))
+        said = str(error)
+        meant = next((words for part, words in _MEANT.items() if part in said), "")
+        super().__init__(f"{said}; {meant}" if meant else said)
         self.line = line
 
 
 def _open(path: Path, delimiter: str | None, wanted: Sequence[str]) -> _Table:
     if not may_be_file(path):
-        raise StimulusError(f"{path} is not a file")
+        raise StimulusError(f"{path} is not a file; check its name and its folder")
     if path.suffix.lower() in SUFFIXES:
         sheet = choose_sheet(path, read_sheets(path), wanted)
         header, *below = sheet.rows
@@ -202,10 +212,10 @@ def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
     --------
     >>> check_unique(["a", "b", "a"], of="narrative", place="mine.csv")
     Traceback (most recent call last):
-    stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' stands twice
+    stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' stands twice; give each its own
     """
     seen: set[str] = set()
     for identifier in identifiers:
         if identifier in seen:
-            raise StimulusError(f"{place}: the {of} identifier {identifier!r} stands twice")
+            raise StimulusError(f"{place}: the {of} identifier {identifier!r} stands twice; give each its own")
         seen.add(identifier)

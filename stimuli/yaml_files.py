@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import ValidationError
 
 from stimuli.errors import StimulusError
 
 _DEEPEST: Final = 100
 """Brackets, or levels of indentation, that may stand within each other: PyYAML takes minutes over some thousands."""
+_REMEDIES: Final[Mapping[str, str]] = {
+    "<stream end>": "a bracket or a quote is not closed",
+    "'\\t'": "a tab stands before a name; write spaces",
+    "mapping values are not allowed": "a text with a colon in it must be in quotes",
+    "could not find expected ':'": "a colon is missing after a name",
+    "expected <block end>": "names of one level must begin at the same place of their lines",
+    "cannot start any token": "a text that begins with this character must be in quotes",
+}
+"""What is likeliest meant, by what PyYAML says."""
 _MOST: Final = 1_000_000
 """Values that a file may stand for, once aliases are written out: a few lines of them can stand for any number."""
 
@@ -75,9 +83,9 @@ def read_text(path: Path) -> str:
         return raw.decode("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
+        excel = ' (in Excel: "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""
         raise StimulusError(
-            f"{path}: line {line} is not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8 (in Excel: "
-            '"CSV UTF-8")'
+            f"{path}: line {line} is not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8{excel}"
         ) from error
 
 
@@ -98,10 +106,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
         # PyYAML's own constructors let the bare ones escape, e.g. for the date 2020-13-01.
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise StimulusError(f"{path}: {where}not YAML ({getattr(error, 'problem', None) or error})") from error
+        raise StimulusError(
+            f"{path}: {where}not YAML ({_in_words(getattr(error, 'problem', None) or error)})"
+        ) from error
     if not isinstance(content, dict) or not content:
-        raise StimulusError(f"{path}: is empty or no mapping; it needs `name: ...` lines")
+        raise StimulusError(f"{path}: is empty, or has no names with values; write lines such as NAME: VALUE")
     return content
+
+
+def _in_words(problem: object) -> str:
+    """Return what PyYAML says of a file, with the remedy for the likeliest mistakes."""
+    said = " ".join(str(problem).split())
+    for part, remedy in _REMEDIES.items():
+        if part in said:
+            return f"{said}; {remedy}"
+    return said
 
 
 def check_size(path: Path) -> None:
@@ -156,10 +175,31 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
     return known[place]
 
 
-def explain(error: ValidationError) -> str:
-    """Return a pydantic error's first fault as ``place: what is wrong``, in one line."""
-    fault = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    given = "" if fault["type"] == "missing" else f" (given: {fault['input']!r:.80})"
-    said = "a path is wanted" if fault["type"] == "path_type" else fault["msg"].removeprefix("Value error, ")
-    return f"{place}: {said}{given}" if place else f"{fault['msg']}{given}"
+def line_of(path: Path, keys: Sequence[str | int]) -> int | None:
+    """Return the line of a YAML file on which a value stands, by the keys that lead to it; or of the last key there.
+
+    If the file cannot be read again, or its top level has no such key, the answer is None.
+    """
+    try:
+        node = _StrictLoader(read_text(path)).get_single_node()
+    except (StimulusError, yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError):
+        return None
+    line = None
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == str(key)), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+            node = node.value[key]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def at_line(path: Path, *keys: str | int) -> str:
+    """Return ``path: line N``, or the path where the line is not known."""
+    line = line_of(path, keys)
+    return f"{path}: line {line}" if line is not None else str(path)

@@ -239,7 +239,7 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ("A B run_dir=A", "run_dir=A has files in it that are no comparison's; name an empty or new folder"),
         ("A B run_dir=a-file", "run_dir=a-file is a file; name a folder"),
         ("A B statistics.power=0.9", "statistics.power: a comparison of runs has no use for it; it takes confidence, "),
-        ("A B statistics.confidence=2", "statistics.confidence: Input should be less than 1 (given: '2')"),
+        ("A B statistics.confidence=2", "statistics.confidence: must be below 1 (given: '2')"),
         ("A B statistics.margn=1", "statistics.margn: report has no such option; did you mean 'statistics.margin'?"),
         ("A B ratings=a-file", "report takes a run folder, ratings=FILE or answers=FILE, got A B ratings=a-file"),
         ("A run_dir=new", "report takes a run folder, ratings=FILE or answers=FILE, got A run_dir=new"),

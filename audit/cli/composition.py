@@ -13,7 +13,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.cli.overrides import Options, Parse, arranged, check_texts, several_values, stands_for, why_unread
+from audit.cli.overrides import (
+    Options,
+    Parse,
+    arranged,
+    check_texts,
+    did_you_mean,
+    several_values,
+    stands_for,
+    why_unread,
+)
 from audit.cli.printing import tell
 from audit.options import choices as choices
 from audit.options import conf_folder as conf_folder
@@ -344,7 +353,7 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
             return why_unread(word, words[place + 1 :], parse, options)
         name = parsed.key_or_group
         if not name:
-            return f"{word!r} is no override, KEY=VALUE is wanted; nothing stands before the equals sign"
+            return f"{word!r} is no option, KEY=VALUE is wanted; nothing stands before the equals sign"
         if parsed.is_sweep_override() and not sweeps:
             return several_values(word, name, word.partition("=")[2], options, parse)
         if name in options.groups:
@@ -357,7 +366,7 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:
-        return f"{key}: there is no such option; {_near_option(key)}see python -m audit run --cfg job"
+        return f"{key}: there is no such option; {_near_option(key)}see python -m audit options"
     return stands_for(str(error), words) or " ".join(lines)
 
 
@@ -372,8 +381,6 @@ def _unknown_key(lines: Sequence[str]) -> str | None:
 
 
 def _near_option(key: str) -> str:
-    import difflib
-
     from audit.config import option_names
 
     names = option_names()
@@ -385,5 +392,4 @@ def _near_option(key: str) -> str:
                 f"it, write ++{key}=VALUE; "
             )
         return f"{of} is null among these choices; choose another one, or give it whole; "
-    near = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}? " if near else ""
+    return did_you_mean(key, names)

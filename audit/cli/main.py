@@ -24,6 +24,7 @@ from audit.cli import (
     doctor,
     export,
     gate,
+    init,
     judge,
     people,
     plan,
@@ -44,6 +45,7 @@ COMMANDS: Final[dict[str, Command]] = {
     for command in (
         run.COMMAND,
         described.COMMAND,
+        init.COMMAND,
         report.COMMAND,
         people.COMMAND,
         judge.COMMAND,

@@ -114,7 +114,8 @@ class Usage:
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
             elif name not in names:
-                raise ConfigError(f"{name}: {self.command} has no such option; {suggest(name, names)}")
+                hint = f"did you mean {SETTING}{word}? " if f"{SETTING}{name}" in names else suggest(name, names)
+                raise ConfigError(f"{name}: {self.command} has no such option; {hint.rstrip()}")
             elif name in texts:
                 raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
             else:

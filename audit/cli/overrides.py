@@ -37,6 +37,7 @@ _SHOWN: Final = ("job", "hydra", "all")
 """What ``--cfg`` shows."""
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
+_FEW: Final = 3
 _NAME: Final = re.compile(r"[A-Za-z_][\w\-]*([./@:][\w\-]+)*", re.ASCII)
 _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
@@ -63,8 +64,14 @@ class Options:
 
     def near(self, name: str) -> str:
         """Return ``did you mean`` with the option or group that a name resembles, or nothing."""
-        near = difflib.get_close_matches(name.lower(), [*self.groups, *self.takes], n=1, cutoff=0.6)
-        return f"did you mean {near[0]!r}? " if near else ""
+        return did_you_mean(name, [*self.groups, *self.takes])
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return ``did you mean`` with the names that end in a name, or the one that it resembles; or nothing."""
+    by_end = [each for each in names if each.endswith(f".{name}")]
+    near = by_end or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, near[:_FEW]))}? " if near else ""
 
 
 def arranged(words: Sequence[str]) -> list[str]:
@@ -94,8 +101,8 @@ def arranged(words: Sequence[str]) -> list[str]:
             made.append(f"{flag}={_checked(given, flag, value)}")
         elif given in _OF_HYDRA:
             raise ConfigError(
-                f"{given} is a flag of Hydra's that is of no use here; --cfg job shows the configuration, and python "
-                "-m audit doctor the machine and the packages"
+                f"{given} is a flag of Hydra's that is of no use here; python -m audit options explains every option, "
+                "run --cfg job shows their values, and python -m audit doctor the machine and the packages"
             )
         else:
             raise ConfigError(f"{word}: there is no such flag; {suggest(given, _FLAGS)}")
@@ -169,7 +176,7 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
     parse, options
         As of :func:`check_texts`.
     """
-    said = f"{word!r} is no override, KEY=VALUE is wanted"
+    said = f"{word!r} is no option, KEY=VALUE is wanted"
     name, sign, value = word.partition("=")
     bare = name.lstrip("+~")
     if not sign:
@@ -180,7 +187,7 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
             return f"{said}; did you mean {owners[0]}={word}?"
         return f"{said}; {options.near(word)}python -m audit run --help tells of them"
     if not _NAME.fullmatch(bare):
-        return f"{said}; {name!r} is no name of an option; {options.near(bare)}see python -m audit run --cfg job"
+        return f"{said}; {name!r} is no name of an option; {options.near(bare)}see python -m audit options"
     if bare in options.groups:
         return f"{said}; {bare}= takes one name; {suggest(value.strip(',; '), options.groups[bare])}"
     if "path" in options.of(bare) and value.startswith("~/") and not value.startswith("~/~"):
@@ -199,14 +206,14 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
 
 def several_values(word: str, name: str, values: str, options: Options, parse: Parse) -> str:
     """Say what a word with several values may mean where no sweep is asked for."""
-    said = [f"{shlex.join(['-m', word])} makes a run of each"]
+    sweep = f"run {shlex.join(['-m', word])} makes a run of each"
     takes = options.of(name)
     if name not in options.groups and "(" not in values:
         if "list" in takes:
-            said.append(f"{shlex.quote(f'{name}=[{values}]')} is one list")
-        if takes & {"text", "path", "list"} and (quoted := quoted_override(word, parse)):
-            said.append(f"{quoted} is one text")
-    return f"{word}: several values; run {'; '.join(said)}"
+            return f"{word}: several values; did you mean {shlex.quote(f'{name}=[{values}]')}? {sweep}"
+        if takes & {"text", "path"} and (quoted := quoted_override(word, parse)):
+            sweep += f"; {quoted} is one text"
+    return f"{word}: several values; {sweep}"
 
 
 def stands_for(reason: str, words: Sequence[str]) -> str:

@@ -20,10 +20,11 @@ from audit.errors import ConfigError
 from audit.people.items import identifiers
 from audit.people.questions import Asked, Choice, Question, Questions
 from audit.wording import count, dimension_title, plural
+from stimuli.faults import explain
 from stimuli.identities import CROSS, UNSPECIFIED, Dimension, Identity
 from stimuli.narratives import Narrative
 from stimuli.prompts import SCALE_FIELDS, PromptGrid, Scale
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.yaml_files import read_yaml
 
 LIST_KEY: Final[dict[str, str]] = {
     "item_id": "what raters know the item by; tells nothing",

@@ -20,7 +20,8 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from audit.tables.spreadsheets import FORMULA
-from stimuli.yaml_files import explain, read_yaml
+from stimuli.faults import explain, place_of
+from stimuli.yaml_files import at_line, read_yaml
 
 Form: TypeAlias = Literal["replies", "intensity", "norming"]
 """What people are asked: to score replies, to rate intensities as perceivers, or what they make of narratives."""
@@ -191,7 +192,7 @@ def load_questions(path: Path | None = None) -> Questions:
             }
         )
     except ValidationError as error:
-        raise ConfigError(f"{file}: {explain(error)}") from error
+        raise ConfigError(f"{at_line(file, *place_of(error))}: {explain(error)}") from error
 
 
 def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Iterator[Asked]:
@@ -204,5 +205,8 @@ def _asked(content: Mapping[object, object], section: str, *, file: Path) -> Ite
         try:
             yield kind.model_validate({"name": name, **body})
         except (ValidationError, TypeError) as error:
-            fault = explain(error) if isinstance(error, ValidationError) else str(error)
-            raise ConfigError(f"{file}: {section}.{name}: {fault}") from error
+            fault, within = str(error), tuple[str | int, ...]()
+            if isinstance(error, ValidationError):
+                fault, within = explain(error, kind, {"name": name, **body}), place_of(error, body)
+            where = at_line(file, section, str(name), *within)
+            raise ConfigError(f"{where}: {section}.{name}: {fault}") from error

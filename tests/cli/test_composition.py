@@ -16,7 +16,7 @@ LAUGHS = "\n".join(
     ("word", "said"),
     [
         (f"seed={'9' * 5000}", r"seed=9{55}\.\.\.: holds a number of too many digits"),
-        (f"dimensions={'[' * 3000}", r"dimensions=\[+\.\.\.: is nested too deeply|is no override"),
+        (f"dimensions={'[' * 3000}", r"dimensions=\[+\.\.\.: is nested too deeply|is no option"),
     ],
 )
 def test_a_word_that_the_parser_breaks_at_is_named(word, said):

@@ -109,7 +109,7 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("--", "--: there is no such flag; "),
         ("-", "-: there is no such flag; "),
         ("-=1", "-=1: there is no such flag; "),
-        ("--info", "--info is a flag of Hydra's that is of no use here; --cfg job shows the configuration, and"),
+        ("--info", "--info is a flag of Hydra's that is of no use here; python -m audit options explains every"),
         ("--info all", "--info is a flag of Hydra's"),
         ("--info=all", "--info is a flag of Hydra's"),
         ("--hydra-help", "--hydra-help is a flag of Hydra's"),
@@ -130,26 +130,26 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("-cd /nope", "-cd=/nope is not there; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml"),
         ("--config-dir=/etc/passwd", "--config-dir=/etc/passwd is a file; name a folder"),
         ("-m --cfg job", "-m and --cfg cannot be given together; keep one"),
-        ("origin", "'origin' is no override, KEY=VALUE is wanted; did you mean prompt=origin?"),
-        ("model", "'model' is no override, KEY=VALUE is wanted; it has no value: model=VALUE, without spaces about"),
-        ("run_dir =x", "'run_dir' is no override, KEY=VALUE is wanted; it has no value: run_dir=VALUE, without spaces"),
-        ("rundir", "'rundir' is no override, KEY=VALUE is wanted; did you mean 'run_dir'? python -m audit run --help"),
-        ("run_dir:x", "'run_dir:x' is no override, KEY=VALUE is wanted; did you mean 'run_dir'?"),
-        ("=x", "'=x' is no override, KEY=VALUE is wanted; nothing stands before the equals sign"),
-        (".x=y", "'.x=y' is no override, KEY=VALUE is wanted; '.x' is no name of an option"),
+        ("origin", "'origin' is no option, KEY=VALUE is wanted; did you mean prompt=origin?"),
+        ("model", "'model' is no option, KEY=VALUE is wanted; it has no value: model=VALUE, without spaces about"),
+        ("run_dir =x", "'run_dir' is no option, KEY=VALUE is wanted; it has no value: run_dir=VALUE, without spaces"),
+        ("rundir", "'rundir' is no option, KEY=VALUE is wanted; did you mean 'run_dir'? python -m audit run --help"),
+        ("run_dir:x", "'run_dir:x' is no option, KEY=VALUE is wanted; did you mean 'run_dir'?"),
+        ("=x", "'=x' is no option, KEY=VALUE is wanted; nothing stands before the equals sign"),
+        (".x=y", "'.x=y' is no option, KEY=VALUE is wanted; '.x' is no name of an option"),
         ("model..path=x", "'model..path' is no name of an option; did you mean 'model.path'?"),
         ("grösse=x", "'grösse' is no name of an option"),
         ("RUN_DIR=x", "RUN_DIR: there is no such option; did you mean 'run_dir'?"),
         ("~run_dir", "~run_dir: no option can be taken away; run_dir=null leaves empty what may be empty"),
         (
             "-m prompt=origin,",
-            "'prompt=origin,' is no override, KEY=VALUE is wanted; prompt= takes one name; did you m",
+            "'prompt=origin,' is no option, KEY=VALUE is wanted; prompt= takes one name; did you m",
         ),
         ("-m prompt=range(3)", "prompt=range(3): there is no such choice"),
         ("statistics.n_permutations=1,2", "several values; run -m statistics.n_permutations=1,2 makes a run of each"),
         ("-m hydra.sweeper=nan", "hydra.sweeper=nan is a setting of Hydra's own, which it cannot use so ("),
         ("-m run_dir=1,2", "run_dir: a path is wanted (given: 1)"),
-        ("seed=[1", "'seed=[1' is no override, KEY=VALUE is wanted; its value is not closed, or lies in several words"),
+        ("seed=[1", "'seed=[1' is no option, KEY=VALUE is wanted; its value is not closed, or lies in several words"),
         ("statistics.formula=a~b=c", "with its value in quotes it is one: 'statistics.formula=\"a~b=c\"'"),
     ],
 )
@@ -168,7 +168,7 @@ def test_what_hydra_cannot_take_is_said_in_our_words(words, said):
 )
 def test_a_list_that_is_not_closed_or_lies_in_several_words_is_shown_whole(words, dimensions):
     line = refused(*words.split())
-    shown = re.search(r"several words: (.*)$|each; (\S+) is one list", line)
+    shown = re.search(r"several words: (.*)$|did you mean (\S+)\? run -m", line)
     [word] = shlex.split(shown[1] or shown[2])
     assert given(word)[0].dimensions == dimensions
 

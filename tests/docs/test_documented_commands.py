@@ -1,6 +1,5 @@
 """Every command that the pages show exists, and takes the options that they give it."""
 
-import importlib
 import re
 
 import pytest
@@ -18,12 +17,6 @@ OWN = "--config-dir=DIR"
 PLACES = ("...", "…")
 
 
-def usages(command: str) -> list[Usage]:
-    """All ways to call a command that its module knows."""
-    module = importlib.import_module(f"audit.cli.{command}")
-    return [each for each in vars(module).values() if isinstance(each, Usage)]
-
-
 def fault_of(words: list[str]) -> str:
     """What is wrong with a command of ours as a page shows it; empty if nothing is."""
     name, *given = words
@@ -32,7 +25,7 @@ def fault_of(words: list[str]) -> str:
     given = [word for word in given if word not in PLACES]
     if "--help" in given or "--cfg" in given:
         return ""
-    known = usages(name)
+    known = COMMANDS[name].usages
     if name not in COMPOSED:
         of_steps = [usage for usage in known if usage.command.split() == words[: usage.command.count(" ") + 1]]
         faults = [fault_in(usage, given) for usage in of_steps]

@@ -124,7 +124,7 @@ def test_scorers_that_cut_texts_count_them_under_the_names_of_their_measures(nam
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("regard.labels={negative: a, neutral: b, positive: c}", "regard.labels.other: Field required"),
+        ("regard.labels={negative: a, neutral: b, positive: c}", "regard.labels.other: is missing"),
         (f"regard.labels={LABELS[:-1]}, more: d}}", "regard.labels.more: there is no such option; there are: negative"),
         (
             "regard.labels={negative: a, neutral: b, positive: c, other: c}",
@@ -132,19 +132,19 @@ def test_scorers_that_cut_texts_count_them_under_the_names_of_their_measures(nam
         ),
         (
             "regard.labels={negative: '', neutral: b, positive: c, other: d}",
-            "regard.labels.negative: String should have",
+            "regard.labels.negative: must not be empty",
         ),
-        ("regard.labels=LABEL_0", "regard.labels: Input should be"),
-        ("eq.hypotheses.emotion=' '", "eq.hypotheses.emotion: String should have at least 1 character"),
+        ("regard.labels=LABEL_0", "regard.labels: names with values are wanted"),
+        ("eq.hypotheses.emotion=' '", "eq.hypotheses.emotion: must not be empty"),
         ("+eq.hypotheses.feeling=x", "eq.hypotheses.feeling: there is no such option; there are: advice"),
-        ("epitome.interpretations={revision: v1}", "epitome.interpretations.model: Field required"),
+        ("epitome.interpretations={revision: v1}", "epitome.interpretations.model: is missing"),
         (
             "epitome.interpretations={model: a/b, revison: v1}",
             "interpretations.revison: there is no such option; did you",
         ),
-        ("epitome.interpretations=''", "epitome.interpretations.model: String should have at least 1 character"),
+        ("epitome.interpretations=''", "epitome.interpretations: must not be empty"),
         ("bertscore.model=a/b", "bertscore: say which layer of a/b is compared: measures.bertscore.layer=17"),
-        ("bertscore.layer=-1", "bertscore.layer: Input should be greater than or equal to 0"),
+        ("bertscore.layer=-1", "bertscore.layer: must be at least 0"),
     ],
 )
 def test_a_faulty_option_is_one_line_before_any_model_is_loaded(override, said):

@@ -673,48 +673,62 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
             "age:\n  groups: {young: {terms: []}, old: [x]}", ["young", "one term"], id="an empty list of terms"
         ),
         pytest.param(
-            "age:\n  groups: {young: {adjective: y}, old: [x]}", ["young.terms", "required"], id="terms missing"
+            "age:\n  groups: {young: {adjective: y}, old: [x]}", ["groups.young.terms: is missing"], id="terms missing"
         ),
-        pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young.terms.0", "'  '"], id="a blank term"),
+        pytest.param("age:\n  groups: {young: ['  '], old: [x]}", ["young item 1", "'  '"], id="a blank term"),
         pytest.param(
-            "age:\n  groups: {young: [18], old: [x]}", ["young.terms.0", "18", "string"], id="a number as term"
+            "age:\n  groups: {young: [18], old: [x]}",
+            ["young item 1: a wording is a text", "18"],
+            id="a number as term",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: 18}], old: [x]}",
-            ["young.terms.0.term", "18", "string"],
+            ["young item 1.term", "a text is wanted (given: 18); put it in quotes"],
             id="a number as a mapping's term",
         ),
         pytest.param(
-            "age:\n  groups: {young: [{stem: y}], old: [x]}", ["young.terms.0.term", "required"], id="a stem alone"
+            "age:\n  groups: {young: [{stem: y}], old: [x]}", ["young item 1.term: is missing"], id="a stem alone"
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, stem: ' '}], old: [x]}",
-            ["young.terms.0.stem", "' '"],
+            ["young item 1.stem", "' '"],
             id="a blank stem",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, cue: nmae}], old: [x]}",
-            ["young.terms.0.cue", "'label', 'name' or 'context'", "'nmae'"],
+            ["young item 1.cue", "label or name or context is wanted; did you mean 'name'? (given: 'nmae')"],
             id="an unknown cue",
         ),
         pytest.param(
             "age:\n  groups: {young: [{term: y, steam: y}], old: [x]}",
-            ["young.terms.0.steam", "not permitted"],
+            ["young item 1.steam: there is no such name here; did you mean 'stem'?"],
             id="an unknown key of a term",
         ),
         pytest.param(
-            "age:\n  groups: {young: [no], old: [x]}", ["young.terms.0", "False"], id="a YAML truth value as term"
+            "age:\n  groups: {young: [no], old: [x]}", ["young item 1", "given: false"], id="a YAML truth value as term"
         ),
-        pytest.param("age:\n  groups: {young: [[a b]], old: [x]}", ["young.terms.0", "['a b']"], id="a list as term"),
-        pytest.param("age:\n  groups: {young: a youth, old: [x]}", ["young", "'a youth'"], id="terms not in a list"),
-        pytest.param("age:\n  groups: {1: [a youth], old: [x]}", ["groups.1", "string"], id="a number as group"),
+        pytest.param("age:\n  groups: {young: [[a b]], old: [x]}", ["young item 1", "['a b']"], id="a list as term"),
+        pytest.param(
+            "age:\n  groups: {young: a youth, old: [x]}",
+            ["line 2: age: groups.young: the wordings of a group are a list; write [a youth] even"],
+            id="terms not in a list",
+        ),
+        pytest.param(
+            "age:\n  groups: {1: [a youth], old: [x]}",
+            ["groups.1: a text is wanted (given: 1); put it in quotes"],
+            id="a number as group",
+        ),
         pytest.param(
             "age:\n  groups: {unspecified: [y], old: [x]}", ["'unspecified'"], id="a group named like a baseline"
         ),
         pytest.param("age:\n  groups: {no persona: [y], old: [x]}", ["'no persona'"], id="a group named no persona"),
-        pytest.param("age:\n  group: {young: [y]}", ["age", "group", "not permitted"], id="an unknown key"),
+        pytest.param(
+            "age:\n  group: {young: [y]}",
+            ["line 2: age: group: there is no such name here; did you mean 'groups'?"],
+            id="an unknown key",
+        ),
         pytest.param("age: {}", ["age", "`groups`"], id="a dimension without groups"),
-        pytest.param("age:", ["age", "None"], id="a dimension left empty"),
+        pytest.param("age:", ["age: names with values are wanted", "given: nothing"], id="a dimension left empty"),
         pytest.param("age: [y, x]", ["age", "['y', 'x']"], id="a dimension that is a list"),
         pytest.param("age:\n  groups: {}", ["age", "groups"], id="no groups"),
         pytest.param("age:\n  perceivers: {young: [y], old: [x]}", ["age", "`experiencers`"], id="only one side"),
@@ -765,10 +779,10 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param(f"age: {'[' * 3000}", ["line 1: is nested more than 100 levels deep"], id="brackets without end"),
         pytest.param("", ["empty"], id="an empty file"),
         pytest.param("# nothing\n", ["empty"], id="a comment alone"),
-        pytest.param("[age]", ["no mapping"], id="a list"),
-        pytest.param("age", ["no mapping"], id="a word"),
+        pytest.param("[age]", ["no names with values"], id="a list"),
+        pytest.param("age", ["no names with values"], id="a word"),
         pytest.param(b"age:\n  groups: {a: [an \xe9migr\xe9], b: [x]}", ["line 2", "UTF-8", "0xe9"], id="Latin-1"),
-        pytest.param("age: 1".encode("utf-16"), ["line 1", "UTF-8"], id="UTF-16"),
+        pytest.param("age: 1".encode("utf-16"), ["line 1: age: names with values are wanted"], id="UTF-16 is read"),
     ],
 )
 def test_a_faulty_own_file_is_named_with_the_value(write, content, words):

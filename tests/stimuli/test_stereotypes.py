@@ -59,7 +59,7 @@ def test_the_hash_is_of_the_words_and_not_of_the_file(tmp_path):
     ("text", "said"),
     [
         ("", "is empty"),
-        ("- one\n", "no mapping"),
+        ("- one\n", "no names with values"),
         ("danger: [Crime]\n", "danger: 'Crime' has capitals, and texts are read in lower case; write 'crime'"),
         ("danger: [crime, crime]\n", "danger: 'crime' is given twice; keep one"),
         ("danger: []\n", "danger has no list of words; write danger: [word, stem*]"),
