@@ -103,7 +103,7 @@ def transcript(page: str, folder: Path) -> Iterator[str]:
     place = folder / "transcripts" / f"{page}.txt"
     if place.is_file():
         printed = place.read_text(encoding="utf-8").rstrip()
-        fence = "`" * (max((len(run) for run in re.findall("`+", printed)), default=2) + 1)
+        fence = "`" * (max([2, *map(len, re.findall("`+", printed))]) + 1)
         yield "\n\n## What the commands printed\n\nTimes, rates and dates are left out.\n"
         yield f"{fence}text\n{printed}\n{fence}\n"
 

@@ -26,6 +26,8 @@ def fault_of(words: list[str]) -> str:
     if "--help" in given or "--cfg" in given:
         return ""
     known = COMMANDS[name].usages
+    if not known and name not in COMPOSED:
+        return ""
     if name not in COMPOSED:
         of_steps = [usage for usage in known if usage.command.split() == words[: usage.command.count(" ") + 1]]
         faults = [fault_in(usage, given) for usage in of_steps]
