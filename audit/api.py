@@ -40,7 +40,7 @@ def _silent(line: str) -> None:
 
 
 class Tables(Mapping[str, pd.DataFrame]):
-    """The tables of a folder by name, each read when it is first asked for.
+    """The tables of a folder by name, each read when it is first asked for, and all of one analysis.
 
     Every column is described in the table ``dictionary``. Numbers are unrounded; what is missing is NaN.
     """
@@ -48,6 +48,7 @@ class Tables(Mapping[str, pd.DataFrame]):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, pd.DataFrame] = {}
+        self._of: str | None = None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
@@ -57,7 +58,13 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
-            check_made(self._folder.parent, f"tables/{name}.csv", remedy="`python -m audit report` makes it anew")
+            again = "`python -m audit report` makes it anew"
+            of = check_made(self._folder.parent, f"tables/{name}.csv", remedy=again)
+            if self._of not in (None, of):
+                raise StoreError(
+                    f"{path} is of a later analysis than the tables that were read before; open the folder again"
+                )
+            self._of = of
             self._read[name] = as_it_was(pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""}))
         return self._read[name]
 
@@ -158,6 +165,7 @@ class Run:
         )
         if tell is None:
             raise StoreError(f"{self.path}: what was asked cannot be told: {why_not}")
+        Manifest.read(self.path)  # the prompts may have been changed since the run was opened
         return tell
 
     def report(self, **statistics: Any) -> Run:

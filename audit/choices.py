@@ -12,7 +12,7 @@ import pandas as pd
 
 from audit.config import fingerprint
 from audit.runs.manifest import Manifest
-from audit.wording import MISSING, dimension_title, encodable, plural, scale_end
+from audit.wording import MISSING, dimension_title, encodable, plural, printable, scale_end
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
@@ -68,6 +68,20 @@ _HEADS: Final = {
 def identity_of(manifest: Manifest) -> str:
     """Return the SHA-256 of all that a run's ratings depend on; two folders with the same one hold the same run."""
     return fingerprint(manifest.identity.content or manifest.content)
+
+
+def accepted_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
+    """Say of which runs, by what they are called, files had changed since they were stored, and were accepted."""
+    of = [
+        f"{label} ({', '.join(map(printable, manifest.accepted))})"
+        for label, manifest in manifests.items()
+        if manifest.accepted
+    ]
+    if of:
+        yield (
+            f"Files had changed since they were stored, and were accepted as they are: {'; '.join(of)}. Whether those "
+            "answers are the models' is not known."
+        )
 
 
 def _made_by(manifest: Manifest) -> str:

@@ -158,7 +158,7 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
     StoreError
         If the folder holds another run, or a damaged manifest, or answers or stages without a manifest.
     """
-    manifest = folder.read_manifest()
+    manifest, gone = folder.read_lacking()
     if manifest is not None:
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
         if manifest.n_prompts != len(plan.grid):
@@ -167,7 +167,7 @@ def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None
                 f"{len(plan.grid):,}; {recovery(folder.path, 'restores it from its copy')}"
             )
         if say is not None:
-            for name in folder.gone():
+            for name in gone:
                 say(f"note: {folder.path / name} was stored, and is gone: it is collected anew")
     elif folder.shards(plan.kind) or folder.has_stages():
         does = "restores it from its copy, or saves what was collected"

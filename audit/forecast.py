@@ -12,6 +12,7 @@ import contextlib
 import math
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from audit.config import AuditConfig
 from audit.errors import StoreError
 from audit.progress import Progress, Say
+from audit.runs.ledger import check_made
 from audit.runs.planned import Planned
 from audit.runs.provenance import default_run_dir, design_differences, shard_size_on
 from audit.runs.store import Kind, RunFolder
@@ -630,6 +632,10 @@ def _gaps_of(run: Path) -> pd.DataFrame:
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path = run / "tables" / "gap.csv"
+    again = f"`python -m audit report {shlex.quote(str(run))}` makes it anew"
+    for name in ("gap", "controls"):
+        if (run / "tables" / f"{name}.csv").exists():
+            check_made(run, f"tables/{name}.csv", remedy=again)
     try:
         rows = pd.read_csv(path)
         rows = rows.loc[rows["headline"].astype(bool), columns]

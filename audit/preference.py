@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from audit.choices import choices_of, identity_of, label_runs
+from audit.choices import accepted_in, choices_of, identity_of, label_runs
 from audit.config import EngineConfig, ModelConfig, fingerprint
 from audit.conversations import narratives_of
 from audit.elicitation.plain_text import answer_of, words_of
@@ -297,6 +297,7 @@ def paired_replies(first: RunOfReplies, second: RunOfReplies, asked: Asked) -> t
         )
     alone = sorted({*dimensions[0], *dimensions[1]} - set(shared))
     remarks = [f"Not compared, since only one run has them: {', '.join(alone)}."] if alone else []
+    remarks += accepted_in({str(run.folder): run.manifest for run in (first, second)})
     if len(chosen) < len(ids):
         remarks.append(f"{len(chosen):,} of {plural(len(ids), 'narrative')} were drawn, by seed {asked.seed}.")
     return paired, tuple(remarks)

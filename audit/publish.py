@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.conversations import emotions_of, stages_are_told
+from audit.runs.ledger import GENERATION
 from audit.runs.manifest import Manifest, Statistics
 from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
-from audit.wording import either, plural
+from audit.wording import either, plural, printable
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.stereotypes import load_stereotypes
 from stimuli.strategies import THOUGHT
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 
 PAGE: Final = "report.html"
-GENERATION: Final = "tables/generation.txt"
-"""Says which analysis the tables beside it are of, as the manifest and the page do."""
 
 
 def estimated_by(statistics: Statistics) -> Settings:
@@ -103,10 +102,11 @@ def write_all(
 def not_checked(manifest: Manifest) -> Iterator[Remark]:
     """Say what is not known to be as it was stored: answers not held against the model, files that had changed."""
     if n := len(manifest.accepted):
+        names = ", ".join(map(printable, manifest.accepted))
         yield on_run(
             "accepted",
             f"{plural(n, 'file')} of the run had changed since {either(n, 'it was', 'they were')} stored, and "
-            f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {', '.join(manifest.accepted)}. "
+            f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {names}. "
             "Whether the answers are the model's is not known.",
         )
     if manifest.model.not_checked:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.choices import (
+    accepted_in,
     choice_table,
     choices_of,
     differing_choices,
@@ -396,6 +397,7 @@ def _texts(runs: Mapping[str, RatedRun]) -> tuple[dict[str, str], tuple[str, ...
 
 def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[str]:
     """Say what limits the comparison."""
+    yield from accepted_in({label: run.manifest for label, run in runs.items()})
     from audit.report.sentences import LIMITS
     from audit.statistics.across_runs import same_dimensions
 

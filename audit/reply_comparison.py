@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from audit.choices import (
+    accepted_in,
     choice_table,
     choices_of,
     engine_remarks,
@@ -342,6 +343,7 @@ def _remarks(
     read: Mapping[str, WrittenRun], runs: Mapping[str, RepliesOfRun], references: Mapping[str, str]
 ) -> Iterator[str]:
     """Say what limits the comparison."""
+    yield from accepted_in({label: run.manifest for label, run in read.items()})
     from audit.measured import reply_remarks
 
     for label, reference in references.items():

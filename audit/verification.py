@@ -15,11 +15,12 @@ import pandas as pd
 
 from audit.collect import cell_columns
 from audit.config import load_statistics
-from audit.errors import AuditError
+from audit.errors import AuditError, recovery
 from audit.progress import Say
-from audit.publish import GENERATION, PAGE
+from audit.publish import PAGE
 from audit.runs import ledger
-from audit.runs.manifest import Manifest
+from audit.runs.manifest import FILE as MANIFEST
+from audit.runs.manifest import DamagedError, Manifest
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import computed_by
 from audit.runs.store import RunFolder
@@ -88,7 +89,13 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
         If the folder is none of a run's.
     """
     again = shlex.join(["python", "-m", "audit", "report", str(path)])
-    manifest = Manifest.read(path, check=False)
+    try:
+        manifest = Manifest.read(path, check=False)
+    except DamagedError as error:
+        gone = not (path / MANIFEST).exists()
+        what = "is gone" if gone else str(error).removeprefix(f"{path / MANIFEST} ").partition("; python -m audit")[0]
+        does = "restores it from its copy, or saves what was collected"
+        return [Finding(MANIFEST, what, recovery(path, does))]
     found = list(_stored(path, manifest, say))
     if any(not ledger.is_made(each.name) for each in found):
         say("not checked, since what was stored is not as it was: labels, values, tables, page")
@@ -112,6 +119,8 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
 def accept_run(path: Path) -> ledger.Faults:
     """Take a run's files as they are although some had changed, and return what had; the report will say so.
 
+    Tables, figures and pages are not accepted: ``report`` makes them anew.
+
     Parameters
     ----------
     path
@@ -124,7 +133,7 @@ def accept_run(path: Path) -> ledger.Faults:
     """
     manifest = Manifest.read(path, check=False)
     with RunFolder(path) as folder:
-        faults = ledger.faults_of(path, made=True, needed=bool(manifest.ledger))
+        faults = ledger.faults_of(path, needed=bool(manifest.ledger))
         if faults:
             folder.accept(faults)
     return faults
@@ -152,14 +161,20 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         n_wrong = len(faults.changed) + len(faults.gone)
         say(
             f"stored: {plural(len(story.files) - n_wrong, 'file')} of {len(story.files):,} as written, by {ledger.FILE}"
+            f" ({plural(story.n_lines, 'line')}, SHA-256 of the last {story.last})"
         )
     if story.taken_over:
         say(
             f"not known: what became of {plural(len(story.taken_over), 'file')} before an earlier version's run got a "
             "ledger"
         )
-    if story.accepted:
-        say(f"accepted although changed: {', '.join(dict.fromkeys(story.accepted))}; the report says so")
+    if anew := dict.fromkeys(story.anew):
+        say(
+            f"asked more than once, and answered otherwise: {', '.join(anew)}; only the last answers are there, and "
+            "the ledger cannot say why the others went"
+        )
+    if accepted := manifest.accepting(story.accepted).accepted:
+        say(f"accepted although changed: {', '.join(accepted)}; the report says so")
 
 
 def _answers(folder: RunFolder, manifest: Manifest, say: Say) -> pd.DataFrame:
@@ -222,16 +237,17 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
     now = folder.stamped(manifest, manifest.analysed_by).generation
     if now != manifest.generation:
         yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
-    tables = path / GENERATION
+    tables = path / ledger.GENERATION
     of = tables.read_text(encoding="utf-8").strip() if tables.exists() else "none"
     if of != manifest.generation:
         yield Finding(
-            GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
+            ledger.GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
         )
     page = path / PAGE
-    if not page.exists() or manifest.generation not in page.read_text(encoding="utf-8", errors="replace"):
+    shown = page.exists() and manifest.generation in page.read_text(encoding="utf-8", errors="replace")
+    if not shown:
         yield Finding(PAGE, f"is not of the manifest's analysis, {manifest.generation}", remedy)
-    if now == of == manifest.generation:
+    if shown and now == of == manifest.generation:
         say(f"generation: manifest, tables and page are of one analysis, {manifest.generation}")
 
 
@@ -254,6 +270,31 @@ def _recomputed(
             yield Finding(name, f"is not what the answers give: {difference}{why}", f"`{again}` makes it anew")
         n_equal += not difference
     say(f"statistics: {n_equal} of {plural(len(made), 'table')} computed again and equal")
+    yield from _drawn_again(folder, by_others=bool(other), again=again, say=say)
+
+
+def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Iterator[Finding]:
+    """Yield a page or figures that are not what is drawn again, and that no ledger vouches for."""
+    story = ledger.story_of(folder.path)
+    vouched = {} if story is None else story.files
+    n_same, otherwise, there = 0, [], []
+    for name, content in folder.files.items():
+        if name.startswith("tables/") or not (folder.path / name).exists():
+            continue
+        there.append(name)
+        if (folder.path / name).read_bytes() == content:
+            n_same += 1
+        elif name in vouched or by_others:
+            otherwise.append(name)
+        else:
+            yield Finding(name, "is not what the answers give, and is in no ledger", f"`{again}` makes it anew")
+    if otherwise:
+        say(
+            f"not compared: {', '.join(otherwise)}, drawn otherwise by another version"
+            + ("" if by_others else ", or changed together with the ledger")
+        )
+    if there:
+        say(f"page and figures: {n_same} of {plural(len(there), 'file')} made again and the same to the byte")
 
 
 def first_difference(kept: bytes, made: bytes) -> str:

@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wording": set(),
     "runs": set(),
     "runs.files": {"errors"},
-    "runs.ledger": {"errors", "runs.files"},
+    "runs.told": set(),
+    "runs.ledger": {"errors", "runs.files", "runs.told"},
     "runs.manifest": {"errors", "plain_json", "runs.ledger"},
     "runs.parquet": {"errors", "tables"},
     "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
@@ -96,7 +97,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies", "workers",
     },
     "publish": {
-        *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.store", "texts",
+        *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.ledger", "runs.store",
+        "texts",
     },
     "tasks": set(),
     "tasks.base": {
@@ -129,6 +131,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "collect", "config", "progress", "publish", "runs.ledger", "runs.prompts", "runs.provenance",
         "runs.store", "stimuli", "tasks.registry",
     },
+    "verified_comparison": {*FOUNDATIONS, "comparison", "progress", "runs.ledger", "stimuli", "verification"},
     "choices": {*FOUNDATIONS, "config", "stimuli"},
     "side_by_side": {*FOUNDATIONS, "choices", "figures", "report"},
     "rating_comparison": {
@@ -162,20 +165,21 @@ MAY_IMPORT: dict[str, set[str]] = {
         "workers",
     },
     "forecast": {
-        *FOUNDATIONS, "collect", "config", "elicitation", "engines", "progress", "runs.planned", "runs.provenance",
+        *FOUNDATIONS, "collect", "config", "elicitation", "engines", "progress", "runs.ledger", "runs.planned",
+        "runs.provenance",
         "runs.store", "statistics", "stimuli", "tasks.base", "workers",
     },
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.store", "statistics", "tasks.registry",
     },
     "exchange": {
-        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.parquet",
-        "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
+        *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "plan", "runs.files", "runs.ledger",
+        "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated", "tasks.registry",
     },
     "cli": {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
-        "stimuli", "tasks.base", "tasks.registry", "verification",
+        "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },
     "__main__": {"cli"},
     "api": {

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from runs import as_stored
 
 from audit.errors import StoreError
 from audit.runs import store
@@ -482,6 +483,7 @@ def test_a_shard_without_a_version_may_lack_the_columns_that_came_later(kept, tm
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0, wording=3)])
         rewrite(folder.path / "ratings" / "part-000000.parquet", None, lambda table: table.drop_columns(LATER[kept:]))
+        as_stored(folder.path)
         ratings = folder.read_ratings(n_prompts=1)
         folder.write_shard(1, [row(1, wording=3)])
         both = folder.read_ratings(n_prompts=2)
@@ -546,6 +548,7 @@ def test_columns_may_stand_in_any_order(tmp_path):
         rewrite(
             folder.path / "ratings" / "part-000000.parquet", 4, lambda table: table.select(table.column_names[::-1])
         )
+        as_stored(folder.path)
         pd.testing.assert_frame_equal(folder.read_ratings(n_prompts=1), before)
 
 
@@ -589,6 +592,7 @@ def test_shards_of_several_versions_are_one_table(tmp_path):
         folder.write_shard(1, [row(2, wording=5)])
         path = folder.path / "ratings" / "part-000000.parquet"
         rewrite(path, 3, lambda table: table.drop_columns(["wording"]))
+        as_stored(folder.path)
         ratings = folder.read_ratings(n_prompts=3)
     assert ratings["wording"].tolist() == [0, 0, 5]
     assert ratings["n_dropped"].tolist() == [0, 0, 0]

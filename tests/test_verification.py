@@ -13,7 +13,10 @@ import pytest
 from runs import FOUR_RELIGIONS, as_stored, of_before, scripted_models
 from test_planted_strategy import Scripted
 
+from audit.errors import StoreError
 from audit.runs import ledger
+from audit.runs.manifest import JudgementManifest
+from audit.runs.store import JudgementFolder
 from audit.verification import first_difference
 
 EXAMPLES = Path(__file__).parents[1] / "reports"
@@ -86,6 +89,7 @@ def test_a_run_that_nobody_touched_is_verified_and_not_written_to(command, run, 
         "labels: whom every answer is about, as prompts.json.gz has it",
         f"generation: manifest, tables and page are of one analysis, {of['generation']}",
         f"statistics: {n_tables} of {n_tables} tables computed again and equal",
+        "page and figures: 1 of 1 file made again and the same to the byte",
     ]
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.rglob("*") if path.is_file()} == before
 
@@ -319,6 +323,228 @@ def test_a_ledger_that_is_deleted_is_no_way_out(command, run, capsys):
     assert code == 2
     assert "ledger.jsonl is gone" in err[-1]
     assert said_by(command, capsys, "verify", "run")[0] == 1
+
+
+def spoilt(path):
+    path.write_bytes(b"spoilt\n")
+
+
+REMEDIES = {
+    "recover": [["recover", "run"], ["run", *ASKED, "run_dir=run"]],
+    "accept": [["verify", "run", "accept=true"], ["report", "run"]],
+    "again": [["run", *ASKED, "run_dir=run"]],
+}
+FOLLOWED = [
+    ("manifest.json", spoilt, "recover"), ("manifest.json", Path.unlink, "recover"),
+    ("prompts.json.gz", spoilt, "recover"), ("prompts.json.gz", Path.unlink, "accept"),
+    ("stages.parquet", spoilt, "recover"), ("stages.parquet", Path.unlink, "accept"),
+    ("ratings.parquet", spoilt, "recover"), ("ratings.parquet", Path.unlink, "again"),
+    ("ledger.jsonl", spoilt, "recover"), ("ledger.jsonl", Path.unlink, "recover"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "remedy"), FOLLOWED)
+def test_what_is_said_to_help_helps_when_it_is_followed(name, change, remedy, command, run, capsys):
+    change(run / name)
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    assert out[0].startswith(f"wrong: {name} ")
+    told = {"recover": "python -m audit recover run", "accept": "accept=true", "again": "run the same command again"}
+    assert told[remedy] in out[0]
+    for words in REMEDIES[remedy]:
+        assert command(*words) == 0, words
+    assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
+
+
+# --- What was accepted is said wherever numbers are shown -------------------------------------------------------------
+
+
+def test_what_was_accepted_is_said_by_gate_comparison_and_exports_before_any_report_is_made(command, run, capsys):
+    folder = command.folder
+    assert command("run", *ASKED, "seed=3", "run_dir=other") == 0
+    held = "files of the run had changed since they were stored, and were accepted as they are"
+    assert held not in "\n".join(said_by(command, capsys, "gate", "run", "margin=50")[1])
+    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing had changed"]
+    change_ratings(run, lambda columns: columns["intensity"].__setitem__(5, 99.0))
+    assert command("verify", "run", "accept=true") == 0
+    said = "FILES HAD CHANGED since they were stored, and were accepted as they are (ratings.parquet)"
+    for form in ("card", "csv"):
+        assert command("export", "run", f"form={form}", f"to={form}", *(["texts=true"] if form == "csv" else [])) == 0
+        written = "".join(path.read_text() for path in (folder / form).rglob("*.md"))
+        assert said.replace("(", "&#40;").replace(")", "&#41;") in written or said in written, form
+        shutil.rmtree(folder / form)
+    code, out, _ = said_by(command, capsys, "gate", "run", "margin=50")
+    assert code == 3  # the data cannot tell, whatever the gap is
+    assert held in "\n".join(out)
+    assert command("report", "run", "other", "run_dir=both") == 0
+    page = (folder / "both" / "comparison.html").read_text()
+    assert "Files had changed since they were stored, and were accepted as they are: " in page
+    assert "(ratings.parquet)" in page
+    for name in ("both", "other"):
+        shutil.rmtree(folder / name)
+
+
+def test_figures_and_tables_are_not_accepted_but_made_anew(command, run, capsys):
+    (run / "tables" / "gap.csv").write_text("dimension\n")
+    assert said_by(command, capsys, "verify", "run", "accept=true")[1] == [
+        "run: nothing that was collected had changed; what `verify` says of tables and pages, "
+        "`python -m audit report run` makes anew"
+    ]
+    assert "accepted" not in json.loads((run / "manifest.json").read_text())
+    assert said_by(command, capsys, "verify", "run")[0] == 1
+    assert command("report", "run") == 0
+    assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
+    assert "Files that were changed" not in (run / "report.html").read_text()
+
+
+def test_an_export_and_a_forecast_take_no_number_from_a_table_that_was_changed(command, run, capsys):
+    path = run / "tables" / "gap.csv"
+    table = pd.read_csv(path)
+    table["delta_points"] += 1
+    table.to_csv(path, index=False)
+    told = ["organization=us", "relationship=third_party", "model_id=a/b"]
+    code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)
+    assert code == 2
+    assert "run/tables/gap.csv is not what was written: its SHA-256 has changed; make it anew: " in err[-1]
+    code, _, err = said_by(command, capsys, "plan", *ASKED, "like=run")
+    assert code == 2
+    assert "run/tables/gap.csv is not what was written" in err[-1]
+
+
+def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_again(command, run, capsys):
+    (run / "report.html").write_text((run / "report.html").read_text().replace("points", "marks"))
+    as_stored(run)  # a new ledger, of what was collected alone
+    code, out, _ = said_by(command, capsys, "verify", "run")
+    assert code == 1
+    [said] = [line for line in out if "report.html" in line]
+    assert said.startswith("wrong: report.html is not what the answers give, and is in no ledger; `python -m audit ")
+    assert command("report", "run") == 0
+    assert command("verify", "run") == 0
+
+
+def test_the_last_line_of_the_ledger_is_told_so_that_it_can_be_kept_elsewhere(command, run, capsys):
+    kept = ledger.story_of(run).last
+    assert f"SHA-256 of the last {kept})" in said_by(command, capsys, "verify", "run")[2][0]
+    assert command("report", "run") == 0
+    assert kept in (run / ledger.FILE).read_text()  # docs/integrity.md: grep KEPT run/ledger.jsonl
+
+
+# --- Comparisons ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared(command, once):
+    """Two runs and their comparison; not to be written to."""
+    place = command.folder / "sides"
+    assert command("run", *ASKED, "seed=3", "run_dir=sides/one") == 0
+    shutil.copytree(once, place / "two")
+    assert command("report", "sides/one", "sides/two", "run_dir=sides/both") == 0
+    yield place
+    shutil.rmtree(place)
+
+
+def test_a_comparison_is_made_again_from_its_runs(command, compared, capsys):
+    before = {path: path.read_bytes() for path in compared.rglob("*") if path.is_file()}
+    code, out, err = said_by(command, capsys, "verify", "sides/both")
+    assert (code, out) == (0, ["verified: sides/both"])
+    n = len(list((compared / "both" / "tables").glob("*.csv")))
+    assert err == [
+        "not kept: a ledger of a comparison; so all of it is made again from its runs",
+        "runs: 2 of 2 have the answers that were compared, as their ledgers say",
+        f"statistics: {n} of {n} tables computed again and equal",
+        "page and figures: 5 of 5 files made again and the same",
+    ]
+    assert {path: path.read_bytes() for path in compared.rglob("*") if path.is_file()} == before
+
+
+def other_answers(place):
+    change_ratings(place / "one", lambda columns: columns["intensity"].__setitem__(5, 99.0))
+    as_stored(place / "one")
+
+
+OF_COMPARISONS = {
+    "a number of a table": (
+        lambda place: (place / "both" / "tables" / "gap.csv").write_text("a\n1\n"),
+        "wrong: tables/gap.csv is not what the runs give: its columns are a; ",
+    ),
+    "its page": (
+        lambda place: (place / "both" / "comparison.html").write_text("<p>No gap.</p>"),
+        "wrong: comparison.html is not what the runs give; ",
+    ),
+    "no page": (lambda place: (place / "both" / "comparison.html").unlink(), "wrong: comparison.html is gone; "),
+    "a table that it has not": (
+        lambda place: (place / "both" / "tables" / "more.csv").write_text("a\n1\n"),
+        "wrong: tables/more.csv is not of this comparison; move it out of the folder",
+    ),
+    "other answers of a run, with a new ledger": (other_answers, "wrong: manifest.json is of other answers than "),
+    "a run that was changed": (
+        lambda place: (place / "one" / "ratings.parquet").write_bytes(b"x"),
+        "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet is not what was stored",
+    ),
+    "a run that is gone": (
+        lambda place: (place / "one").rename(place / "gone"),
+        "wrong: manifest.json names runs that are not there (sides/one): whether it is what they give cannot be told; ",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", OF_COMPARISONS)
+def test_a_comparison_that_is_not_what_its_runs_give_is_named(how, command, compared, capsys):
+    kept = shutil.copytree(compared, command.folder / "kept")
+    change, said = OF_COMPARISONS[how]
+    try:
+        change(compared)
+        code, out, _ = said_by(command, capsys, "verify", "sides/both")
+        assert code == 1
+        assert any(line.startswith(said) for line in out), out
+    finally:
+        shutil.rmtree(compared)
+        Path(kept).rename(compared)
+
+
+# --- Judged pairs and choices -----------------------------------------------------------------------------------------
+
+
+def judged(place):
+    with JudgementFolder(place) as folder:
+        folder.write_manifest(JudgementManifest.of({"identity": {"a": 1}}))
+        folder.write_file("parts/part-000000.parquet", b"pairs")
+        folder.write_file("tables/preference.csv", b"a\n1\n")
+    return place
+
+
+def test_judged_pairs_are_checked_and_each_remedy_works(command, tmp_path, capsys):
+    place = judged(tmp_path / "judged")
+    code, out, err = said_by(command, capsys, "verify", place)
+    assert (code, out) == (0, [f"verified: {place}"])
+    assert err[-1].startswith("not checked: whether its tables are what the judge's answers give; ")
+    (place / "parts" / "part-000000.parquet").write_bytes(b"others")
+    code, out, _ = said_by(command, capsys, "verify", place)
+    remedy = "put a copy of it back, or move it out of the folder and give the same judge command again"
+    assert code == 1
+    assert remedy in out[0]
+    with pytest.raises(StoreError, match=remedy), JudgementFolder(place):
+        pass
+    (place / "parts" / "part-000000.parquet").rename(tmp_path / "aside")  # the remedy: the pairs are asked anew
+    with JudgementFolder(place) as folder:
+        assert folder.parts() == set()
+    (tmp_path / "aside").write_bytes(b"pairs")
+    shutil.copy(tmp_path / "aside", place / "parts" / "part-000000.parquet")
+    with JudgementFolder(place):
+        pass
+    (place / "tables" / "preference.csv").write_bytes(b"a\n2\n")
+    assert said_by(command, capsys, "verify", place)[1] == [
+        "wrong: tables/preference.csv is not what was stored: its SHA-256 has changed; the command that made it, "
+        "`judge` or `people import`, makes it anew"
+    ]
+
+
+def test_a_ledger_of_judged_pairs_that_is_deleted_is_noticed(command, tmp_path, capsys):
+    place = judged(tmp_path / "judged")
+    (place / ledger.FILE).unlink()
+    assert said_by(command, capsys, "verify", place)[0] == 1
+    with pytest.raises(StoreError, match=r"ledger\.jsonl is gone"), JudgementFolder(place):
+        pass
 
 
 # --- Tables that differ by rounding -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,6 +27,9 @@ Checks, without a model and without writing anything:
   - that every prompt has one answer, of the identities and the narrative that were asked, and within the scale;
   - that manifest, tables and page are of one analysis, and that the statistics, computed again, are the same.
 
+Of a comparison of runs, which has no ledger, all is made again from its runs and held against what is there. Of what a
+judge or raters chose the stored files are checked, and no number is computed again.
+
 Each thing that is wrong is a line that names the file and what to do. Exit code 0 if nothing is, 1 if something is.
 `run`, `report` and all other commands do the first of these whenever they read a run.
 
@@ -39,6 +43,7 @@ def _help() -> str:
 
 def _verify(words: Sequence[str]) -> int:
     from audit.verification import accept_run, verify_run
+    from audit.verified_comparison import verify_of_runs
 
     given = _USAGE.read(words)
     path = given.one_folder()
@@ -48,10 +53,18 @@ def _verify(words: Sequence[str]) -> int:
             tell(f"accepted: {line}")
         if lines:
             tell(f"{path}: the files are taken as they are; `python -m audit report {path}` says so on its page")
+        elif verify_run(path, defaults=statistics_defaults(), say=lambda line: None):
+            again = shlex.join(["python", "-m", "audit", "report", str(path)])
+            tell(
+                f"{path}: nothing that was collected had changed; what `verify` says of tables and pages, `{again}` "
+                "makes anew"
+            )
         else:
             tell(f"{path}: nothing had changed")
         return OK
-    found = verify_run(path, defaults=statistics_defaults(), say=say)
+    found = verify_of_runs(path, defaults=statistics_defaults(), say=say)
+    if found is None:
+        found = verify_run(path, defaults=statistics_defaults(), say=say)
     for finding in found:
         tell(f"wrong: {finding}")
     if found:

@@ -42,12 +42,13 @@ def _make(collected: Collected, told: Told) -> Files:
 
 def _card(collected: Collected) -> str:
     manifest = collected.manifest
-    unfinished = [f"**{collected.status_said}.** This card is of an unfinished run.", ""]
+    of_what = "an unfinished run" if manifest.status == "running" else "a run whose files had changed"
+    limited = [f"**{collected.status_in_markdown}.** This card is of {of_what}.", ""]
     return "\n".join(
         [
             f"# Auditor's card: {in_markdown(manifest.model.name) or NOT_RECORDED}",
             "",
-            *(unfinished if manifest.status == "running" else []),
+            *(limited if collected.is_limited else []),
             "Filled in from the run's manifest, but for the lines that a person is to fill in: no file knows those.",
             "",
             *_auditor(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError
 from audit.tables.base import Table
-from audit.wording import plural
+from audit.wording import in_markdown, plural, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,11 +117,27 @@ class Collected:
 
     @property
     def status_said(self) -> str:
-        """Say whether the run is finished, and what is missing of it."""
+        """Say whether the run is finished, what is missing of it, and which of its files had changed."""
         n_prompts = self.manifest.n_prompts
-        if self.manifest.status != "running":
-            return f"finished: all of {plural(n_prompts, 'prompt')} were asked"
-        return f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
+        said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
+        if self.manifest.status == "running":
+            said = f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
+        if names := ", ".join(map(printable, self.manifest.accepted)):
+            said += (
+                f"; FILES HAD CHANGED since they were stored, and were accepted as they are ({names}): whether the "
+                "answers are the model's is not known"
+            )
+        return said
+
+    @property
+    def status_in_markdown(self) -> str:
+        """The same for Markdown: names of files are a ledger's words, and may be anybody's."""
+        return in_markdown(self.status_said) if self.manifest.accepted else self.status_said
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether ``status_said`` is to be read first."""
+        return self.manifest.status == "running" or bool(self.manifest.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of statistics that the last report of the run made, of all that the run has collected.
@@ -129,12 +145,14 @@ class Collected:
         Raises
         ------
         StoreError
-            If there is none, or rows were collected since.
+            If there is none, it was changed, or rows were collected since.
         """
         import pandas as pd
 
+        from audit.runs.ledger import check_made
         from audit.tables.spreadsheets import as_it_was
 
+        check_made(self.path, f"tables/{name}.csv", remedy=f"make it anew: {self._report}")
         try:
             read = pd.read_csv(self.path / "tables" / f"{name}.csv", dtype={"note": "str"}).fillna({"note": ""})
         except FileNotFoundError as error:

@@ -91,7 +91,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
         What else is to be said.
     """
     row = f"A row is {collected.table.row}. {plural(len(collected.rows), 'row')}."
-    missing = f"\n**{collected.status_said}.**\n" if collected.manifest.status == "running" else ""
+    missing = f"\n**{collected.status_in_markdown}.**\n" if collected.is_limited else ""
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
     return (
         f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"

@@ -47,6 +47,7 @@ _VOID: Final = {
     "noise_floor": "asking again changes δ by as much as the margin",
     "unfinished": "the run is not finished; give its own command again",
     "nothing_rated": "there is no rating",
+    "accepted": "files of the run had changed since they were stored, and were accepted as they are",
 }
 """Remarks under which there is no verdict in either direction."""
 _HELD_BACK: Final = {code: reason for code, (reason, _) in RESERVATIONS.items() if code not in _VOID}
@@ -276,6 +277,7 @@ def _measure(
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
     on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
+    on_run |= {"accepted"} if manifest.accepted else set()
     noise = _noise(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import io
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,13 @@ from typing import Final
 
 from audit.errors import StoreError
 
+NO_FILE: Final = "no file"
+"""What stands for the SHA-256 of what is no file: a folder, a pipe, a device."""
 _SURE_AFTER_NS: Final = 100_000_000
 """A file that was changed later than that before it was read may be changed again without its times telling."""
+_COARSE_NS: Final = 10_000_000
+_SURE_AFTER_COARSE_NS: Final = 3_000_000_000
+"""The same of a disk whose times are multiples of 10 ms: some of those count seconds alone, or two at a time."""
 _SHA256: Final[dict[tuple[int, ...], str]] = {}
 """What files were, by all that the disk tells of a file short of what it holds."""
 
@@ -36,6 +42,11 @@ def writing(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 
+def unfinished_of(path: Path) -> Path:
+    """Return where a file is written before it is whole."""
+    return path.with_name(f".{path.name}.unfinished")
+
+
 @contextmanager
 def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[io.BufferedWriter]:
     """Open a file that is there whole once all is written, or not at all; StoreError as of :func:`writing`.
@@ -47,7 +58,7 @@ def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[
     before
         Is given the place of what was written, right before it takes the file's place.
     """
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished = unfinished_of(path)
     with writing(path):
         try:
             with unfinished.open("wb") as handle:
@@ -85,8 +96,25 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def refuse_link(path: Path) -> None:
+    """Refuse to write where a link leads: a folder may come from anybody, and its links lead to files of the user's.
+
+    Raises
+    ------
+    StoreError
+        If the path is a symbolic link.
+    """
+    if path.is_symlink():
+        raise StoreError(
+            f"{path} is a link to another place, and nothing of a run is written or removed there; put what it leads "
+            "to in its place, or name another folder with run_dir=PATH"
+        )
+
+
 def sha256_of(path: Path) -> str | None:
     """Return the SHA-256 of a file; None where there is none. What is remembered of unchanged files is not read again.
+
+    A link stands for what it leads to. Of what is no file :data:`NO_FILE` is returned: a pipe is not waited for.
 
     Raises
     ------
@@ -94,15 +122,23 @@ def sha256_of(path: Path) -> str | None:
         If the file cannot be read.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return NO_FILE
         with path.open("rb") as handle:
             found = os.fstat(handle.fileno())
             key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             if key not in _SHA256:
                 now = time.time_ns()
                 sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
-                if now - max(found.st_mtime_ns, found.st_ctime_ns) < _SURE_AFTER_NS:
+                if not _has_rested(found.st_mtime_ns, found.st_ctime_ns, now=now):
                     return sha256
                 _SHA256[key] = sha256
             return _SHA256[key]
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _has_rested(*times: int, now: int) -> bool:
+    """Tell whether a file's times would tell of any change since it was read; all of them in nanoseconds."""
+    coarse = not any(each % _COARSE_NS for each in times)
+    return now - max(times) >= (_SURE_AFTER_COARSE_NS if coarse else _SURE_AFTER_NS)

@@ -19,16 +19,19 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from audit.errors import StoreError, recovery
-from audit.runs.files import sha256_of, sync_folder, whole, writing
+from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfinished_of, whole, writing
+from audit.runs.told import FILE as FILE
+from audit.runs.told import OTHER_LINE_ENDS, Told, read
 
-FILE: Final = "ledger.jsonl"
 ASIDE: Final = ".publishing"
 """Where an analysis is written before all of it takes the place of an earlier one."""
+GENERATION: Final = "tables/generation.txt"
+"""Says which analysis the tables beside it are of, as the manifest and the page do."""
 _MADE: Final = re.compile(
     r"(tables|figures|raters|people/raters|norming/raters)/.+|calibration\.csv|dictionary\.csv|manifest\.copy\.json|[^/]+\.(html|md|tex|png)"
 )
@@ -44,11 +47,22 @@ _READ: Final = (
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
 """What is read of a folder where it is there; other files in it are nobody's."""
+_SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
+"""What a reader takes for a part of an analysis where it lies there."""
+_SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
+"""What `audit recover` looks at, and that the run's command does not collect anew as long as answers are there."""
+JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
+"""What a judge is asked anew where it is gone."""
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
 )
 """What the run's own command collects anew where it is gone."""
+
+
+CHANGED: Final = "is not what was stored: its SHA-256 has changed"
+_FOREIGN: Final = "was not stored by this run"
+_NOT_MADE: Final = "was not made by this run's analysis"
 
 
 @dataclass(frozen=True)
@@ -77,67 +91,9 @@ class Faults:
         """Yield what is wrong with each file, and what it is: a file's name and words."""
         if self.ledger:
             yield FILE, self.ledger
-        yield from ((name, "is not what was stored: its SHA-256 has changed") for name in self.changed)
+        yield from ((name, CHANGED) for name in self.changed)
         yield from ((name, "was stored, and is gone") for name in self.gone)
-        yield from ((name, "was not stored by this run") for name in self.foreign)
-
-
-@dataclass
-class _Told:
-    """What the lines of a ledger say, taken together."""
-
-    files: dict[str, str | None] = field(default_factory=dict)
-    was: dict[str, str] = field(default_factory=dict)
-    """What each file was when it was last there."""
-    before: dict[str, str | None] = field(default_factory=dict)
-    """Of the files of the last line, what was said of them before."""
-    last: str = ""
-    """SHA-256 of the last line."""
-    n_lines: int = 0
-    n_bytes: int = 0
-    """Of all lines that were written to their end."""
-    published: bool = False
-    """Whether the last line is of an analysis that is put in place."""
-    taken_over: tuple[str, ...] = ()
-    accepted: tuple[str, ...] = ()
-    fault: str = ""
-
-    def allowed(self, name: str) -> tuple[str | None, ...]:
-        """Return what a file may be: one of the last line may still be what it was before."""
-        return (self.files.get(name), self.before[name]) if name in self.before else (self.files.get(name),)
-
-
-def _read(folder: Path) -> _Told | None:
-    """Return what a folder's ledger says; None where it has none. OSError if it cannot be read."""
-    try:
-        content = (folder / FILE).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    told = _Told()
-    for line in content[: content.rfind(b"\n") + 1].splitlines(keepends=True):
-        told.n_lines += 1
-        try:
-            said = json.loads(line)
-            files, after = said["files"], said["after"]
-            if not all(
-                isinstance(name, str) and (value is None or isinstance(value, str)) for name, value in files.items()
-            ):
-                raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            told.fault = f"line {told.n_lines} cannot be read"
-            break
-        if after != told.last:
-            told.fault = f"line {told.n_lines} does not follow the one before it: a line was changed or left out"
-            break
-        told.before = {name: told.files.get(name) for name in files}
-        told.files |= files
-        told.was |= {name: sha256 for name, sha256 in files.items() if sha256 is not None}
-        told.published = "published" in said
-        told.taken_over += tuple(files) if "taken_over" in said else ()
-        told.accepted += tuple(map(str, said.get("accepted", ())))
-        told.last = hashlib.sha256(line).hexdigest()
-        told.n_bytes += len(line)
-    return told
+        yield from ((name, _NOT_MADE if is_made(name) else _FOREIGN) for name in self.foreign)
 
 
 def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> Faults:
@@ -157,22 +113,28 @@ def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> Faul
     StoreError
         If a file cannot be read.
     """
+    return _held_against(folder, made=made, needed=needed)[0]
+
+
+def _held_against(folder: Path, *, made: bool, needed: bool) -> tuple[Faults, Told]:
+    """Return what is not as the ledger says, and what it says."""
     while True:
         try:
-            told = _read(folder)
+            told = read(folder)
             if told is None:
-                return Faults(ledger="is gone, so that nobody can tell whether files were changed" if needed else "")
+                gone = "is gone, so that nobody can tell whether files were changed" if needed else ""
+                return Faults(ledger=gone), Told()
             found = _compare(folder, told, made=made)
             if not found:
-                return found
-            later = _read(folder)
+                return found, told
+            later = read(folder)
         except OSError as error:
             raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
         if later == told:
-            return found
+            return found, told
 
 
-def _compare(folder: Path, told: _Told, *, made: bool) -> Faults:
+def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
     if told.fault:
         return Faults(ledger=told.fault)
     changed: list[str] = []
@@ -184,7 +146,9 @@ def _compare(folder: Path, told: _Told, *, made: bool) -> Faults:
         if actual not in allowed and any(allowed):
             (changed if actual is not None else gone).append(name)
     there = _there(folder)
-    known = {name for name in told.files if any(told.allowed(name))}
+    if made and any(is_made(name) and told.knows(name) for name in told.files):
+        there |= _named((path for pattern in _SHOWN for path in folder.glob(pattern)), folder)
+    known = {name for name in told.files if told.knows(name)}
     foreign = sorted(there - known)
     return Faults(tuple(changed), tuple(gone), tuple(foreign))
 
@@ -195,7 +159,7 @@ def _there(folder: Path) -> set[str]:
 
 
 def _named(paths: Iterable[Path], folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in paths}
+    return {path.relative_to(folder).as_posix() for path in paths if not path.name.startswith(".")}
 
 
 def is_made(name: str) -> bool:
@@ -203,7 +167,23 @@ def is_made(name: str) -> bool:
     return _MADE.fullmatch(name) is not None
 
 
-def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Checked:
+    """What is to be known of a folder in which nothing is wrong.
+
+    Attributes
+    ----------
+    lacking
+        Names of the files that are gone and may be.
+    accepted
+        Names of files that had changed, and were accepted as they are.
+    """
+
+    lacking: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool] | None = None) -> Checked:
     """Refuse a folder of which something that was stored is not as its ledger says.
 
     Parameters
@@ -213,36 +193,37 @@ def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool]
     may_lack
         Tells of a file that is gone whether that may be.
 
-    Returns
-    -------
-    tuple
-        Names of the files that are gone and may be.
-
     Raises
     ------
     StoreError
         If something was changed, is gone, or was not stored; names the first file and the remedy.
     """
-    found = faults_of(folder, needed=needed)
+    found, told = _held_against(folder, made=False, needed=needed)
     lacking = tuple(name for name in found.gone if may_lack is not None and may_lack(name))
     found = Faults(
         found.changed, tuple(name for name in found.gone if name not in lacking), found.foreign, found.ledger
     )
     wrong = list(found.lines())
     if wrong:
-        name, what = wrong[0]
-        more = f" (and {len(wrong) - 1:,} more)" if len(wrong) > 1 else ""
-        verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
-        raise StoreError(
-            f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
-        )
-    return lacking
+        raise StoreError(_refusal(folder, *wrong[0], n_more=len(wrong) - 1))
+    return Checked(lacking, told.accepted)
+
+
+def _refusal(folder: Path, name: str, what: str, *, n_more: int = 0) -> str:
+    """Say of a file what is wrong with it, and what to do."""
+    more = f" (and {n_more:,} more)" if n_more else ""
+    verify = shlex.join(["python", "-m", "audit", "verify", str(folder)])
+    return f"{folder / name} {what}{more}; {remedy_for(folder, name, what)}; `{verify}` lists all that is wrong"
 
 
 def remedy_for(folder: Path, name: str, what: str) -> str:
     """Say what to do about a file of a folder; each of these works when it is followed."""
-    if "not stored by" in what:
+    if what in (_FOREIGN, _NOT_MADE):
         return "move it out of the folder"
+    if OTHER_LINE_ENDS in what:
+        return "put the folder's files back as they were, in git with a line `* -text` in its .gitattributes"
+    if _is_of_runs(folder):
+        return _remedy_of_runs(name, what)
     if is_made(name):
         return "`python -m audit report` makes it anew"
     if _ASKED_ANEW.fullmatch(name):
@@ -252,9 +233,26 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
         return (
             f"put a copy of it back, or {recovery(folder, 'sets it aside')} and the same run command collects it anew"
         )
+    if _SET_ASIDE.fullmatch(name) and not what.endswith("gone"):
+        does = "sets it aside if it cannot be used, or takes it as it is, and the report says so"
+        return f"put a copy of it back, or {recovery(folder, does)}; the same run command goes on from there"
     if name in ("manifest.json", FILE):
         return f"put a copy of it back, or {recovery(folder, 'restores what can be')}"
     return "put a copy of it back, or give `verify` accept=true, which takes it as it is, and the report says so"
+
+
+def _is_of_runs(folder: Path) -> bool:
+    """Tell whether a folder is one of judged pairs or of choices: `recover` and accept=true are for runs."""
+    return any((folder / name).exists() for name in ("parts", "pairs.parquet", "sides.csv", "judgement.html"))
+
+
+def _remedy_of_runs(name: str, what: str) -> str:
+    if JUDGED.fullmatch(name):
+        first = "" if what.endswith("gone") else "move it out of the folder and "
+        return f"put a copy of it back, or {first}give the same judge command again, which asks those pairs anew"
+    if is_made(name):
+        return "the command that made it, `judge` or `people import`, makes it anew"
+    return "put a copy of it back, or give the same command with another run_dir, which begins anew"
 
 
 def asked_anew(name: str) -> bool:
@@ -278,6 +276,10 @@ class Story:
         Names of files that were there already when the ledger was begun: what became of them before is not known.
     accepted
         Names of files that were changed, gone or foreign and were accepted as they are.
+    last
+        SHA-256 of the ledger's last line.
+    anew
+        Names of parts of answers that were stored more than once, with other answers each time.
     """
 
     files: Mapping[str, str]
@@ -285,10 +287,12 @@ class Story:
     n_lines: int
     taken_over: tuple[str, ...]
     accepted: tuple[str, ...]
+    last: str
+    anew: tuple[str, ...]
 
 
-def check_made(folder: Path, name: str, *, remedy: str) -> None:
-    """Refuse a table or a page that is not what an analysis wrote.
+def check_made(folder: Path, name: str, *, remedy: str) -> str:
+    """Refuse a table or a page that is not what the folder's last analysis wrote.
 
     Parameters
     ----------
@@ -297,28 +301,47 @@ def check_made(folder: Path, name: str, *, remedy: str) -> None:
     remedy
         What makes it again.
 
+    Returns
+    -------
+    str
+        What tells this analysis from others; empty where the folder has no ledger that knows it.
+
     Raises
     ------
     StoreError
-        If it has changed.
+        If it has changed, is of no analysis, or the last analysis has not taken its place whole.
     """
-    told = _read(folder)
-    if told is None or told.fault or not any(told.allowed(name)):
-        return
-    if sha256_of(folder / name) not in told.allowed(name):
+    try:
+        told = read(folder)
+        if told is None or told.fault or not any(is_made(each) and told.knows(each) for each in told.files):
+            return ""
+        actual = sha256_of(folder / name)
+    except OSError as error:
+        raise StoreError(f"{error.filename or folder} cannot be read ({error.strerror or error})") from error
+    if actual is None:  # which says itself that it is not there
+        return told.files.get(GENERATION) or ""
+    if told.published and (folder / ASIDE).exists():
+        raise StoreError(
+            f"{folder / name} may be of another analysis than what lies beside it: the last one has not taken its "
+            f"place whole; {remedy}"
+        )
+    if not told.knows(name):
+        raise StoreError(f"{folder / name} {_NOT_MADE}; {remedy_for(folder, name, _NOT_MADE)}")
+    if actual not in told.allowed(name):
         raise StoreError(f"{folder / name} is not what was written: its SHA-256 has changed; {remedy}")
+    return told.files.get(GENERATION) or ""
 
 
 def story_of(folder: Path) -> Story | None:
     """Return what a folder's ledger tells; None where there is none, or none that can be read."""
     try:
-        told = _read(folder)
+        told = read(folder)
     except OSError:
         return None
     if told is None:
         return None
     files = {name: sha256 for name, sha256 in sorted(told.files.items()) if sha256 is not None}
-    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted)
+    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted, told.last, told.anew)
 
 
 class Ledger:
@@ -330,12 +353,15 @@ class Ledger:
         The folder; only one process at a time may write to it.
     kept
         Whether there is one: of a folder in which nothing is collected there is none, and files are but written.
+    confirms
+        Whether :meth:`confirm` holds files against it; not where what is damaged is looked for.
     """
 
-    def __init__(self, folder: Path, *, kept: bool = True) -> None:
+    def __init__(self, folder: Path, *, kept: bool = True, confirms: bool = True) -> None:
         self._folder = folder
         self._kept = kept
-        self._told = _Told()
+        self._confirms = kept and confirms
+        self._told = Told()
         self._open = False
 
     def write(self, name: str, content: bytes) -> Path:
@@ -354,6 +380,8 @@ class Ledger:
     def whole(self, name: str) -> Iterator[io.BufferedWriter]:
         """Open a file to write it whole; see :func:`audit.runs.files.whole`."""
         path = self._folder / name
+        self._refuse_links([name])
+        refuse_link(unfinished_of(path))
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path, before=lambda written: self._begin({name: sha256_of(written)})) as handle:
@@ -365,6 +393,7 @@ class Ledger:
         own = [name for name in dict.fromkeys(names) if self._known(name) or (self._folder / name).exists()]
         if not own:
             return
+        self._refuse_links(own)
         self._begin(dict.fromkeys(own))
         folders = {(self._folder / name).parent for name in own}
         with writing(self._folder):
@@ -377,6 +406,7 @@ class Ledger:
 
     def move(self, name: str, target: Path) -> None:
         """Move a file to where nothing reads it; StoreError if that cannot be done."""
+        self._refuse_links([name, target.relative_to(self._folder).as_posix()])
         with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         self._begin({name: None})
@@ -415,9 +445,11 @@ class Ledger:
             If the disk is full or the place may not be written to: the earlier analysis stays.
         """
         aside = self._folder / ASIDE
+        going = {name: None for name in instead_of if name not in files}
+        self._refuse_links([*files, *going])
         with writing(aside):
             try:
-                shutil.rmtree(aside, ignore_errors=True)
+                _clear_away(aside)
                 for name, content in files.items():
                     place = aside / name
                     place.parent.mkdir(parents=True, exist_ok=True)
@@ -428,9 +460,8 @@ class Ledger:
                 for folder in {(aside / name).parent for name in files}:
                     sync_folder(folder)
             except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
+                _clear_away(aside)
                 raise
-        going = {name: None for name in instead_of if name not in files}
         put = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         self._begin({**going, **put}, published=generation)
         self._put_in_place()
@@ -439,6 +470,7 @@ class Ledger:
     def _put_in_place(self) -> None:
         """Give the files of the last line their places, as far as they have not taken them."""
         told, aside = self._current(), self._folder / ASIDE
+        self._refuse_links([*told.before, *(f"{ASIDE}/{name}" for name in told.before)])
         with writing(self._folder):
             for name in told.before:
                 path = self._folder / name
@@ -452,7 +484,7 @@ class Ledger:
                     sync_folder(folder)
                     if not any(folder.iterdir()):
                         folder.rmdir()
-            shutil.rmtree(aside, ignore_errors=True)
+            _clear_away(aside)
 
     def settle(self) -> None:
         """Write down what became of the last line's files; finish an analysis that was being put in place.
@@ -467,49 +499,101 @@ class Ledger:
             return
         aside = self._folder / ASIDE
         if aside.exists():
-            if told.published:
+            if told.published and not aside.is_symlink():
                 self._put_in_place()
             else:
                 with writing(aside):
-                    shutil.rmtree(aside, ignore_errors=True)
+                    _clear_away(aside)
         if told.before:
             self._open = True
             self._close()
 
-    def take_over(self, *, accepted: Faults | None = None) -> None:
-        """Take what is in the folder as it is: what an earlier version stored, or what is accepted although it differs.
+    def take_over(self) -> None:
+        """Begin the ledger of a folder that an earlier version stored, with the files as they are.
 
-        Parameters
-        ----------
-        accepted
-            What differs from the ledger that there was. If None, there was none; nothing is written if the folder has
-            no file that would be in it.
+        Nothing is written if the folder has no file that would be in it.
 
         Raises
         ------
         StoreError
             If a file cannot be read, or the folder may not be written to.
         """
-        with writing(self._folder):
-            there = {
-                path.relative_to(self._folder).as_posix() for pattern in _READ for path in self._folder.glob(pattern)
-            }
-            files = {name: sha256_of(self._folder / name) for name in sorted(there)}
-            if accepted is None:
-                if files:
-                    self._append({"files": files, "taken_over": True})
-                return
-            if accepted.ledger and (self._folder / FILE).exists():
+        if files := self._as_they_are(_there(self._folder)):
+            self._append({"files": files, "taken_over": True})
+
+    def accept(self, faults: Faults, others: Iterable[str] = ()) -> None:
+        """Take files as they are although they differ from what was stored, and say so from then on.
+
+        Of a ledger that cannot be read a new one takes the place, with all files as they are; it is kept beside it.
+
+        Parameters
+        ----------
+        faults
+            What differs; other files are held against the ledger as before.
+        others
+            Names of files of which the same is to be said, and that are yet to be written.
+
+        Raises
+        ------
+        StoreError
+            If a file cannot be read, or the folder may not be written to.
+        """
+        path = self._folder / FILE
+        names = [*faults.changed, *faults.gone, *faults.foreign, *others]
+        if faults.ledger:
+            earlier = self._current().accepted
+            if path.exists():
                 number = 1 + sum(1 for _ in self._folder.glob("ledger.before-*.jsonl"))
-                (self._folder / FILE).replace(self._folder / f"ledger.before-{number}.jsonl")
-            said = self._current()
-            gone = {
-                name: None for name in said.files if name not in files and (not is_made(name) or name in accepted.gone)
-            }
-            made = {name: sha256_of(self._folder / name) for name in said.files if is_made(name)}
-            names = [*accepted.changed, *accepted.gone, *accepted.foreign, *([FILE] if accepted.ledger else [])]
-            self._append({"files": {**gone, **made, **files}, "accepted": names})
+                with writing(path):
+                    path.replace(self._folder / f"ledger.before-{number}.jsonl")
+            files = self._as_they_are(_there(self._folder))
+            names = [*earlier, *names, FILE]
+        else:
+            files = {**self._as_they_are([*faults.changed, *faults.foreign]), **dict.fromkeys(faults.gone)}
+        self._append({"files": files, "accepted": list(dict.fromkeys(names))})
         self.settle()
+
+    def _as_they_are(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the SHA-256 of files; StoreError if one is none, or cannot be read."""
+        with writing(self._folder):
+            files = {name: sha256_of(self._folder / name) for name in sorted(names)}
+        if odd := next((name for name, sha256 in files.items() if sha256 == NO_FILE), None):
+            raise StoreError(f"{self._folder / odd} is no file; move it out of the folder")
+        return files
+
+    def confirm(self, name: str) -> None:
+        """Refuse a file that was read and is not what was stored; nothing is known of one without a ledger.
+
+        The folder may be written to meanwhile by the process that holds it.
+
+        Raises
+        ------
+        StoreError
+            If it has changed, was not stored, or cannot be read.
+        """
+        if not self._confirms:
+            return
+        while True:
+            told = self._current()
+            n_bytes = told.n_bytes
+            if not told.n_lines or told.fault:  # which is said where the folder's manifest is read
+                return
+            try:
+                actual = sha256_of(self._folder / name)
+            except OSError as error:
+                raise StoreError(f"{self._folder / name} cannot be read ({error.strerror or error})") from error
+            if actual is None or actual in told.allowed(name):
+                return
+            if self._current().n_bytes == n_bytes:
+                break
+        raise StoreError(_refusal(self._folder, name, CHANGED if told.knows(name) else _FOREIGN))
+
+    def _refuse_links(self, names: Iterable[str]) -> None:
+        """Refuse to write or remove files beneath a link."""
+        for parent in dict.fromkeys(PurePosixPath(name).parent for name in names):
+            for place in (parent, *parent.parents):
+                if place.parts:
+                    refuse_link(self._folder / place)
 
     def _begin(self, files: Mapping[str, str | None], **more: Any) -> None:
         """Write down what files are about to be."""
@@ -533,7 +617,7 @@ class Ledger:
     def _known(self, name: str) -> bool:
         return bool(self._current().files.get(name))
 
-    def _current(self) -> _Told:
+    def _current(self) -> Told:
         """Return what the ledger says, read again if another process has written to it."""
         path = self._folder / FILE
         try:
@@ -542,7 +626,7 @@ class Ledger:
             n_bytes = 0
         if n_bytes != self._told.n_bytes or not n_bytes:
             with writing(path):
-                self._told = _read(self._folder) or _Told()
+                self._told = read(self._folder) or Told()
         return self._told
 
     def _append(self, said: Mapping[str, Any]) -> None:
@@ -552,6 +636,7 @@ class Ledger:
         if told.fault:
             raise StoreError(f"{path} {told.fault}; {remedy_for(self._folder, FILE, '')}")
         line = f"{json.dumps({'after': told.last, **said})}\n".encode()
+        refuse_link(path)
         new = not path.exists()
         with writing(path):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
@@ -574,3 +659,10 @@ class Ledger:
         told.last = hashlib.sha256(line).hexdigest()
         told.n_lines += 1
         told.n_bytes += len(line)
+
+
+def _clear_away(aside: Path) -> None:
+    """Remove what was written aside; of a link, the link alone."""
+    if aside.is_symlink():
+        aside.unlink()
+    shutil.rmtree(aside, ignore_errors=True)

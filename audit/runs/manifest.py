@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -543,10 +543,10 @@ class Manifest(_Written):
         return self.config.statistics
 
     @classmethod
-    def read(
-        cls, folder: Path, *, file: str = FILE, check: bool = True, may_lack: Callable[[str], bool] | None = None
-    ) -> Self:
+    def read(cls, folder: Path, *, file: str = FILE, check: bool = True) -> Self:
         """Return a run folder's manifest, if all that was stored in the folder is as its ledger says.
+
+        What had changed and was accepted is in ``accepted``, also where no analysis has said so yet.
 
         Parameters
         ----------
@@ -555,9 +555,7 @@ class Manifest(_Written):
         file
             The manifest, or its copy.
         check
-            Whether the other files are held against the ledger.
-        may_lack
-            Tells of a stored file that is gone whether that may be; see :func:`audit.runs.ledger.check`.
+            Whether the files are held against the ledger.
 
         Raises
         ------
@@ -597,9 +595,30 @@ class Manifest(_Written):
                 raise ManifestError(f"the manifest's scale is {content.get('scale')!r}, and should have low below high")
         except ManifestError as error:
             raise DamagedError(f"{path} is damaged: {error}; {recovery(folder, _DOES)}") from error
-        if check:
-            ledger.check(folder, needed=bool(manifest.ledger), may_lack=may_lack)
-        return manifest
+        return manifest.checked(folder)[0] if check else manifest
+
+    def checked(self, folder: Path, *, may_lack: Callable[[str], bool] | None = None) -> tuple[Self, tuple[str, ...]]:
+        """Hold a run's files against its ledger, and return the manifest with what was accepted, and what is gone.
+
+        Parameters
+        ----------
+        folder
+            The run's.
+        may_lack
+            Tells of a stored file that is gone whether that may be.
+
+        Raises
+        ------
+        StoreError
+            If a stored file was changed, is gone and may not be, or is another run's.
+        """
+        found = ledger.check(folder, needed=bool(self.ledger), may_lack=may_lack)
+        return self.accepting(found.accepted), found.lacking
+
+    def accepting(self, names: Sequence[str]) -> Self:
+        """Return the manifest that says of files that they had changed and were accepted, beside what it says."""
+        every = list(dict.fromkeys((*self.accepted, *names)))
+        return self if every == list(self.accepted) else self.having(accepted=every)
 
     @staticmethod
     def content_of(folder: Path) -> Mapping[str, Any]:

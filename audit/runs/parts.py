@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from audit.errors import StoreError
 from audit.plain_json import parse_json
-from audit.runs.files import writing
+from audit.runs.files import sha256_of, writing
 from audit.runs.ledger import Ledger
 from audit.runs.parquet import (
     A_PART,
@@ -184,9 +184,9 @@ class Parts:
         Raises
         ------
         StoreError
-            If a file cannot be read.
+            If a file cannot be read, or is not what was stored.
         """
-        return self._steadily(lambda beside, there: joined(self._read(beside, there), self._table))
+        return self._steadily(self._all)
 
     def read_part(self, name: str) -> pa.Table | None:
         """Return the rows of one part; None where it is not there.
@@ -194,15 +194,19 @@ class Parts:
         Raises
         ------
         StoreError
-            If its file cannot be read.
+            If its file cannot be read, or is not what was stored.
         """
         path = self._folder / f"{name}.parquet"
         if path.exists():
-            return read_parquet(path, self._table)
+            rows = read_parquet(path, self._table)
+            self._confirm([name])
+            return rows
         with self._consolidated() as there:
             if there is None or name not in there.places:
                 return None
-            return next(self._slices(there, [there.places[name]]))
+            rows = next(self._slices(there, [there.places[name]]))
+        self._ledger.confirm(self.name)
+        return rows
 
     def counts(self) -> dict[str, Counts]:
         """Return what was counted beside the parts, by their names; nothing for a part where nothing was.
@@ -292,6 +296,18 @@ class Parts:
                 if all(path.exists() for path in beside.values()):
                     raise
 
+    def _all(self, beside: Mapping[str, Path], there: _Consolidated | None) -> pa.Table:
+        rows = joined(self._read(beside, there), self._table)
+        self._confirm(beside)
+        if there is not None:
+            self._ledger.confirm(self.name)
+        return rows
+
+    def _confirm(self, names: Iterable[str], suffix: str = ".parquet") -> None:
+        """Refuse parts that are not what was stored."""
+        for name in names:
+            self._ledger.confirm(f"{self._place}/{name}{suffix}")
+
     def _read(self, beside: Mapping[str, Path], there: _Consolidated | None) -> Iterator[pa.Table]:
         """Yield all rows, in the order of parts."""
         if there is not None and not beside:
@@ -336,19 +352,23 @@ class Parts:
         if name not in beside:
             return there.counts.get(name, {}) if there is not None else {}
         path = self._folder / f"{name}.json"
+        if not path.exists():
+            return {}
         try:
-            return _checked_counts(parse_json(path.read_bytes())) if path.exists() else {}
+            counted = _checked_counts(parse_json(path.read_bytes()))
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
                 "the same command again: it scores anew"
             ) from error
+        self._confirm([name], ".json")
+        return counted
 
     def _sha256(self, beside: Mapping[str, Path], there: _Consolidated | None) -> str:
         later = [path for name, path in beside.items() if not _is_of(path, name, there)]
         digest = hashlib.sha256()
         if there is not None:
-            intact = _sha256_of(self._file, data_alone=True) == there.data_sha256
+            intact = _data_sha256_of(self._file) == there.data_sha256
             earlier = there.sha256 if intact else _sha256_of(self._file)
             if not later:
                 return earlier
@@ -359,7 +379,7 @@ class Parts:
         return digest.hexdigest()
 
     def _write(self, beside: Mapping[str, Path], *, without: str = "") -> None:
-        """Write the consolidated file anew, of what it has and the parts beside it."""
+        """Write the consolidated file anew, of what it has and the parts beside it, if they are what was stored."""
         with self._ledger.whole(self.name) as handle, self._consolidated() as there:
             said: list[tuple[str, int, str]] = []
             counts: dict[str, Counts] = {}
@@ -383,6 +403,9 @@ class Parts:
                 for group in _grouped(rows for name, rows in self._each(beside, there) if name != without):
                     writer.write_table(group.replace_schema_metadata(schema.metadata))
                 writer.add_key_value_metadata({_DATA_SHA256: sink.digest.hexdigest()})
+            self._confirm(beside)
+            if there is not None:
+                self._ledger.confirm(self.name)
 
 
 class _Hashed(io.RawIOBase):
@@ -425,14 +448,21 @@ def _is_of(path: Path, name: str, there: _Consolidated | None) -> bool:
     return there is not None and there.sha256_of.get(name) == _sha256_of(path)
 
 
-def _sha256_of(path: Path, *, data_alone: bool = False) -> str:
-    """Return the SHA-256 of a file; or of a Parquet file's bytes before its footer."""
+def _sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file; StoreError if it cannot be read."""
+    with reading(path, A_PART):
+        sha256 = sha256_of(path)
+        if sha256 is None:
+            raise FileNotFoundError(path)
+    return sha256
+
+
+def _data_sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a Parquet file's bytes before its footer; StoreError if it cannot be read."""
     with reading(path, A_PART), path.open("rb") as handle:
-        left = path.stat().st_size
-        if data_alone:
-            handle.seek(-8, os.SEEK_END)  # how long the footer is, and four letters
-            left -= 8 + int.from_bytes(handle.read(4), "little")
-            handle.seek(0)
+        handle.seek(-8, os.SEEK_END)  # how long the footer is, and four letters
+        left = path.stat().st_size - 8 - int.from_bytes(handle.read(4), "little")
+        handle.seek(0)
         digest = hashlib.sha256()
         while left > 0 and (content := handle.read(min(left, 2**20))):
             digest.update(content)

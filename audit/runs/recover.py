@@ -64,6 +64,8 @@ class Recovery:
 class _Held(RunFolder):
     """A run's folder, whatever is left of it."""
 
+    confirms = False  # what is not as the ledger says is what is looked for
+
     def _check(self) -> None:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is no folder; name the folder of a run")
@@ -148,6 +150,8 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
                 fault[name] = "it is not what was stored"
             found[name] = manifest
     right = next((name for name in (MANIFEST, COPY) if name in found and name not in fault), None)
+    if used := right or next((name for name in (MANIFEST, COPY) if name in found), None):
+        _tell_if_changed(folder, used, made)
     if right == MANIFEST:
         if COPY in fault:
             if (folder.path / COPY).exists():
@@ -167,6 +171,19 @@ def _manifest(folder: RunFolder, asked: PromptsAsked | None, faults: ledger.Faul
     for name in (MANIFEST, COPY):
         made.done.append(f"{name}: {fault[name]}")
     return None
+
+
+def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
+    """Have the ledger say of a manifest, or of the copy that takes its place, that it is not what was stored."""
+    story = ledger.story_of(folder.path)
+    known = set() if story is None else {story.was[each] for each in (MANIFEST, COPY) if each in story.was}
+    if not known or sha256_of(folder.path / name) in known:
+        return
+    if name == MANIFEST:
+        folder.accept(ledger.Faults(changed=(MANIFEST,)))
+    else:
+        folder.mark_accepted((MANIFEST,))
+    made.done.append(f"taken as it is: {name}, which {ledger.CHANGED}: the report says so")
 
 
 def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:

@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 from audit.errors import StoreError, recovery
 from audit.plain_json import parse_json
 from audit.runs import ledger
-from audit.runs.files import write_atomically, writing
+from audit.runs.files import refuse_link, write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.parquet import (
@@ -112,14 +112,17 @@ class _Folder:
     ----------
     collects
         Whether something in it cannot be made again, so that a ledger is kept of its files.
+    confirms
+        Whether what is read is held against the ledger.
     """
 
     collects: ClassVar[bool] = True
+    confirms: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FileLock(path / ".lock", timeout=0)
-        self._ledger = ledger.Ledger(path, kept=self.collects)
+        self._ledger = ledger.Ledger(path, kept=self.collects, confirms=self.confirms)
 
     def check(self) -> None:
         """Raise StoreError if the folder cannot be ours: it is a file, or holds other files."""
@@ -135,6 +138,7 @@ class _Folder:
         with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
+            refuse_link(self.path / ".lock")
             try:
                 self._lock.acquire()
             except Timeout as error:
@@ -170,6 +174,11 @@ class _Folder:
             and not Manifest.content_of(self.path).get("ledger")
         ):
             self._ledger.take_over()
+
+    def _check_stored(self, may_lack: Callable[[str], bool] | None = None) -> None:
+        """Refuse the folder if what was stored in it is not as its ledger says."""
+        needed = bool(Manifest.content_of(self.path).get("ledger"))
+        ledger.check(self.path, needed=needed, may_lack=may_lack)
 
     def write_manifest(self, manifest: Manifest | OfRuns) -> None:
         """Write the manifest, in place of the one there was."""
@@ -260,7 +269,7 @@ class JudgementFolder(ComparisonFolder):
         super()._prepare()
         for unfinished in self.path.glob("parts/.*.unfinished"):
             unfinished.unlink()
-        ledger.check(self.path, may_lack=ledger.asked_anew)
+        self._check_stored(may_lack=lambda name: ledger.JUDGED.fullmatch(name) is not None)
 
     def _tables(self) -> Iterable[Parts]:
         return (self._pairs,)
@@ -297,7 +306,7 @@ class ChoicesFolder(ComparisonFolder):
 
     def _prepare(self) -> None:
         super()._prepare()
-        ledger.check(self.path)
+        self._check_stored()
 
     def has_choices(self) -> bool:
         """Tell whether what raters sent back is there."""
@@ -363,19 +372,25 @@ class RunFolder(_Folder):
 
     def read_manifest(self) -> Manifest | None:
         """Return the manifest, or None in a new folder; what the run's command asks anew may be gone."""
-        return Manifest.read(self.path, may_lack=self._may_lack) if (self.path / MANIFEST).exists() else None
+        return self.read_lacking()[0]
 
-    def gone(self) -> tuple[str, ...]:
-        """Return the names of files that were stored and are gone, and that the run's command collects anew."""
-        return ledger.check(self.path, may_lack=self._may_lack)
+    def read_lacking(self) -> tuple[Manifest | None, tuple[str, ...]]:
+        """Return the same, and the names of stored files that are gone, which the run's command collects anew."""
+        if not (self.path / MANIFEST).exists():
+            return None, ()
+        return Manifest.read(self.path, check=False).checked(self.path, may_lack=self._may_lack)
 
     def set_aside(self, name: str, target: Path) -> None:
         """Move a file to a place where nothing reads it; the ledger says that it is gone."""
         self._ledger.move(name, target)
 
     def accept(self, faults: ledger.Faults) -> None:
-        """Take the files as they are, of which these had changed; the ledger says so from then on."""
-        self._ledger.take_over(accepted=faults)
+        """Take files as they are that had changed; the ledger says so from then on."""
+        self._ledger.accept(faults)
+
+    def mark_accepted(self, names: Sequence[str]) -> None:
+        """Have the ledger say of files that what takes their place is not what was stored."""
+        self._ledger.accept(ledger.Faults(), names)
 
     def _may_lack(self, name: str) -> bool:
         """Tell whether a stored file that is gone is collected anew: a stage only with the answers that followed it."""
@@ -418,6 +433,8 @@ class RunFolder(_Folder):
             Of the packages that compute it.
         """
         story = ledger.story_of(self.path)
+        if story is not None:
+            manifest = manifest.accepting(story.accepted)
         files = {} if story is None else story.files
         collected = {table.name: table.sha256() for table in self._tables() if table.names()}
         others = {
@@ -427,10 +444,8 @@ class RunFolder(_Folder):
             if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
         }
         made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
-        stamp: dict[str, Any] = {"generation": hashlib.sha256(made_of.encode()).hexdigest()[:12]}
-        if story is not None and story.accepted:
-            stamp["accepted"] = list(dict.fromkeys(story.accepted))
-        return manifest.having(**stamp, analysed_by=dict(versions))
+        generation = hashlib.sha256(made_of.encode()).hexdigest()[:12]
+        return manifest.having(generation=generation, analysed_by=dict(versions))
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
         """Put a manifest and what an analysis made in the place of an earlier one's, all of it or nothing.
@@ -445,8 +460,10 @@ class RunFolder(_Folder):
         Raises
         ------
         StoreError
-            If the disk is full or the place may not be written to: the earlier analysis stays.
+            If the disk is full or the place may not be written to, or a stored file has changed since it was read: the
+            earlier analysis stays.
         """
+        ledger.check(self.path, needed=True)
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
         written = manifest.having(ledger=LEDGER).to_bytes()
         every = {**files, COPY: written, MANIFEST: written}
@@ -494,10 +511,11 @@ class RunFolder(_Folder):
             return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
         empty = {name: [""] for name, each in types.items() if each is np.float64}
         try:
-            read = pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)
-            return as_it_was(read[list(types)])
+            read = as_it_was(pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)[list(types)])
         except (OSError, ValueError, KeyError, OverflowError) as error:
             raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
+        self._ledger.confirm(place)
+        return read
 
     def scored(self, name: str) -> set[int]:
         """Return the numbers of the shards whose replies a scorer has scored."""
@@ -513,6 +531,7 @@ class RunFolder(_Folder):
             taken = parse_json((self.path / "scores" / name / _SCORER).read_bytes())
         except (OSError, ValueError):
             return {}
+        self._ledger.confirm(f"scores/{name}/{_SCORER}")
         return taken if isinstance(taken, dict) else {}
 
     def write_scores(
@@ -579,6 +598,7 @@ class RunFolder(_Folder):
         """
         path = self.path / "given.parquet"
         rows: list[dict[str, Any]] = read_parquet(path, GIVEN).to_pylist() if path.exists() else []
+        self._ledger.confirm(path.name)
         return rows
 
     def write_answers(self, name: Answers, rows: Sequence[Mapping[str, object]]) -> None:
@@ -616,7 +636,9 @@ class RunFolder(_Folder):
 
     def _read_rows(self, name: str, table: Table) -> pd.DataFrame:
         path = self.path / f"{name}.parquet"
-        return in_pandas(joined([read_parquet(path, table)] if path.exists() else [], table))
+        rows = in_pandas(joined([read_parquet(path, table)] if path.exists() else [], table))
+        self._ledger.confirm(path.name)
+        return rows
 
     def write_stage(self, number: int, stage: int, rows: Sequence[Mapping[str, object]]) -> None:
         """Write what one stage of a strategy wrote for one shard; the keys are those of ``tables.STAGES``."""
@@ -654,6 +676,7 @@ class RunFolder(_Folder):
     def appending(self, name: str) -> BinaryIO:
         """Open a file of the run that another process appends to what it prints."""
         path = self.path / name
+        refuse_link(path)
         with writing(path):
             return path.open("ab")
 
@@ -661,6 +684,7 @@ class RunFolder(_Folder):
     def output_in(self, name: str) -> Iterator[None]:
         """Append to a file of the run what libraries, in Python or beneath it, print meanwhile."""
         path = self.path / name
+        refuse_link(path)
         with writing(path):
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         sys.stdout.flush()
@@ -806,6 +830,7 @@ class PartBegun:
 
     def put(self, name: str, answer: Mapping[str, Any]) -> None:
         """Keep an answer: it is in the file before this returns."""
+        refuse_link(self._path)
         with writing(self._path):
             if not self._begun:
                 write_atomically(self._path, f"{json.dumps({'part': self._part, **_HASHED})}\n".encode())

@@ -91,6 +91,7 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
     table = pd.read_csv(path)
     table["largest_gap"] = table["largest_gap"] * 10_000
     table.to_csv(path, index=False)
+    as_stored(run)
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
     [result] = record_in("out")[1]["evaluation_results"]
     assert result["score_details"]["score"] == result["metric_config"]["max_score"] == 100
@@ -101,6 +102,7 @@ def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     table = pd.read_csv(path)
     table["largest_gap"] = float("nan")
     table.to_csv(path, index=False)
+    as_stored(run)
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
     assert "has no gap with an interval, so no score" in capsys.readouterr().err
     assert not Path("out").exists()
