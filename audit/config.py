@@ -29,7 +29,7 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from stimuli.errors import suggest
-from stimuli.faults import explain, nested_models
+from stimuli.faults import explain, fields_at, nested_models, place_of
 from stimuli.knowledge import RELATIONS
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
@@ -925,8 +925,9 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         if fault["type"] == "extra_forbidden":
-            *place, key = [*part, *map(str, fault["loc"])]
-            raise ConfigError(f"{'.'.join([*place, key])}: there is no such option; {_siblings(place, key)}") from error
+            *place, key = map(str, place_of(error, values))
+            nearest = suggest(key, fields_at(model, place))
+            raise ConfigError(f"{'.'.join([*part, *place, key])}: there is no such option; {nearest}") from error
         raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
 
 
@@ -971,15 +972,6 @@ def _kinds(annotation: Any) -> Iterator[str]:
             yield from _kinds(each)
     elif annotation is not type(None):
         yield {str: "text", Path: "path"}.get(annotation, "other")
-
-
-def _siblings(place: list[str], key: str) -> str:
-    model: type[BaseModel] = AuditConfig
-    for name in place:
-        inside = list(nested_models(model.model_fields[name].annotation)) if name in model.model_fields else []
-        if len(inside) == 1:
-            model = inside[0]
-    return suggest(key, model.model_fields)
 
 
 NOT_MEASURED: Final = frozenset({"statistics", "measures", "run_dir", "reports_dir", "out", "shard_size"})

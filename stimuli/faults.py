@@ -112,7 +112,7 @@ def _said(fault: Any, model: type[BaseModel] | None) -> str:
     if kind == "missing":
         return "is missing; give it a value"
     if kind == "extra_forbidden":
-        names = _fields_at(model, fault["loc"][:-1]) if model is not None else ()
+        names = fields_at(model, fault["loc"][:-1]) if model is not None else ()
         return f"there is no such name here; {suggest(str(fault['loc'][-1]), names)}" if names else "is not wanted here"
     if kind in ("value_error", "assertion_error"):
         return str(fault["msg"]).removeprefix("Value error, ")
@@ -130,7 +130,7 @@ def _said(fault: Any, model: type[BaseModel] | None) -> str:
     return next((words for begin, words in _WANTED.items() if kind.startswith(begin)), str(fault["msg"]))
 
 
-def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Sequence[str]:
+def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Sequence[str]:
     """Return the fields of the model that a place is in; of several that may be there, those of all."""
     models = [model]
     for part in loc:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from stimuli.errors import StimulusError
 from stimuli.tables import read_cells
+
+_DECIMAL_COMMA: Final = re.compile(r"^([+-]?\d*),(\d{1,2}|\d{4,})$")
+"""Three digits after a comma may be thousands, and are refused."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, ra
 
 def _number(cell: str, place: str, column: str) -> float:
     try:
-        number = float(cell)
+        number = float(_DECIMAL_COMMA.sub(r"\1.\2", cell))
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

@@ -135,7 +135,7 @@ def _open(path: Path, delimiter: str | None, wanted: Sequence[str]) -> _Table:
     if said and delimiter is None:
         delimiter = said[1]
     if delimiter is None:
-        delimiter = _delimiter(text, wanted, usual="\t" if path.suffix == ".tsv" else ",")
+        delimiter = find_delimiter(text, wanted, usual="\t" if path.suffix == ".tsv" else ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines = _lines(reader, path)
     if said:
@@ -158,8 +158,14 @@ def _lines(reader: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
             yield f"{path}: line {reader.line_num}", row
 
 
-def _delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
-    """Return the delimiter by which a header has most of the columns; in doubt the usual one."""
+def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
+    """Return the delimiter by which a header has most of the wanted columns; in doubt the usual one.
+
+    Examples
+    --------
+    >>> find_delimiter("id;text, as written", ["id"], usual=",")
+    ';'
+    """
     begin = text.lstrip("\r\n")
     found = {}
     for delimiter in dict.fromkeys([usual, *_DELIMITERS]):

@@ -32,7 +32,7 @@ CALLED_FIRST = {
     "stimuli.prompts": ("PromptGrid", "PromptVariant", "placeholders"),
     "stimuli.rubrics": ("load_rubrics", "quoted"),
     "stimuli.stereotypes": ("load_stereotypes",),
-    "stimuli.tables": ("check_unique",),
+    "stimuli.tables": ("check_unique", "find_delimiter"),
     "audit.api": ("compare", "empathy_gap", "open_run", "run"),
     "audit.statistics.agreement": ("krippendorff_alpha",),
     "audit.statistics.classification": ("score_labels",),

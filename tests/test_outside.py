@@ -114,6 +114,20 @@ def test_the_table_is_the_one_that_a_run_folder_gives_back(content, read, tmp_pa
         pd.testing.assert_frame_equal(folder.read_ratings(n_prompts=len(ratings)), ratings)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_semicolons_and_tabs_read_as_commas_do_and_decimals_may_have_a_comma_between_semicolons(delimiter, read):
+    from_commas = read().ratings
+    content = RATED.replace(",", delimiter)
+    assert "60.5" in content
+    for text in (content, content.replace("60.5", "60,5")) if delimiter == ";" else (content,):
+        pd.testing.assert_frame_equal(read(text).ratings, from_commas)
+
+
+def test_a_decimal_comma_between_tabs_is_refused_since_it_may_be_thousands(read):
+    with pytest.raises(ConfigError, match=r"the rating .60,5. is not a number; write it like"):
+        read(RATED.replace(",", "\t").replace("60.5", "60,5"))
+
+
 def test_parquet_reads_as_the_csv_does(read, tmp_path):
     from_csv = read(FULL)
     table = pd.read_csv(tmp_path / "r.csv")
@@ -355,7 +369,8 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
         # Columns.
         ({"ratings": lines(header=HEADER.replace("perceiver", "perciever"))},
          ["no column 'perceiver'", "did you mean 'perciever'?"]),
-        ({"ratings": lines(header=HEADER.replace(",", ";"))}, ["no column 'perceiver'", "cells by commas"]),
+        ({"ratings": lines(header=HEADER.replace(",", "|"))},
+         ["no column 'perceiver'", "separate the cells by commas, semicolons or tabs"]),
         ({"ratings": lines(header=f"{HEADER},Rating")}, ["2 columns are called 'rating'", "keep one"]),
         ({"ratings": lines()}, ["ratings=r.csv", "no rows"]),
         ({"groups": "term,group\n"}, ["groups=g.csv", "no rows"]),

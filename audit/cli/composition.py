@@ -46,12 +46,15 @@ class Composed:
         The words that made it.
     preset
         The experiment that was chosen; "defaults" where none was.
+    own_files
+        The user's files that it is made of, of ``--config-dir``.
     """
 
     number: int | None
     overrides: tuple[str, ...]
     preset: str
     _values: Any
+    own_files: tuple[Path, ...] = ()
 
     def validated(self) -> AuditConfig:
         """Return the configuration.
@@ -76,7 +79,24 @@ class Composed:
             raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
         assert isinstance(values, dict)
         values.pop("experiment", None)
-        return load_config({str(key): value for key, value in values.items()})
+        try:
+            return load_config({str(key): value for key, value in values.items()})
+        except ConfigError as error:
+            raise ConfigError(self._placed(str(error))) from error
+
+    def _placed(self, fault: str) -> str:
+        """Return a fault with the user's file and line that it is of, if it is of one."""
+        from stimuli.yaml_files import line_of
+
+        name = fault.partition(":")[0]
+        if any(word.lstrip("+").startswith(f"{name}=") for word in self.overrides):
+            return fault
+        group, *keys = name.split(".")
+        for file in self.own_files:
+            for path in ([keys] if file.parent.name == group and keys else []) + [[group, *keys]]:
+                if (line := line_of(file, path)) is not None:
+                    return f"{file}: line {line}: {fault}"
+        return fault
 
 
 def _check_no_environment(values: Any) -> None:
@@ -165,6 +185,12 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
                     overrides=tuple(of_hydra.overrides.task),
                     preset="defaults" if experiment in (None, "none") else str(experiment),
                     _values=composed,
+                    own_files=tuple(
+                        file
+                        for folder in _folders(words)
+                        for group, choice in of_hydra.runtime.choices.items()
+                        if (file := folder / str(group) / f"{choice}.yaml").is_file()
+                    ),
                 )
             )
         except (BrokenPipeError, RecursionError) as error:  # not past Hydra, which would report it, or has its own
@@ -200,7 +226,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
             f"the defaults of {_chosen(overrides)} lead back to where they began; end the loop"
         ) from error
     except YAMLError as error:
-        raise ConfigError(f"a file of --config-dir is not YAML: {' '.join(str(error).split())}") from error
+        said = _not_yaml(words) or f"a file of --config-dir is not YAML: {' '.join(str(error).split())}"
+        raise ConfigError(said) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
     except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
@@ -276,6 +303,20 @@ def _check_folders(words: Sequence[str]) -> None:
     for place in _folders(words):
         for path in sorted(place.glob("**/*.yaml")):
             check_size(path)
+
+
+def _not_yaml(words: Sequence[str]) -> str:
+    """Return what is wrong with the first of the user's files of choices that is not YAML, in our own words."""
+    from stimuli.errors import StimulusError
+    from stimuli.yaml_files import read_yaml
+
+    for place in _folders(words):
+        for path in sorted(place.glob("**/*.yaml")):
+            try:
+                read_yaml(path)
+            except StimulusError as error:
+                return str(error)
+    return ""
 
 
 def _folders(words: Sequence[str]) -> list[Path]:

@@ -29,6 +29,7 @@ from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
+from stimuli.tables import find_delimiter
 from stimuli.yaml_files import may_be_file, read_text
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -39,6 +40,7 @@ METHOD: Final = "outside"
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
 """What a whole column reads where the ratings file has none."""
 
+_DECIMAL_COMMA: Final = r"^(\s*[+-]?\d*),(\d+\s*)$"
 _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
@@ -410,12 +412,19 @@ def _reading(name: str, path: Path) -> Iterator[None]:
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a CSV, its header first, each with the line that it begins on; blank lines are skipped."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream)
+        reader = csv.reader(stream, delimiter=_delimiter_of(path))
         line = 1
         for record in reader:
             if len(record) > 1 or any(cell.strip() for cell in record):
                 yield line, record
             line = reader.line_num + 1
+
+
+def _delimiter_of(path: Path) -> str:
+    """Return a comma, semicolon or tab, whichever the header's cells are separated by."""
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        header = next((line for line in stream if line.strip()), "")
+    return find_delimiter(header, (), usual=",")
 
 
 def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
@@ -431,6 +440,7 @@ def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence
             warnings.simplefilter("error", ParserWarning)
             parsed = pd.read_csv(
                 stream,
+                sep=_delimiter_of(path),
                 header=0,
                 names=list(types),
                 index_col=False,
@@ -440,7 +450,10 @@ def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence
             )
     except (ParserError, ParserWarning) as error:
         raise _malformed(name, path, len(header), error) from error
-    return {column: parsed[place] for column, place in found.items()}
+    columns = {column: parsed[place] for column, place in found.items()}
+    if "rating" in columns and _delimiter_of(path) == ";":  # where cells are separated so, decimals have a comma
+        columns["rating"] = columns["rating"].str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
+    return columns
 
 
 def _refuse_nul(name: str, path: Path) -> None:
@@ -463,7 +476,7 @@ def _malformed(name: str, path: Path, n_columns: int, error: Exception) -> Audit
         if len(record) > n_columns:
             return ConfigError(
                 f"{name}: line {line} has {len(record)} cells and the header {n_columns}; put quotation marks around "
-                "text that holds a comma, and write decimals with a point"
+                "text that holds what separates cells, and write decimals with a point"
             )
     if "EOF inside string" in str(error):
         return ConfigError(f"{name}: the quotation mark that opens on line {line} is never closed; close or remove it")
@@ -491,7 +504,7 @@ def _find_columns(name: str, header: Sequence[str], required: Sequence[str], opt
             raise ConfigError(f"{name}: {known.count(column)} columns are called {column!r}; keep one")
     for column in required:
         if column not in known:
-            hint = "; separate the cells by commas" if len(known) == 1 else ""
+            hint = "; separate the cells by commas, semicolons or tabs" if len(known) == 1 else ""
             raise ConfigError(f"{name}: no column {column!r}; {suggest(column, known)}{hint}")
     return {column: known.index(column) for column in (*required, *optional) if column in known}
 

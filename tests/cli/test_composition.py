@@ -36,7 +36,7 @@ def test_a_word_that_the_parser_breaks_at_is_named(word, said):
         (b"name: \xff", "prompt=mine cannot be composed: .*utf-8"),
         (b"name: !!timestamp 2020-13-01", "prompt=mine cannot be composed: month must be in"),
         (b"name: " + b"9" * 5000, "prompt=mine cannot be composed"),
-        (b"name: [", "a file of --config-dir is not YAML"),
+        (b"name: [", "mine.yaml: line 1: not YAML"),
     ],
 )
 def test_a_file_that_cannot_be_composed_ends_in_one_line(content, said, tmp_path):
@@ -77,3 +77,30 @@ def test_a_line_about_a_long_value_keeps_its_beginning_and_its_end():
     assert line.endswith("999; rename it\\x1b")
     assert " [...] " in line
     assert shortened("a\nb") == "a b"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("defaults: [origin]\nname: mine\nusr: x\n",
+         "own/prompt/mine.yaml: line 3: prompt.usr: there is no such option; did you mean 'user'?"),
+        ("defaults: [origin]\nname: mine\nscale:\n  low: 0\n  high: many\n",
+         "own/prompt/mine.yaml: line 5: prompt.scale.high: a whole number is wanted (given: 'many')"),
+        ("defaults: [origin]\nname: [mine\n", "own/prompt/mine.yaml: line 3: not YAML ("),
+        ("defaults: [origin]\n\tname: mine\n", "own/prompt/mine.yaml: line 2: not YAML ("),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_file_of_ones_own_names_file_and_line(text, said, tmp_path, audit, capsys):
+    folder = tmp_path / "own" / "prompt"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(text)
+    assert audit("prompts", "--config-dir=own", "prompt=mine", "out=p.jsonl") == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_fault_of_the_command_line_is_not_blamed_on_a_file(tmp_path, audit, capsys):
+    folder = tmp_path / "own" / "prompt"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("defaults: [origin]\nname: mine\n")
+    assert audit("prompts", "--config-dir=own", "prompt=mine", "prompt.name=''", "out=p.jsonl") == 2
+    assert capsys.readouterr().err.startswith("audit: prompt.name: must not be empty")

@@ -42,3 +42,17 @@ def test_other_columns_and_tabs(tmp_path):
 def test_a_file_that_can_not_be_used_is_named_with_place_and_remedy(content, said, tmp_path):
     with pytest.raises(StimulusError, match=said):
         read(written(tmp_path, content))
+
+
+@pytest.mark.parametrize(("cell", "mean"), [("3,5", 3.5), ("-0,25", -0.25), ("3.5", 3.5), ("4,0000", 4.0)])
+def test_a_decimal_comma_is_read(cell, mean, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(f"narrative_id;intensity\na;{cell}\n")
+    assert read_human(path, ["a"], id_column="narrative_id", rating_column="intensity").mean == {"a": mean}
+
+
+def test_three_digits_after_a_comma_may_be_thousands_and_are_refused(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("narrative_id;intensity\na;1,000\n")
+    with pytest.raises(StimulusError, match="intensity is '1,000', and should be a number"):
+        read_human(path, ["a"], id_column="narrative_id", rating_column="intensity")
