@@ -16,6 +16,7 @@ WRITES = {
     ("release.yml", "attest"): {"id-token", "attestations"},
     ("release.yml", "publish"): {"id-token"},
     ("release.yml", "page"): {"contents"},
+    ("docs.yml", "deploy"): {"pages", "id-token"},
 }
 """The jobs that may write anything, and what."""
 pytestmark = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -98,13 +99,17 @@ def test_the_files_targets_and_commands_that_it_calls_are_there(path):
             if word == "make":
                 called += 1
                 assert words[place + 1] in targets, line
+            if word == "-m" and words[place + 1] == "sphinx":
+                called += 1
+                assert {"-W", "docs"} <= set(words), line
+                assert (ROOT / "docs" / "conf.py").is_file()
             if word == "-m" and words[place + 1] == "audit" and words[place + 2] != "--version":
                 called += 1
                 assert words[place + 2] in COMMANDS, line
                 found = []
                 compose(words[place + 3 :], lambda each, found=found: found.append(each.validated()))
                 assert found, line
-    assert called >= 4
+    assert called >= {"docs.yml": 1}.get(path.name, 4)
 
 
 def test_the_gate_can_be_called_as_it_is(path):

@@ -1,0 +1,101 @@
+"""Follow the tutorials of docs/ as their readers do, and keep what was printed in docs/transcripts/.
+
+    python benchmarks/transcripts.py                    # all of them
+    python benchmarks/transcripts.py tutorial-gate      # one
+
+Each tutorial is followed in an empty folder: what stands in a block with a file's name (```text vignettes.csv) is saved
+as that file, and each line of a ```console block that begins with `$ ` is given to bash. Times, rates and paths of this
+machine are left out, so that two transcripts of the same code are the same text. Exit code 1 if a command ended in a
+fault (2, 70, or not found), which no tutorial's does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FAULTS = frozenset({2, 70, 126, 127})
+_BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_VARIES = (
+    (re.compile(r"^.*\bprompts/s, about .* left\n", re.MULTILINE), ""),
+    (re.compile(r"\b\d[\d,.]* prompts/s"), "N prompts/s"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(T[\d:+&#;]+)?"), "DATE"),
+    (re.compile(r"\b[\d.]+ (GB|MB|KB) are free"), r"N \1 are free"),
+    (re.compile(r"\b\d+ min \d+ s\b|\b\d+(\.\d+)? s\b"), "N s"),
+)
+"""What differs between two times, with what stands in its place."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a tutorial, or, with ``text``, a file that its reader saves."""
+
+    command: str = ""
+    file: str = ""
+    text: str = ""
+
+
+def steps(page: str) -> Iterator[Step]:
+    """Yield what a tutorial's reader does, in order."""
+    for block in _BLOCK.finditer(page):
+        if block["file"]:
+            yield Step(file=block["file"], text=block["text"])
+        elif block["language"] == "console":
+            for line in block["text"].splitlines():
+                if not line.startswith("$ "):
+                    raise ValueError(f"{line!r}: a line of a console block is a command, and begins with '$ '")
+                yield Step(command=line.removeprefix("$ "))
+
+
+def follow(page: str, folder: Path) -> tuple[str, list[str]]:
+    """Do what a tutorial says in a folder; return the transcript, and the commands that ended in a fault."""
+    home = Path.home()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+    told, faults = [], []
+    for step in steps(page):
+        if step.file:
+            (folder / step.file).write_text(step.text, encoding="utf-8")
+            told.append(f"[{step.file} is saved]\n")
+            continue
+        done = subprocess.run(
+            ["bash", "-c", step.command],
+            cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+            check=False,
+        )  # fmt: skip
+        printed = done.stdout.replace(f"{folder}/", "").replace(str(folder), ".").replace(str(home), "~")
+        for varies, instead in _VARIES:
+            printed = varies.sub(instead, printed)
+        ended = f"[exit code {done.returncode}]\n" if done.returncode else ""
+        told.append(f"$ {step.command}\n{printed}{'' if printed.endswith(chr(10)) or not printed else chr(10)}{ended}")
+        if done.returncode in FAULTS:
+            faults.append(step.command)
+    return "\n".join(told), faults
+
+
+def main() -> int:
+    names = sys.argv[1:] or sorted(path.stem for path in DOCS.glob("tutorial-*.md"))
+    code = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            told, faults = follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), Path(folder))
+        place = DOCS / "transcripts" / f"{name}.txt"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(told, encoding="utf-8")
+        for command in faults:
+            print(f"{name}: a fault: {command}", file=sys.stderr)
+            code = 1
+        print(f"written: {place.relative_to(ROOT)}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
