@@ -13,7 +13,7 @@ TESTED := cpu$(comma)embedded$(comma)examples$(comma)tsne$(comma)slurm$(comma)ra
 INSTALL = $(if $(shell command -v uv),VIRTUAL_ENV=$(VENV) uv pip install --quiet --torch-backend=cpu $(1) || ,)$(BIN)/pip install --quiet --no-compile $(1)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow check fuzz faults example lock sbom advisories clean
+.PHONY: demo test test-slow check docs fuzz faults example lock sbom advisories clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m audit run
@@ -30,6 +30,10 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation as a site, in build/docs; nothing of it asks a network.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+
 # The two tables of docs/reliability.md: inputs thrown at every reader, and faults done to runs.
 fuzz: $(VENV)/.installed
 	$(BIN)/python benchmarks/fuzz.py n=$(or $(INPUTS),100000)
@@ -40,6 +44,7 @@ faults: $(VENV)/.installed
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
+MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 gemma3-270m)
 example: $(VENV)/.installed
 	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED)
 	$(BIN)/python -m audit report reports/example
@@ -47,6 +52,9 @@ example: $(VENV)/.installed
 	$(BIN)/python -m audit report reports/example-replies
 	$(BIN)/python -m audit report $(SWEPT) run_dir=reports/example-sweep/comparison
 	$(BIN)/python -m audit report $(LED) run_dir=reports/example-strategies/comparison
+	for run in $(MODELS); do $(BIN)/python -m audit report $$run || exit; done
+	$(BIN)/python -m audit report $(MODELS) run_dir=reports/example-models/comparison
+	$(BIN)/python -m audit index reports/example-models
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
 

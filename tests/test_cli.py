@@ -168,7 +168,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run statistics.margin=inf", "statistics.margin: a number is wanted that is not infinite"),
         (
             "run model=nonsense",
-            "model=nonsense: there is no such choice; there are: llama-cpp, llama3, llama3-70b, mistral, ollama",
+            "model=nonsense: there is no such choice; there are: gemma3-270m, llama-cpp, llama3, llama3-70b, mistral, ollama",
         ),
         ("run +model=nonsense", "model=nonsense: there is no such choice"),
         ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),
@@ -419,7 +419,7 @@ def test_a_choice_of_ones_own_that_is_no_yaml_ends_in_one_line(audit, tmp_path, 
     assert audit("run", f"--config-dir={tmp_path}", "strategy=mine") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "mine.yaml" in line
-    assert "duplicate key name" in line
+    assert "'name' is given a second time, first on line 2" in line
 
 
 def test_an_override_whose_value_needs_quotes_is_taken_in_those_that_are_named(audit, capsys, tmp_path):

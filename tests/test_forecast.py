@@ -147,7 +147,7 @@ def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_mo
     assert " 100 prompts, about" not in said.err  # of the run's own progress, most of which is not asked
 
 
-def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, audit, number_model, tmp_path):
+def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, audit, number_model, tmp_path, capsys):
     run = tmp_path / "run"
     words = (f"model.path={number_model}", *SMALL, *NO_CHECKS, "elicitation=expected")
     assert audit("run", *words, f"run_dir={run}") == 0
@@ -162,6 +162,11 @@ def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, a
     [later] = [gap for gap in more["detectable"] if gap["scope"] == "narratives"]
     assert later["n_narratives"] == 16
     assert later["points"] < own["points"] / 1.9  # four times the narratives, and more degrees of freedom
+    path = run / "tables" / "gap.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("narratives", "narrativez"), encoding="utf-8")
+    capsys.readouterr()
+    assert audit("plan", *words, f"like={run}", "probe=0") == 2
+    assert f"{path} is not what was written: its SHA-256 has changed; `python -m audit report" in capsys.readouterr().err
 
 
 def test_what_fits_into_money_fits(planned, number_model):

@@ -145,7 +145,7 @@ def _one_line(text: str) -> str:
 
 FORM: Final = Form(
     "paper",
-    "for a paper: table (APA), methods and references for Word, LaTeX and Markdown, figures in journals' widths",
+    "for a paper: table (APA), methods and references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
     ("ratings", "replies"),
     _make,
 )
