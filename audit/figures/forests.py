@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,16 @@ from audit.figures.style import (
     FAINT,
     INK,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -38,10 +41,19 @@ from audit.wording import MISSING, coverage, dimension_title, error_rate, interv
 _PLOT: Final = 2.7
 """Width of the part with the marks, in inches."""
 _AT_MOST: Final = 60
+_STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
+"""Where words stand above marks, the height of a row in inches, and how far above the mark its name and its words are,
+in rows: with both on one line, or on two.
+"""
+_TICK: Final = 0.14
+"""Room beside the axis for half of the number at its end."""
+_LETTER: Final = 0.62 * TEXT / 72
+"""Width of a letter, in inches."""
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 """Families whose members have an order of their own; those of the others stand by their gap."""
 
 
+@for_phones
 def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None) -> Figure:
     """Draw each dimension's δ with its interval, in scale points, with a line at 0.
 
@@ -77,6 +89,7 @@ def plot_gaps(gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | No
     )
 
 
+@for_phones
 def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Figure:
     """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
 
@@ -129,6 +142,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float) -> Fi
     )
 
 
+@for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw paired differences of δ between variants (or strategies, or models).
 
@@ -173,6 +187,7 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     )
 
 
+@for_phones
 def plot_measures(gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
     """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
 
@@ -251,29 +266,48 @@ def _note_of(table: pd.DataFrame) -> str:
 
 def _forest(forest: _Forest) -> Figure:
     rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
-    names = [plain(name, width=26, lines=2 if len(rows) > 8 else 3) for name in rows["name"]]
-    words = [_written(*ends) for ends in zip(rows["estimate"], rows["low"], rows["high"], strict=True)]
-    step = max(0.19 if len(rows) > 12 else 0.26, height_of(names, size=TEXT) + 0.05)
-    left = PAD + extent(names, size=TEXT)[0] + 0.08
-    right = 0.12 + extent(words, size=TEXT)[0] + PAD
-    width = left + _PLOT + right
-    axis = fill(forest.axis, width=_PLOT + right, size=TEXT)
-    note = "\n".join(fill(line, width=width - 2 * PAD, size=SMALL) for line in forest.notes)
+    stacked = is_narrow()
+    without = rows["estimate"].notna() & rows[["low", "high"]].isna().any(axis="columns")
+    notes = forest.notes if without.sum() < 2 else (*forest.notes, "No line: no interval.")
+    words = [
+        _written(*ends, once=without.sum() < 2)
+        for ends in zip(rows["estimate"], rows["low"], rows["high"], strict=True)
+    ]
+    room = extent(words, size=TEXT)[0]
+    if stacked:
+        left, plot, right = PAD + _TICK, NARROW - 2 * (PAD + _TICK), PAD + _TICK
+        beside = int((plot - room - 0.1) / _LETTER)
+        on_two = any(len(str(name)) > beside for name in rows["name"])
+        step, above_name, above_words = _STACKED[on_two]
+        names = [plain(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
+    else:
+        names = [plain(name, width=26, lines=2 if len(rows) > 8 else 3) for name in rows["name"]]
+        step = max(0.19 if len(rows) > 12 else 0.26, height_of(names, size=TEXT) + 0.05)
+        left, plot, right = PAD + extent(names, size=TEXT)[0] + 0.08, _PLOT, 0.12 + room + PAD
+    width = left + plot + right
+    axis = fill(forest.axis, width=plot if stacked else plot + right, size=TEXT)
+    note = "\n".join(fill(line, width=width - 2 * PAD, size=SMALL) for line in notes)
     note_height = height_of([note], size=SMALL) + 0.06 if note else 0.0
     below = PAD + note_height + height_of([axis], size=TEXT) + 0.19
     above = PAD + (0.18 if forest.margin is not None else 0.04)
     with drawing():
         figure = new_figure(width, above + len(rows) * step + below)
-        axes = place_axes(figure, left, below, _PLOT, len(rows) * step)
+        axes = place_axes(figure, left, below, plot, len(rows) * step)
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
         if forest.margin is not None:
             _draw_margin(axes, forest.margin)
         draw_estimates(axes, rows)
         fit_estimates(axes, rows, least=forest.margin or 0.0)
         dress_rows(axes, len(rows))
-        name_rows(axes, names)
-        for row, text in zip(rows["row"], words, strict=True):
-            axes.text(1 + 0.12 / _PLOT, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
+        name_rows(axes, [""] * len(names) if stacked else names)
+        for row, name, text in zip(rows["row"], names, words, strict=True):
+            look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": TEXT}
+            if stacked:
+                over: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}, "zorder": 2}
+                axes.text(0, row - above_name, name, **look, **over)
+                axes.text(1, row - above_words, text, ha="right", **look, **over)
+            else:
+                axes.text(1 + 0.12 / plot, row, text, **look)
         axes.set_xlabel(axis, loc="left", labelpad=3)
         axes.set_ylabel("")
         if note:
@@ -282,11 +316,12 @@ def _forest(forest: _Forest) -> Figure:
     return figure
 
 
-def _written(estimate: float, low: float, high: float) -> str:
+def _written(estimate: float, low: float, high: float, *, once: bool) -> str:
+    """Write an estimate and its interval; that there is none is said where it is so ``once``."""
     if not np.isfinite(estimate):
         return "not estimable"
     if not (np.isfinite(low) and np.isfinite(high)):
-        return f"{points(estimate)}, no interval"
+        return f"{points(estimate)}, no interval" if once else points(estimate)
     return f"{points(estimate)}  [{interval(low, high)}]"
 
 

@@ -25,6 +25,7 @@ from audit.figures.style import (
     LABEL,
     LEADING,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
@@ -32,6 +33,7 @@ from audit.figures.style import (
     extent,
     fill,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -48,6 +50,9 @@ _GAP: Final = 0.05
 _TICK: Final = 0.05
 """Length of a bracket's ends, in inches."""
 _NARROWEST: Final = 3.3
+_LEAST_CELL: Final = 0.125
+"""Side of a cell, in inches, below which the labels of its neighbours would touch."""
+_NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 
 @dataclass(frozen=True)
@@ -107,18 +112,32 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
     grid = panel.grid
     n_rows, n_columns = grid.mean.shape
     largest = max(n_rows, n_columns)
-    size = LABEL if largest <= 6 else TEXT if largest <= 12 else SMALL
+    tight = is_narrow()
+    size = SMALL if tight else LABEL if largest <= 6 else TEXT if largest <= 12 else SMALL
     digits, _ = extent(sorted(set(panel.labels.flat)), size=size)
     cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
     turned = n_columns > 6 or extent(_words(grid.mean.columns), size=TEXT)[0] > cell - 0.02
-    few = largest <= 6
-    row_names = [plain(str(term), width=15 if few else 22, lines=3 if few else 2) for term in grid.mean.index]
+    few = largest <= 6 and not tight
+    if tight:
+        turned = True
+    wrapped = (12, 2) if tight else (15, 3) if few else (22, 2)
+    row_names = [plain(str(term), width=wrapped[0], lines=wrapped[1]) for term in grid.mean.index]
     column_names = [
         plain(str(term), width=22 if turned else max(int(cell * 72 / 4.6), 4), lines=2 if turned else 4)
         for term in grid.mean.columns
     ]
-    names = TEXT if largest <= 12 else SMALL
+    names = TEXT if largest <= 12 and not tight else SMALL
     row_room = extent(row_names, size=names)[0] + 2 * _GAP
+    numbered = True
+    if tight:
+        brackets = sum(level.depth for level in _levels(grid.row_groups, clusters, cell=cell, size=names))
+        heading = LEADING * LABEL / 72 + _GAP
+        room = (NARROW - PAD - heading - brackets - row_room - 0.1) / n_columns
+        # Rows of two lines need their height, as columns need their width.
+        cell = max(min(cell, room), _LEAST_CELL)
+        if height_of(row_names, size=names) > cell:
+            row_names = [plain(str(term), width=wrapped[0], lines=1) for term in grid.mean.index]
+        numbered = digits + 0.02 <= cell
     column_room = extent(column_names, size=names)[0 if turned else 1] + 2 * _GAP
     row_levels = _levels(grid.row_groups, clusters, cell=cell, size=names)
     column_levels = _levels(grid.column_groups, clusters, cell=cell, size=names)
@@ -126,7 +145,7 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
     left = PAD + heading + sum(level.depth for level in row_levels) + row_room
     above = PAD + heading + sum(level.depth for level in column_levels) + column_room
     width = max(left + n_columns * cell + 0.15, _NARROWEST)
-    note = fill(_note(panel), width=width - 2 * PAD, size=SMALL)
+    note = fill(_note(panel, numbered=numbered), width=width - 2 * PAD, size=SMALL)
     bar_width = min(max(n_columns * cell, 2.0), 3.2)
     legend = fill(panel.legend, width=width - left - PAD if n_columns > 3 else width - 2 * PAD, size=TEXT)
     legend_height = height_of([legend], size=TEXT)
@@ -139,7 +158,7 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
         sns.heatmap(
             panel.values,
             mask=panel.values.isna(),
-            annot=panel.labels,
+            annot=panel.labels if numbered else None,
             fmt="",
             annot_kws={"size": size, "color": INK},
             vmin=panel.limits[0],
@@ -321,6 +340,6 @@ def _edges(place: int, gaps: set[int], inset: float) -> tuple[float, float]:
     return place + (inset if place in gaps else 0.0), place + 1 - (inset if place + 1 in gaps else 0.0)
 
 
-def _note(panel: Panel) -> str:
+def _note(panel: Panel, *, numbered: bool) -> str:
     notes = ["Framed: in-group."] if panel.grid.in_group.any() else []
-    return " ".join([*notes, *(words for words, applies in panel.notes if applies)])
+    return " ".join([*notes, *(words for words, applies in (*panel.notes, (_NO_NUMBERS, not numbered)) if applies)])

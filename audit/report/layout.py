@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import Row, show, show_interval, unbroken
 from audit.wording import MISSING, brief, count
 
 Write = Callable[[float], str]
@@ -80,7 +80,7 @@ def ends(row: Row, low: str, high: str, write: Write) -> Markup:
     """Write both ends of an interval; an en dash where there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return unbroken(show(row, low, write), show(row, high, write))
 
 
 def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:

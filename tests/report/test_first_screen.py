@@ -214,7 +214,7 @@ def test_one_level_of_confidence_and_no_d_z_on_the_first_screen(case: str) -> No
 def test_size_stands_beside_every_gap_of_the_first_screen(case: str) -> None:
     screen, _, analysis = shown(case)
     row = headline(analysis)
-    has_size = re.search(r"% of the scale; [\d.]+ SD of a narrative's ratings", screen) is not None
+    has_size = "times the spread (SD) of one narrative's ratings" in screen
     assert has_size == (row["se"] > 0)
 
 
@@ -406,7 +406,8 @@ def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
     back = gap.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(back) > 0
     screen = text.partition("All gaps In-group")[0]
-    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", screen)
+    cards = screen.partition("Print this summary")[2]
+    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", cards)
     assert len(said) == len(back)
     kept = gap.query("p_adjusted < 0.05")
     assert len(re.findall(r"An average gap towards the (?:in|out)-group(?! \()", screen)) >= len(kept)
