@@ -50,8 +50,10 @@ _GAP: Final = 0.05
 _TICK: Final = 0.05
 """Length of a bracket's ends, in inches."""
 _NARROWEST: Final = 3.3
-_LEAST_CELL: Final = 0.125
+_LEAST_CELL: Final = 0.105
 """Side of a cell, in inches, below which the labels of its neighbours would touch."""
+_RIGHT: Final = (0.15, 0.2)
+"""Room beside the cells, in inches: as ever, and for half of the last number of a narrow bar."""
 _NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 
@@ -132,7 +134,7 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
     if tight:
         brackets = sum(level.depth for level in _levels(grid.row_groups, clusters, cell=cell, size=names))
         heading = LEADING * LABEL / 72 + _GAP
-        room = (NARROW - PAD - heading - brackets - row_room - 0.1) / n_columns
+        room = (NARROW - PAD - heading - brackets - row_room - _RIGHT[tight]) / n_columns
         # Rows of two lines need their height, as columns need their width.
         cell = max(min(cell, room), _LEAST_CELL)
         if height_of(row_names, size=names) > cell:
@@ -144,7 +146,7 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None) -> Figure:
     heading = LEADING * LABEL / 72 + _GAP
     left = PAD + heading + sum(level.depth for level in row_levels) + row_room
     above = PAD + heading + sum(level.depth for level in column_levels) + column_room
-    width = max(left + n_columns * cell + 0.15, _NARROWEST)
+    width = max(left + n_columns * cell + _RIGHT[tight], _NARROWEST)
     note = fill(_note(panel, numbered=numbered), width=width - 2 * PAD, size=SMALL)
     bar_width = min(max(n_columns * cell, 2.0), 3.2)
     legend = fill(panel.legend, width=width - left - PAD if n_columns > 3 else width - 2 * PAD, size=TEXT)

@@ -141,7 +141,7 @@ def _of_strategies(row: Row, own: Sequence[Row], strategies: Sequence[Row], *, a
         told_tally(own, "delta_change", alpha=alpha),
         spread=Markup("δ: {}").format(spread),
         kind="gap" if lower or higher else "undecided",
-        tail=f": δ under {len(own)} {either(len(own), 'strategy', 'strategies')}",
+        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')}",
         weight=lower + higher,
     )
 
@@ -200,7 +200,7 @@ def _changes(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -
     )
     rest = len(found) - _NAMED
     more = f"; and {rest} more" if rest > 0 else ""
-    return said + Markup("{} (p corrected for the strategies of a dimension).").format(more)
+    return said + Markup("{} (p corrected).").format(more)
 
 
 def _agreement(specifications: Sequence[Row]) -> Markup:
@@ -217,7 +217,7 @@ def _agreement(specifications: Sequence[Row]) -> Markup:
 
 def _not_concluded(specifications: Sequence[Row], tested: Sequence[Row], *, alpha: float) -> Iterator[str]:
     if tested:
-        yield "that a δ nearer to 0 is less bias (ratings that all move, or refusals, can make one)"
+        yield "that a δ nearer to 0 is less bias"
         if tally(tested, "delta_change", alpha=alpha)[2]:
             yield "that an undecided strategy changes nothing"
     elif any(row["n_compatible"] for row in specifications):
@@ -278,7 +278,7 @@ def summary_of_changes(
         findings,
         [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
         not_concluded=[
-            "that a δ nearer to 0 is less bias (replies that all change can make one)",
+            "that a δ nearer to 0 is less bias",
             *(["that an undecided measure is unchanged"] if len(found) < len(tested) else []),
             words.no_better,
             OF_GROUPS_AND_MODELS,

@@ -78,8 +78,10 @@ def _findings(told: Told) -> Iterator[Finding]:
     found = told.answer
     # A gap that could not be estimated is not less of a finding than one near 0.
     weight = max(least_of(told.row), 0.0) if told.row is not None else 0.0
+    # Beneath a mean over dimensions stand these, so that it need not name them again.
+    short = found.verdict.short if told.of_all else None
     yield Finding(
-        told.title, found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
+        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
         kind=found.verdict.kind, anchor=told.anchor, weight=weight,
     )  # fmt: skip
     if told.refusals is not None:

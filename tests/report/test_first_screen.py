@@ -17,6 +17,7 @@ import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
 
 from audit.report.render import render_report
+from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
@@ -25,12 +26,12 @@ from audit.statistics.rows import Settings
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
-def page_of(
+def analysis_of(
     planted: Planted,
     alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
     repetition: Repetition | None = None,
-) -> tuple[str, Analysis]:
-    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
+) -> tuple[Manifest, Analysis]:
+    """Return the manifest and the analysis of planted ratings, altered once they are read."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -41,6 +42,16 @@ def page_of(
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
                        settings=settings, repetition=repetition)  # fmt: skip
+    return manifest, analysis
+
+
+def page_of(
+    planted: Planted,
+    alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
+    repetition: Repetition | None = None,
+) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
+    manifest, analysis = analysis_of(planted, alter, repetition)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)

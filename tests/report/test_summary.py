@@ -129,3 +129,14 @@ def test_names_in_limits_and_findings_are_escaped() -> None:
     found = summary("", [Finding("a", "v"), Finding("b", "v")], [], not_concluded=[],
                     limits=[Limit("Few", attack, "")], source="")  # fmt: skip
     assert attack not in str(found.lines)
+
+
+def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and_its_card_does() -> None:
+    planted = several(6.0, -5.0, 0.0)
+    text, _ = page_of(Planted(planted.ratings, planted.groups, {"margin": 4}))
+    screen, _, beneath = text.partition("Print this summary")
+    assert re.search(r"all dimensions [^+−]*(larger|smaller) than 4\.00 points, but larger in a part", screen)
+    assert "but larger in d0" not in screen
+    assert "but larger in d0" in beneath
+    alike, _ = page_of(Planted(several(0.0, 0.0).ratings, planted.groups, {"margin": 4}))
+    assert "larger in a part" not in alike
