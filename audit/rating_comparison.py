@@ -189,6 +189,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 left_out=left_out,
                 confidence=confidence,
                 command=command,
+                example=next(iter(runs.values())).manifest.example_prompt,
             ),
             facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
         )

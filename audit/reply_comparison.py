@@ -201,6 +201,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 left_out=left_out,
                 confidence=confidence,
                 command=command,
+                example=next(iter(runs.values())).manifest.example_prompt,
             ),
             facts={},
         )

@@ -107,9 +107,9 @@ class Compared:
 
     def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
         """Return all files but the manifest: tables, figures, what can be pasted, and the page."""
-        from audit.figures.style import figure_bytes, figure_files
+        from audit.figures.style import figure_files, page_svgs
 
-        figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
+        figures = page_svgs(drawn)
         content = {f"tables/{name}.csv": self.described[name].csv(table) for name, table in self.tables.items()}
         content["tables/dictionary.csv"] = dictionary(self.described.values())
         for name, figure in drawn.items():

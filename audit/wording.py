@@ -34,7 +34,11 @@ BEYOND: Final = "beyond how high each perceiver rates everyone and how high ever
 """What δ leaves out: where groups differ in size, in-group means can lie below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
 """What δ is, wherever it is said in words: never a difference of two means."""
+OF_GROUPS_AND_MODELS: Final = "anything about the people of these groups, or about other models, prompts and narratives"
+"""What no run shows, to stand after "not to be concluded:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
+PHONE: Final = "phone/"
+"""What the names of figures begin with that are drawn for a phone."""
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval speaks of; any such narratives in both."""
 SAME: Final = "give the same contrast, so their spread is 0"

@@ -1,5 +1,6 @@
 """What strategies change against a run without one, and what they cost: run folders to the page, no model."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,12 @@ def page_of(folder):
     return (folder / "comparison.html").read_text("utf-8").partition('<h2 id="worth">')[2]
 
 
+def words_of(page):
+    """Return all that a page says, as text."""
+    inline = re.sub(r"</?(data|bdi|strong|a)\b[^>]*>", "", page.read_text("utf-8"))
+    return " ".join(re.sub(r"<[^>]*>", " ", inline).split())
+
+
 def rows_of(folder):
     return {row["run"]: row for row in table_of(folder, "strategies").fillna({"reference": ""}).to_dict("records")}
 
@@ -134,8 +141,8 @@ def test_refusals_have_no_number_where_the_elicitation_sees_none(audit, tmp_path
     assert audit("report", "none", "led", "run_dir=out") == 0
     assert table_of(tmp_path / "out", "strategies")["refusal_rate"].isna().all()
     page = page_of(tmp_path / "out")
-    assert "number mass: " in page
-    assert "refused: " not in page
+    assert ">number mass</th>" in page
+    assert re.search(r'data-at="strategies:\d:refusal_rate">–<', page)
 
 
 def test_one_table_to_paste_has_changes_and_costs_as_the_csv(audit, two, tmp_path):
@@ -181,7 +188,8 @@ def test_what_stages_write_about_groups_stands_beside_what_they_change(audit, tm
     assert (led["n_text_tests"], led["n_text_differences"]) == ((2, 2) if differ else (0, 0))
     assert ("not testable" in page_of(tmp_path / "out")) == (not differ)
     page = page_of(tmp_path / "out")
-    assert ("find that stereotype words or sentiment differ" in page) == differ
+    of_tests = '<data value="2" data-at="strategies:1:n_text_differences">2</data> of <data value="2"'
+    assert (of_tests in page) == differ
     assert "no texts" in page
 
 
@@ -194,8 +202,7 @@ def test_refusals_are_counted_and_shift_no_mean(audit, tmp_path):
     rated = RunFolder(tmp_path / "led").read_ratings(n_prompts=120).query("status == 'rated'")
     assert led["mean_rating"] == pytest.approx(rated["intensity"].astype(float).mean())
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
-    assert "refused: " in page
-    assert ">10.0%</data>, under none" in page
+    assert 'data-at="strategies:1:refusal_rate">10.0%</data>' in page
 
 
 def test_holm_is_over_the_strategies_and_not_over_all_pairs(audit, two, tmp_path):
@@ -207,6 +214,31 @@ def test_holm_is_over_the_strategies_and_not_over_all_pairs(audit, two, tmp_path
     ordered = table.sort_values("p")
     steps = (ordered["p"] * [3, 2, 1]).cummax().clip(upper=1)
     assert ordered["p_adjusted"].tolist() == pytest.approx(steps.tolist())
+
+
+def test_changes_are_counted_by_their_corrected_p_and_the_undecided_are_not_called_unchanged(audit, tmp_path):
+    for name, gap in (("none", 6), ("less", 2), ("more", 9), ("same", 6)):
+        plant(tmp_path / name, gap=gap, **({} if name == "none" else {"strategy": LED | {"name": name}}))
+    assert audit("report", "none", "less", "more", "same", "run_dir=out") == 0
+    table = table_of(tmp_path / "out", "strategies").set_index("strategy")
+    found = table["delta_change"].where(table["p_adjusted"] < 0.05)
+    assert (found["less"] < 0, found["more"] > 0, pd.isna(found["same"])) == (True, True, True)
+    text = words_of(tmp_path / "out" / "comparison.html")
+    assert text.count("1 lower · 1 higher · 1 undecided") == 2  # on the first screen, and beneath the figure
+    assert "religion: 3 strategies 1 lower" in text
+    assert re.search(r"Lower: less −[34]\.\d\d\. Higher: more \+[23]\.\d\d \(p corrected for 3 tests\)", text)
+    assert "Undecided is not unchanged." in text
+    assert "that an undecided strategy changes nothing" in text.partition("Print this summary")[0]
+    assert "the paired change" not in text
+
+
+def test_where_every_strategy_is_found_to_change_delta_nothing_is_said_of_undecided_ones(audit, two, tmp_path):
+    assert audit("report", *two, "run_dir=out") == 0
+    screen = words_of(tmp_path / "out" / "comparison.html").partition("Print this summary")[0]
+    assert "1 lower · 0 higher · 0 undecided" in screen
+    assert "undecided strategy" not in screen
+    assert re.search(r"How it varies: ecn \(religion\): δ lower by [34]\.\d\d points, p &lt; \.001", screen)
+    assert "they differ in what leads the model before the question" in screen
 
 
 def test_the_page_says_it_with_care_and_its_numbers_are_the_table_s(audit, drawn, two, tmp_path):

@@ -33,7 +33,8 @@ from audit.figures.style import (
 )
 from audit.wording import count, coverage, interval, plural, points, rate, scale_end
 
-_WIDTH: Final = 4.4
+_WIDTH: Final = 3.5
+"""What a phone shows, and a column of print."""
 _LEFT: Final = 0.62
 _RIGHT: Final = 0.12
 _PLOT: Final = _WIDTH - _LEFT - _RIGHT
@@ -153,7 +154,7 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
     if any((own["high"] > high).any() for own in kinds.values()):
         starts["above"] = starts["ceiling"] + gap + 2 * bar
     with drawing():
-        axes = _axes(height=1.7, above=0.42, axis="rating", side="share of ratings, %")
+        axes = _axes(height=1.7, above=0.58, axis=_steps(1.0), side="share of ratings, %")
         handles, greatest = [], 0.0
         for position, pairs in enumerate(_PAIRS):
             if pairs not in kinds:
@@ -184,10 +185,10 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
             [*(start + bar for start in starts.values()), *inner],
             [*(_END_WORDS[end].format(scale_end(low), scale_end(high)) for end in starts), *written],
         )
-        axes.set_xlabel(f"rating, in scale points; between the ends in steps of {scale_end(float(width))}")
+        axes.set_xlabel(_steps(float(width)))
         axes.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, fontsize=TEXT,
-            borderaxespad=0.2, handlelength=1.3, columnspacing=1.2,
+            handles=handles, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=1, frameon=False, fontsize=TEXT,
+            borderaxespad=0.2, handlelength=1.3, labelspacing=0.25,
         )  # fmt: skip
     return _figure_of(axes)
 
@@ -220,7 +221,7 @@ def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high:
     with drawing():
         axes = _axes(
             height=1.5,
-            above=0.46,
+            above=0.6,
             axis=f"published gap δ_z of shuffled matrices ({count(n_shuffles)}), in standard deviations of the "
             "matrix's cells",
             side="shuffled matrices",
@@ -241,11 +242,16 @@ def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high:
             textcoords="offset points", ha="left" if left else "right", va="bottom", fontsize=TEXT, fontweight="bold",
         )  # fmt: skip
         axes.annotate(
-            f"shaded: 95% null interval, {interval(null_low, null_high)}, not a confidence interval",
+            f"shaded: 95% null interval, {interval(null_low, null_high)},\nnot a confidence interval",
             (0, 1), xycoords="axes fraction", xytext=(0, 15), textcoords="offset points", va="bottom", fontsize=SMALL,
             color=MUTED,
         )  # fmt: skip
     return _figure_of(axes)
+
+
+def _steps(width: float) -> str:
+    """Name the axis of ratings, whose bars between the ends are so many points wide."""
+    return fill(f"rating, in scale points; between the ends in steps of {scale_end(width)}", width=_PLOT, size=TEXT)
 
 
 def _of_one(table: pd.DataFrame, what: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,16 @@ from audit.figures.style import (
     FAINT,
     INK,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     is_whole,
     new_figure,
     place_axes,
@@ -45,10 +48,19 @@ _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
 """Of a figure's width, what the part with the marks is to have, and lines of a name at most: what is tried in turn."""
 _FEWEST_LETTERS: Final = 10
 _AT_MOST: Final = 60
+_STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
+"""Where words stand above marks, the height of a row in inches, and how far above the mark its name and its words are,
+in rows: with both on one line, or on two.
+"""
+_TICK: Final = 0.14
+"""Room beside the axis for half of the number at its end."""
+_LETTER: Final = 0.62 * TEXT / 72
+"""Width of a letter, in inches."""
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 """Families whose members have an order of their own; those of the others stand by their gap."""
 
 
+@for_phones
 def plot_gaps(
     gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None, width: float | None = None
 ) -> Figure:
@@ -89,6 +101,7 @@ def plot_gaps(
     )
 
 
+@for_phones
 def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width: float | None = None) -> Figure:
     """Draw the members of one family of contrasts: δ by emotion, by group, by cluster and so on.
 
@@ -144,6 +157,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
     )
 
 
+@for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw paired differences of δ between variants (or strategies, or models).
 
@@ -188,6 +202,7 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     )
 
 
+@for_phones
 def plot_measures(
     gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None
 ) -> Figure:
@@ -279,22 +294,37 @@ class _Layout:
     plot: float
     right: float
     size: float
+    above: tuple[float, float] | None = None
+    """Where names and words stand above marks, how far, in rows."""
+    step: float | None = None
+    """Height of a row, in inches, where it does not follow from the texts beside it."""
 
     @property
     def width(self) -> float:
         return self.left + self.plot + self.right
 
 
-def _lay_out(rows: pd.DataFrame, width: float | None) -> _Layout:
+def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _Layout:
     """Give texts their room and the plot the rest; in a given width names wrap until the plot has its share."""
     ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
+    if width is None and is_narrow():
+        words = [_written(*each, once=once) for each in ends]
+        plot = NARROW - 2 * (PAD + _TICK)
+        beside = int((plot - extent(words, size=TEXT)[0] - 0.1) / _LETTER)
+        on_two = any(len(str(name)) > beside for name in rows["name"])
+        step, *above = _STACKED[on_two]
+        names = [plain(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
+        return _Layout(names, words, PAD + _TICK, plot, PAD + _TICK, TEXT, above=(above[0], above[1]), step=step)
     if width is None:
         lines = 2 if len(rows) > 8 else 3
-        names, words = [plain(name, width=26, lines=lines) for name in rows["name"]], [_written(*each) for each in ends]
+        names, words = (
+            [plain(name, width=26, lines=lines) for name in rows["name"]],
+            [_written(*each, once=once) for each in ends],
+        )
         return _Layout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
     narrow = width < _NARROW
     size = SMALL if narrow else TEXT
-    words = [_written(*each, stacked=narrow) for each in ends]
+    words = [_written(*each, once=once, stacked=narrow) for each in ends]
     right = 0.12 + extent(words, size=size)[0] + PAD
     for share, lines in _SHARES:
         for letters in range(30, _FEWEST_LETTERS - 1, -1):
@@ -312,12 +342,12 @@ def _room(names: Sequence[str], size: float) -> float:
 
 def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
     rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
-    laid = _lay_out(rows, width)
+    without = rows["estimate"].notna() & rows[["low", "high"]].isna().any(axis="columns")
+    laid = _lay_out(rows, width, once=without.sum() < 2)
     lines = [*laid.names, *laid.words]
-    step = max(0.19 if len(rows) > 12 else 0.26, height_of(lines, size=laid.size) + 0.05)
-    beside = laid.plot + laid.right
-    axis = fill(forest.axis, width=beside, size=laid.size)
-    notes = forest.notes
+    step = laid.step or max(0.19 if len(rows) > 12 else 0.26, height_of(lines, size=laid.size) + 0.05)
+    axis = fill(forest.axis, width=laid.plot if laid.above else laid.plot + laid.right, size=laid.size)
+    notes = forest.notes if without.sum() < 2 else (*forest.notes, "No line: no interval.")
     if forest.margin is not None and width is not None:  # in a narrow plot there is no room above the band
         notes = (*notes, f"Shaded: the margin of {points(forest.margin, signed=False)} points either way.")
     if width is not None:  # a mark stays beside its first word
@@ -335,12 +365,16 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
         draw_estimates(axes, rows)
         fit_estimates(axes, rows, least=forest.margin or 0.0, most=6 if width is None else _ticks(laid.plot))
         dress_rows(axes, len(rows))
-        name_rows(axes, laid.names)
+        name_rows(axes, [""] * len(rows) if laid.above else laid.names)
         axes.tick_params(axis="y", labelsize=laid.size)
-        for row, text in zip(rows["row"], laid.words, strict=True):
-            axes.text(
-                1 + 0.12 / laid.plot, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=laid.size
-            )
+        look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": laid.size}
+        over: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}, "zorder": 2}
+        for row, name, text in zip(rows["row"], laid.names, laid.words, strict=True):
+            if laid.above:
+                axes.text(0, row - laid.above[0], name, **look, **over)
+                axes.text(1, row - laid.above[1], text, ha="right", **look, **over)
+            else:
+                axes.text(1 + 0.12 / laid.plot, row, text, **look)
         axes.set_xlabel(axis, loc="left", labelpad=3, fontsize=laid.size)
         axes.set_ylabel("")
         if note:
@@ -354,12 +388,13 @@ def _ticks(plot: float) -> int:
     return max(int(plot / 0.6), 1)
 
 
-def _written(estimate: float, low: float, high: float, *, stacked: bool = False) -> str:
+def _written(estimate: float, low: float, high: float, *, once: bool, stacked: bool = False) -> str:
+    """Write an estimate and its interval; that there is none is said where it is so ``once``."""
     if not np.isfinite(estimate):
         return "not estimable"
     between = "\n" if stacked else "  "
     if not (np.isfinite(low) and np.isfinite(high)):
-        return f"{points(estimate)},{between[0]}no interval"
+        return f"{points(estimate)},{between[0]}no interval" if once else points(estimate)
     return f"{points(estimate)}{between}[{interval(low, high)}]"
 
 

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
 from audit.figures.matrix import Clusters, Panel, draw_matrix
-from audit.figures.style import DIVERGING, SEQUENTIAL
+from audit.figures.style import DIVERGING, SEQUENTIAL, for_phones
 from audit.grid import SPARSE_BELOW, Grid, Mask, colour_limits, lay_out, mean_decimals
 from audit.wording import MISSING, fixed, scale_end
 
 
+@for_phones
 def plot_cells(
     cells: pd.DataFrame,
     *,
@@ -110,6 +111,7 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
     return colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)
 
 
+@for_phones
 def plot_interaction(
     cells: pd.DataFrame,
     *,
@@ -187,6 +189,7 @@ def interaction_reach(cells: pd.DataFrame) -> float | None:
     return max(reaches, default=None)
 
 
+@for_phones
 def plot_published(
     cells: pd.DataFrame,
     published_cells: pd.DataFrame,
@@ -251,6 +254,7 @@ def published_reach(published_cells: pd.DataFrame) -> float | None:
     return largest if math.isfinite(largest) else None
 
 
+@for_phones
 def plot_missing(cells: pd.DataFrame, *, clusters: Clusters | None = None, upper: float | None = None) -> Figure:
     """Draw how often the model refused to rate each pair, in per cent of the pair's prompts.
 

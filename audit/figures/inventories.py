@@ -20,13 +20,16 @@ from audit.figures.style import (
     LABEL,
     LEADING,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -79,6 +82,7 @@ def draw_inventory(
     return figures
 
 
+@for_phones
 def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: float) -> Figure:
     """Draw each subscale's score by group with its interval, on the scale of an item.
 
@@ -111,6 +115,7 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
     return _panels([("", panels)], names, note=note, ends=(low, high))
 
 
+@for_phones
 def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw what imagining situations changes in each subscale, by group and by kind of the situations.
 
@@ -176,13 +181,14 @@ def _panels(
     ends: tuple[float, float] | None,
 ) -> Figure:
     """Draw blocks of panels below each other, the panels of a block side by side and, of many, in several rows."""
+    columns = 1 if is_narrow() else _COLUMNS
     labels = [plain(name, width=24) for name in names[:_AT_MOST]]
     if len(names) > _AT_MOST:
         note += f" The first {_AT_MOST} of {len(names)} groups."
     rows = [
-        (heading if first == 0 else "", panels[first : first + _COLUMNS])
+        (heading if first == 0 else "", panels[first : first + columns])
         for heading, panels in blocks
-        for first in range(0, len(panels), _COLUMNS)
+        for first in range(0, len(panels), columns)
     ]
     write = points if ends is None else unsigned
     words = {
@@ -192,10 +198,11 @@ def _panels(
     }
     room = extent([text for texts in words.values() for text in texts], size=TEXT)[0]
     left = PAD + extent(labels, size=TEXT)[0] + 0.08
-    column_width = _PLOT + 0.1 + room + _BETWEEN
+    plot = max(NARROW - left - 0.1 - room - PAD, 0.8) if is_narrow() else _PLOT
+    column_width = plot + 0.1 + room + _BETWEEN
     width = left + column_width * max(len(panels) for _, panels in rows) - _BETWEEN + PAD
     # A single narrow panel would leave its notes no room.
-    width = max(width, left + 2 * column_width)
+    width = width if is_narrow() else max(width, left + 2 * column_width)
     step = max(0.22, height_of(labels, size=TEXT) + 0.05)
     said = fill(note, width=width - 2 * PAD, size=SMALL)
     heights = [
@@ -210,8 +217,8 @@ def _panels(
         for (heading, panels), own_height in zip(rows, heights, strict=True):
             bottom = top - own_height + _TICKS
             for column, panel in enumerate(panels):
-                axes = place_axes(figure, left + column * column_width, bottom, _PLOT, len(labels) * step)
-                _draw(axes, panel, labels if column == 0 else [""] * len(labels), words[id(panel)], ends)
+                axes = place_axes(figure, left + column * column_width, bottom, plot, len(labels) * step)
+                _draw(axes, panel, labels if column == 0 else [""] * len(labels), words[id(panel)], ends, plot=plot)
             if heading:
                 figure.text(
                     PAD / width,
@@ -228,7 +235,13 @@ def _panels(
 
 
 def _draw(
-    axes: Axes, panel: _Panel, labels: Sequence[str], words: Sequence[str], ends: tuple[float, float] | None
+    axes: Axes,
+    panel: _Panel,
+    labels: Sequence[str],
+    words: Sequence[str],
+    ends: tuple[float, float] | None,
+    *,
+    plot: float,
 ) -> None:
     draw_estimates(axes, panel.marks)
     if ends is None:
@@ -242,7 +255,7 @@ def _draw(
     name_rows(axes, labels)
     for y, text in enumerate(words):
         at = axes.get_yaxis_transform()
-        axes.text(1 + 0.1 / _PLOT, y, text, transform=at, va="center", fontsize=TEXT)
+        axes.text(1 + 0.1 / plot, y, text, transform=at, va="center", fontsize=TEXT)
     axes.set_ylabel("")
     axes.set_xlabel("")
     axes.set_title(plain(panel.title, width=28, lines=1), loc="left", fontsize=TEXT, pad=3)

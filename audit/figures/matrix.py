@@ -25,6 +25,7 @@ from audit.figures.style import (
     LABEL,
     LEADING,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
@@ -32,6 +33,7 @@ from audit.figures.style import (
     extent,
     fill,
     height_of,
+    is_narrow,
     is_whole,
     new_figure,
     place_axes,
@@ -52,6 +54,13 @@ _NARROWEST: Final = 3.3
 _WIDEST: Final = 0.8
 """Side of a cell at most, in inches, where the figure's width is given."""
 _HEADING: Final = LEADING * LABEL / 72 + _GAP
+_LEAST_CELL: Final = 0.105
+"""Side of a cell, in inches, below which the labels of its neighbours would touch."""
+_RIGHT: Final = 0.15
+"""Room beside the cells, in inches."""
+_RIGHT_NARROW: Final = 0.2
+"""The same in a narrow figure: half of the last number of its bar stands there."""
+_NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,8 @@ class _Layout:
     column_room: float
     row_levels: list[_Level]
     column_levels: list[_Level]
+    right: float = _RIGHT
+    numbered: bool = True
 
     @property
     def left(self) -> float:
@@ -138,7 +149,7 @@ class _Layout:
     @property
     def width(self) -> float:
         """Of the whole figure, without a least width."""
-        return self.left + len(self.column_names) * self.cell + 0.15
+        return self.left + len(self.column_names) * self.cell + self.right
 
     @property
     def fits(self) -> bool:
@@ -165,7 +176,7 @@ def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None 
         If the numbers and labels have no room in that width.
     """
     if width is None:
-        laid = _lay_out(panel, clusters)
+        laid = _lay_out_narrow(panel, clusters) if is_narrow() else _lay_out(panel, clusters)
         return _draw(panel, clusters, laid, max(laid.width, _NARROWEST))
     for size in (LABEL, TEXT, SMALL):
         least = _digits(panel, size) + 0.05
@@ -213,11 +224,42 @@ def _lay_out(
     )
 
 
+def _lay_out_narrow(panel: Panel, clusters: Clusters | None) -> _Layout:
+    """Measure labels around cells that a phone's width has room for; where numbers have none, they are left out."""
+    grid = panel.grid
+    digits = _digits(panel, SMALL)
+    row_names = [plain(str(term), width=12, lines=2) for term in grid.mean.index]
+    column_names = [plain(str(term), width=22, lines=2) for term in grid.mean.columns]
+    row_room = extent(row_names, size=SMALL)[0] + 2 * _GAP
+    largest = max(grid.mean.shape)
+    cell = max(digits + 0.07, 0.62 if largest <= 6 else 0.46 if largest <= 12 else 0.3)
+    brackets = sum(level.depth for level in _levels(grid.row_groups, clusters, cell=cell, size=SMALL))
+    room = (NARROW - PAD - _HEADING - brackets - row_room - _RIGHT_NARROW) / len(column_names)
+    # Rows of two lines need their height, as columns need their width.
+    cell = max(min(cell, room), _LEAST_CELL)
+    if height_of(row_names, size=SMALL) > cell:
+        row_names = [plain(str(term), width=12, lines=1) for term in grid.mean.index]
+    return _Layout(
+        cell,
+        SMALL,
+        SMALL,
+        True,
+        row_names,
+        column_names,
+        row_room=row_room,
+        column_room=extent(column_names, size=SMALL)[0] + 2 * _GAP,
+        row_levels=_levels(grid.row_groups, clusters, cell=cell, size=SMALL),
+        column_levels=_levels(grid.column_groups, clusters, cell=cell, size=SMALL),
+        right=_RIGHT_NARROW,
+        numbered=digits + 0.02 <= cell,
+    )
+
+
 def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) -> Figure:
     grid, cell, size, names = panel.grid, laid.cell, laid.size, laid.names
     n_rows, n_columns = grid.mean.shape
     left, above = laid.left, laid.above
-    note = fill(_note(panel), width=width - 2 * PAD, size=SMALL)
+    note = fill(_note(panel, numbered=laid.numbered), width=width - 2 * PAD, size=SMALL)
     bar_width = min(max(n_columns * cell, 2.0), 3.2)
     legend = fill(panel.legend, width=width - left - PAD if n_columns > 3 else width - 2 * PAD, size=TEXT)
     legend_height = height_of([legend], size=TEXT)
@@ -230,7 +272,7 @@ def _draw(panel: Panel, clusters: Clusters | None, laid: _Layout, width: float) 
         sns.heatmap(
             panel.values,
             mask=panel.values.isna(),
-            annot=panel.labels,
+            annot=panel.labels if laid.numbered else None,
             fmt="",
             annot_kws={"size": size, "color": INK},
             vmin=panel.limits[0],
@@ -406,6 +448,6 @@ def _edges(place: int, gaps: set[int], inset: float) -> tuple[float, float]:
     return place + (inset if place in gaps else 0.0), place + 1 - (inset if place + 1 in gaps else 0.0)
 
 
-def _note(panel: Panel) -> str:
+def _note(panel: Panel, *, numbered: bool) -> str:
     notes = ["Framed: in-group."] if panel.grid.in_group.any() else []
-    return " ".join([*notes, *(words for words, applies in panel.notes if applies)])
+    return " ".join([*notes, *(words for words, applies in (*panel.notes, (_NO_NUMBERS, not numbered)) if applies)])

@@ -14,13 +14,16 @@ from audit.figures.forests import draw_estimates, dress_rows, fit_estimates, nam
 from audit.figures.style import (
     INK,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -32,6 +35,7 @@ _PANEL: Final = 2.1
 _BETWEEN: Final = 0.16
 
 
+@for_phones
 def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
     """Draw the change of each measure's δ, and the change of its mean over all pairs, in standard deviations.
 
@@ -60,7 +64,8 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     if not known.any():
         raise NotEstimableError("no measure has a change that can be set beside others")
     rows = rows.loc[known]
-    labels = [plain(titles.get(str(name), str(name)), width=26, lines=2) for name in rows["measure"]]
+    stacked = is_narrow()
+    labels = [plain(titles.get(str(name), str(name)), width=18 if stacked else 26, lines=2) for name in rows["measure"]]
     tested = rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     panels = (
         _marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),
@@ -69,8 +74,10 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     columns = [[_written(value) for value in marks["estimate"]] for marks in panels]
     rooms = [extent(column, size=TEXT)[0] + 0.1 for column in columns]
     level = coverage(confidence)
+    left = PAD + extent(labels, size=TEXT)[0] + 0.08
+    panel = max(NARROW - left - max(rooms) - PAD, 0.8) if stacked else _PANEL
     titles_below = [
-        fill(title, width=_PANEL + room, size=TEXT)
+        fill(title, width=panel + room, size=TEXT)
         for title, room in zip(
             (
                 f"change of δ and its {level} interval, in SD of the reference's replies",
@@ -80,8 +87,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
             strict=True,
         )
     ]
-    left = PAD + extent(labels, size=TEXT)[0] + 0.08
-    width = left + 2 * _PANEL + sum(rooms) + _BETWEEN + PAD
+    width = left + panel + max(rooms) + PAD if stacked else left + 2 * panel + sum(rooms) + _BETWEEN + PAD
     said = (
         f"\N{BLACK CIRCLE} change of δ with p < {error_rate(confidence)} after correction (Holm, over measures and "
         "runs)   \N{WHITE CIRCLE} not so, or without p. Intervals are not corrected. A smaller |δ| is no proof of "
@@ -89,12 +95,15 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     )
     note = fill(said, width=width - 2 * PAD, size=SMALL)
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
-    bottom = PAD + height_of([note], size=SMALL) + 0.06 + height_of(titles_below, size=TEXT) + 0.19
+    below = height_of(titles_below, size=TEXT) + 0.19
+    bottom = PAD + height_of([note], size=SMALL) + 0.06 + below
+    # Panels stand side by side or, on a phone, one above the other.
+    block = len(rows) * step + below + 0.08 if stacked else 0.0
     with drawing():
-        figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom)
+        figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom + block)
         for number, (marks, column, title, room) in enumerate(zip(panels, columns, titles_below, rooms, strict=True)):
-            axes = place_axes(figure, left, bottom, _PANEL, len(rows) * step)
-            left += _PANEL + room + _BETWEEN
+            axes = place_axes(figure, left, bottom + (block if not number else 0.0), panel, len(rows) * step)
+            left += 0.0 if stacked else panel + room + _BETWEEN
             axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
             draw_estimates(axes, marks)
             fit_estimates(axes, marks)
@@ -104,7 +113,7 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
                 axes.text(1.04, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
             axes.set_xlabel(title, loc="left", labelpad=3)
             axes.set_ylabel("")
-            if not number:
+            if stacked or not number:
                 name_rows(axes, labels)
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)

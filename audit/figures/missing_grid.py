@@ -8,13 +8,26 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.figures.style import DIVERGING, INK, SMALL, TEXT, drawing, new_figure, place_axes
+from audit.figures.style import (
+    DIVERGING,
+    INK,
+    NARROW,
+    SMALL,
+    TEXT,
+    drawing,
+    fill,
+    for_phones,
+    is_narrow,
+    new_figure,
+    place_axes,
+)
 from audit.wording import coverage, fixed
 
 _CELL_WIDTH, _CELL_HEIGHT = 0.62, 0.3
 _LEFT, _BOTTOM, _TOP, _RIGHT = 0.75, 0.8, 0.15, 0.15
 
 
+@for_phones
 def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw δ by how far the missing in-group and out-group ratings are shifted, with the line at which it is 0.
 
@@ -40,7 +53,8 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
     values = delta.to_numpy()
     reach = float(np.abs(values).max()) or 1.0
     n_rows, n_columns = values.shape
-    width, height = _CELL_WIDTH * n_columns, _CELL_HEIGHT * n_rows
+    cell = min(_CELL_WIDTH, (NARROW - _LEFT - _RIGHT) / n_columns) if is_narrow() else _CELL_WIDTH
+    width, height = cell * n_columns, _CELL_HEIGHT * n_rows
     with drawing():
         figure = new_figure(_LEFT + width + _RIGHT, _BOTTOM + height + _TOP)
         axes = place_axes(figure, _LEFT, _BOTTOM, width, height)
@@ -59,7 +73,7 @@ def plot_missing_grid(grid: pd.DataFrame, *, confidence: float) -> Figure:
             written = [fixed(shift, decimals=_decimals(grid), signed=True) for shift in shifts.to_numpy(dtype=float)]
             ticks(range(len(shifts)), written)
         axes.tick_params(length=0)
-        axes.set_xlabel("missing in-group ratings, points from what is expected of them")
+        axes.set_xlabel(fill("missing in-group ratings, points from what is expected of them", width=width, size=TEXT))
         axes.set_ylabel("missing out-group ratings, points", fontsize=TEXT)
         figure.text(
             0.02,

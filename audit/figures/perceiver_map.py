@@ -12,13 +12,16 @@ from matplotlib.lines import Line2D
 from audit.figures.style import (
     INK,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -35,6 +38,7 @@ _FEW: Final = 10
 """Groups that colours and shapes can tell apart; of more, the names alone do."""
 
 
+@for_phones
 def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) -> Figure:
     """Draw each run's perceivers where t-SNE has placed them, coloured by cultural cluster, or by group without one.
 
@@ -65,10 +69,11 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
     markers = dict(zip(names, _MARKERS, strict=False))
     told = len(names) <= _FEW
     common = _common_start(list(dict.fromkeys(places["perceiver"].astype(str))))
-    columns = n_columns or min(_COLUMNS, len(runs))
-    total = 2 * PAD + columns * _SIDE + (columns - 1) * _GAP
+    columns = 1 if is_narrow() else n_columns or min(_COLUMNS, len(runs))
+    side = NARROW - 2 * PAD if is_narrow() else _SIDE
+    total = 2 * PAD + columns * side + (columns - 1) * _GAP
     note = fill(_note(places, len(runs)), width=total - 2 * PAD, size=SMALL)
-    titles = [plain(run, width=int(_SIDE * 72 / (0.6 * TEXT)), lines=2) for run in runs]
+    titles = [plain(run, width=int(side * 72 / (0.6 * TEXT)), lines=2) for run in runs]
     title_room = height_of(titles, size=TEXT) + 0.05
     legend = [plain(name, width=28, lines=1) for name in names] if told else []
     across = max(int((total - 2 * PAD) / (extent(legend, size=SMALL)[0] + 0.35)), 1) if legend else 1
@@ -76,13 +81,13 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
     note_room = height_of([note], size=SMALL)
     below = PAD + note_room + 0.04 + legend_room + 0.06
     lines = -(-len(runs) // columns)
-    step = _SIDE + title_room + 0.08
+    step = side + title_room + 0.08
     with drawing():
         figure = new_figure(total, PAD + lines * step + below)
         for number, (run, title) in enumerate(zip(runs, titles, strict=True)):
             line, column = divmod(number, columns)
             bottom = below + (lines - 1 - line) * step
-            axes = place_axes(figure, PAD + column * (_SIDE + _GAP), bottom, _SIDE, _SIDE)
+            axes = place_axes(figure, PAD + column * (side + _GAP), bottom, side, side)
             own = places.loc[places["run"] == run]
             for kind, rows in own.groupby("kind", sort=False):
                 axes.scatter(
@@ -92,7 +97,7 @@ def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) ->
             for x, y, name in zip(own["x"], own["y"], own["perceiver"].astype(str), strict=True):
                 axes.annotate(
                     plain(name.removeprefix(common), width=22, lines=1), (x, y), xytext=(0, 4),
-                    textcoords="offset points", ha="center", fontsize=SMALL - 1, color=INK, gid="name",
+                    textcoords="offset points", ha="center", fontsize=SMALL, color=INK, gid="name",
                 )  # fmt: skip
             axes.margins(0.16)
             axes.set_xticks([])

@@ -20,13 +20,16 @@ from audit.figures.style import (
     INK,
     LABEL,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -45,6 +48,7 @@ _NOT_ASKED: Final = "#dcdce2"
 _LEGEND: Final = "published form: standard deviations of the panel's own cells, about their mean; one scale for all"
 
 
+@for_phones
 def plot_published_grid(
     cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None, n_columns: int | None = None
 ) -> Figure:
@@ -85,15 +89,19 @@ def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: floa
     n_rows, n_cells = everywhere.mean.shape
     written = max(n_rows, n_cells) <= _WRITTEN
     cell = 0.42 if written else 0.155
+    rows = [plain(str(term), width=16 if is_narrow() else 40, lines=1) for term in everywhere.mean.index]
+    if is_narrow():
+        n_columns = 1
+        cell = max(min(cell, (NARROW - PAD - 0.38 - extent(rows, size=SMALL)[0]) / n_cells), 0.125)
+        written = written and cell >= 0.3
     width, height = n_cells * cell, n_rows * cell
-    rows = [plain(str(term), width=40, lines=1) for term in everywhere.mean.index]
     columns = [plain(str(term), width=40, lines=1) for term in everywhere.mean.columns]
     titles = [plain(run, width=max(int(width * 72 / (0.6 * TEXT)), 12), lines=2) for run in runs]
     title_room = height_of(titles, size=TEXT) + 0.05
     left = PAD + 0.2 + extent(rows, size=SMALL)[0] + 0.06
     above = PAD + 0.2 + extent(columns, size=SMALL)[0] + 0.06
     n_lines = -(-len(runs) // n_columns)
-    total = max(left + n_columns * width + (n_columns - 1) * _GAP + 0.12, 4.2)
+    total = max(left + n_columns * width + (n_columns - 1) * _GAP + 0.12, NARROW if is_narrow() else 4.2)
     note = fill(
         f"{plural(len(runs), 'run')}. Framed: in-group. White: hidden by the published significance mask. Hatched: no "
         "value. Grey: not asked.",
@@ -105,7 +113,7 @@ def _draw(cells: pd.DataFrame, runs: list[str], everywhere: Grid, *, reach: floa
     step = height + title_room + 0.1
     with drawing():
         figure = new_figure(total, above + n_lines * step + below)
-        bar = place_axes(figure, left, below - 0.27, min(max(width, 2.0), 3.2), 0.13)
+        bar = place_axes(figure, PAD if is_narrow() else left, below - 0.27, min(max(width, 2.0), 3.2), 0.13)
         for number, (run, title) in enumerate(zip(runs, titles, strict=True)):
             line, column = divmod(number, n_columns)
             bottom = below + (n_lines - 1 - line) * step

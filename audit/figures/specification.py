@@ -18,6 +18,7 @@ from audit.figures.style import (
     FAINT,
     INK,
     MUTED,
+    NARROW,
     ORANGE,
     PAD,
     SMALL,
@@ -25,7 +26,9 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -42,6 +45,7 @@ _NARROW, _NARROW_LABEL = 0.1, 0.13
 _MOST: Final = 60
 
 
+@for_phones
 def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
     """Draw a specification curve: above δ of each run with its interval, below which choices the run made.
 
@@ -79,11 +83,12 @@ def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
 
 
 def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
-    headings = [plain(name.replace("_", " "), width=24, lines=1) for name in choices]
+    headings = [plain(name.replace("_", " "), width=16 if is_narrow() else 24, lines=1) for name in choices]
     values = [list(dict.fromkeys(runs[name].astype(object).fillna("not given").astype(str))) for name in choices]
     # An own order for each choice, but numbers by size and the rest by name, whatever the order of δ.
     values = [sorted(own, key=_reading_order) for own in values]
-    options = [plain(value, width=26, lines=1) for own in values for value in own]
+    letters = 16 if is_narrow() else 26
+    options = [plain(value, width=letters, lines=1) for own in values for value in own]
     labels = [] if choices else [plain(str(label), width=30, lines=1) for label in runs["label"]]
     turned = bool(labels) and len(runs) > 4
     indent = 0.1
@@ -93,7 +98,11 @@ def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
     if labels and not turned:
         labels = [plain(str(label), width=14, lines=3) for label in runs["label"]]
         step = 1.0
-    width = left + step * len(runs) + 0.45
+    if is_narrow():
+        step = max(min(step, (NARROW - left - PAD) / len(runs)), _NARROW_LABEL if labels else _NARROW)
+        turned = bool(labels)
+        labels = [plain(str(label), width=30, lines=1) for label in runs["label"]] if labels else []
+    width = left + step * len(runs) + (PAD if is_narrow() else 0.45)
     matrix = _ROW * (len(options) + len(headings))
     label_room = extent(labels, size=SMALL)[0 if turned else 1] + 0.06 if labels else 0.0
     missing = [str(label) for label in runs.loc[runs["delta"].isna(), "label"]]
@@ -116,7 +125,7 @@ def _draw(runs: pd.DataFrame, choices: Sequence[str], *, unit: str) -> Figure:
         else:
             axes.set_xticks([])
             lower = place_axes(figure, left, below, step * len(runs), matrix)
-            _draw_choices(lower, runs, choices, headings, values)
+            _draw_choices(lower, runs, choices, headings, values, letters=letters)
         figure.text(
             PAD / figure.get_figwidth(), PAD / figure.get_figheight(), note, va="bottom", fontsize=SMALL, color=MUTED
         )
@@ -161,7 +170,13 @@ def _draw_curve(axes: Axes, runs: pd.DataFrame) -> None:
 
 
 def _draw_choices(
-    axes: Axes, runs: pd.DataFrame, choices: Sequence[str], headings: Sequence[str], values: Sequence[Sequence[str]]
+    axes: Axes,
+    runs: pd.DataFrame,
+    choices: Sequence[str],
+    headings: Sequence[str],
+    values: Sequence[Sequence[str]],
+    *,
+    letters: int,
 ) -> None:
     """Draw a row for each option under its choice's heading, with a dot for each run that took it."""
     row, dots = 0, []
@@ -169,7 +184,7 @@ def _draw_choices(
         taken = runs[choice].astype(object).fillna("not given").astype(str)
         _name(axes, row, heading, bold=True)
         for number, option in enumerate(options, start=1):
-            _name(axes, row + number, plain(option, width=26, lines=1), bold=False)
+            _name(axes, row + number, plain(option, width=letters, lines=1), bold=False)
             axes.axhline(row + number, color=FAINT, linewidth=0.6, zorder=0)
             dots += [(place, row + number) for place in np.flatnonzero(taken == option)]
         row += len(options) + 1

@@ -15,6 +15,7 @@ from audit.figures.style import (
     BLUE,
     INK,
     MUTED,
+    NARROW,
     ORANGE,
     PAD,
     PALE_BLUE,
@@ -23,7 +24,9 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -36,6 +39,7 @@ _PANELS: Final = (1.75, 1.75, 1.05)
 _BETWEEN: Final = 0.16
 
 
+@for_phones
 def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figure:
     """Draw for each strategy δ, its paired change against none, and the cost of a rating.
 
@@ -85,12 +89,16 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
         f"δ minus that of none, paired, and its {coverage(confidence)} interval",
         "seconds a rating" if timed else "model calls a rating",
     )
+    left = PAD + extent(labels, size=TEXT)[0] + 0.08
+    stacked = is_narrow()
+    panels_wide = [max(NARROW - left - room - PAD, 0.8) for room in rooms] if stacked else list(_PANELS)
     titles = [
         fill(title, width=width + room, size=TEXT)
-        for title, width, room in zip(axis_titles, _PANELS, rooms, strict=True)
+        for title, width, room in zip(axis_titles, panels_wide, rooms, strict=True)
     ]
-    left = PAD + extent(labels, size=TEXT)[0] + 0.08
-    width = left + sum(_PANELS) + sum(rooms) + 2 * _BETWEEN + PAD
+    width = left + sum(panels_wide) + sum(rooms) + 2 * _BETWEEN + PAD
+    if stacked:
+        width = left + panels_wide[0] + rooms[0] + PAD
     said = (
         f"Dashed: δ under none. \N{BLACK CIRCLE} change with p < {level} after correction (Holm, over the strategies)"
         "   \N{WHITE CIRCLE} not so, or without p. Intervals are not corrected. A smaller |δ| is no proof of less bias."
@@ -99,18 +107,23 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     step = max(0.26, height_of(labels, size=TEXT) + 0.05)
     below = PAD + height_of([note], size=SMALL) + 0.06
     bottom = below + height_of(titles, size=TEXT) + 0.19
+    # Panels stand side by side or, on a phone, one above the other.
+    block = len(rows) * step + bottom - below + 0.08
+    whole = PAD + 0.04 + len(rows) * step + bottom + (2 * block if stacked else 0.0)
     with drawing():
-        figure = new_figure(width, PAD + 0.04 + len(rows) * step + bottom)
+        figure = new_figure(width, whole)
         panels = []
-        for panel, room in zip(_PANELS, rooms, strict=True):
-            panels.append(place_axes(figure, left, bottom, panel, len(rows) * step))
-            left += panel + room + _BETWEEN
+        for place, (panel, room) in enumerate(zip(panels_wide, rooms, strict=True)):
+            up = (len(rooms) - 1 - place) * block if stacked else 0.0
+            panels.append(place_axes(figure, left, bottom + up, panel, len(rows) * step))
+            left += 0.0 if stacked else panel + room + _BETWEEN
         _draw_estimates(panels[0], gaps, reference=_reference(rows))
         _draw_estimates(panels[1], changes)
         _draw_cost(panels[2], cost)
         for axes, title, column in zip(panels, titles, columns, strict=True):
             _finish(axes, title, column)
-        name_rows(panels[0], labels)
+        for axes in panels if stacked else panels[:1]:
+            name_rows(axes, labels)
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure

@@ -11,10 +11,12 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Final, Literal
+from contextvars import ContextVar
+from functools import lru_cache, partial, wraps
+from typing import Any, Final, Literal, ParamSpec
+from weakref import WeakKeyDictionary
 
 from matplotlib import font_manager, style
 from matplotlib.axes import Axes
@@ -23,7 +25,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from audit.wording import fixed
+from audit.wording import PHONE, fixed
 
 INK: Final = "#1b1b1f"
 MUTED: Final = "#55555e"
@@ -45,6 +47,13 @@ PAD: Final = 0.08
 """Room at the edges of a figure."""
 LEADING: Final = 1.35
 """Height of a line of text, in heights of its letters."""
+
+NARROW: Final = 3.5
+"""Width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has."""
+_P = ParamSpec("_P")
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
+_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
+"""How to draw a figure again."""
 
 _WIDE_FONTS: Final = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
 _SVG_FONTS: Final = "'DejaVu Sans',Verdana,'Noto Sans',Arial,sans-serif"
@@ -115,6 +124,48 @@ def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
         f"figures/{stem}.png": figure_bytes(figure, "png"),
         f"figures/{stem}.pdf": figure_bytes(figure, "pdf"),
     }
+
+
+@contextmanager
+def narrow() -> Iterator[None]:
+    """Draw for a phone: functions that are `for_phones` keep to `NARROW`, with letters of the same size."""
+    token = _narrow.set(True)
+    try:
+        yield
+    finally:
+        _narrow.reset(token)
+
+
+def is_narrow() -> bool:
+    """Whether a figure is being drawn for a phone."""
+    return _narrow.get()
+
+
+def for_phones(plot: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Say of a function that it can draw its figure for a phone, too: by the same arguments, within `narrow`."""
+
+    @wraps(plot)
+    def drawn(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        figure = plot(*args, **kwargs)
+        if not is_narrow():
+            _AGAIN[figure] = partial(plot, *args, **kwargs)
+        return figure
+
+    return drawn
+
+
+def page_svgs(figures: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Return figures as a page has them: as SVG by name, and what is too wide for a phone under `PHONE`, too."""
+    svgs = {}
+    for name, figure in figures.items():
+        svgs[name] = figure_bytes(figure, "svg")
+        again = _AGAIN.get(figure)
+        if again is not None and figure.get_figwidth() > NARROW + 0.01:
+            with narrow():
+                small = again()
+            if small.get_figwidth() < figure.get_figwidth():
+                svgs[PHONE + name] = figure_bytes(small, "svg")
+    return svgs
 
 
 @contextmanager

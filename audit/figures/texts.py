@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +16,16 @@ from audit.figures.style import (
     LABEL,
     LEADING,
     MUTED,
+    NARROW,
     PAD,
     SMALL,
     TEXT,
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
     plain,
@@ -45,6 +49,7 @@ _TICKS: Final = 0.24
 _AT_MOST: Final = 24
 
 
+@for_phones
 def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw how the texts about each group differ from those about the other groups, stage by stage and score by score.
 
@@ -75,6 +80,8 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     groups = _groups(rows.loc[rows["measure"].isin(measures)])
     labels = [plain(group, width=24) for group in groups]
     stages = list(map(str, rows["stage"].unique()))
+    if is_narrow():
+        return _below_each_other(rows, stages, measures, groups, labels, confidence)
     blocks = [_marks(rows, stage, measure, groups, confidence) for stage in stages for measure in measures]
     rooms = [
         extent([_written(each) for block in blocks[k :: len(measures)] for each in block["estimate"]], size=TEXT)[0]
@@ -115,6 +122,56 @@ def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
                 top = (bottom + len(groups) * step + 0.05) / height
                 said = f"Stage: {plain(stages[row], width=60, lines=1)}"
                 figure.text(PAD / width, top, said, ha="left", va="bottom", fontsize=LABEL, fontweight="bold")
+        figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
+    return figure
+
+
+def _below_each_other(
+    rows: pd.DataFrame,
+    stages: Sequence[str],
+    measures: Sequence[str],
+    groups: list[str],
+    labels: Sequence[str],
+    confidence: float,
+) -> Figure:
+    """Draw one panel beneath another, for a phone."""
+    blocks = [
+        (f"{stage}: {_TITLES[measure]}", _marks(rows, stage, measure, groups, confidence))
+        for stage in stages
+        for measure in measures
+    ]
+    words = [[_written(each) for each in marks["estimate"]] for _, marks in blocks]
+    room = extent([text for own in words for text in own], size=TEXT)[0]
+    left = PAD + extent(labels, size=TEXT)[0] + 0.08
+    plot = max(NARROW - left - room - 0.1 - PAD, 0.8)
+    width = left + plot + 0.1 + room + PAD
+    heads = [fill(plain(head, width=100, lines=2), width=width - 2 * PAD, size=TEXT) for head, _ in blocks]
+    note = fill(
+        _note(confidence, n_drawn=len(groups), n_all=rows["group"].nunique()), width=width - 2 * PAD, size=SMALL
+    )
+    step = max(0.22, height_of(labels, size=TEXT) + 0.05)
+    block = height_of(heads, size=TEXT) + 0.08 + len(groups) * step + _TICKS
+    below = PAD + height_of([note], size=SMALL) + 0.08
+    height = PAD + len(blocks) * block + below
+    with drawing():
+        figure = new_figure(width, height)
+        for place, ((_, marks), head, own) in enumerate(zip(blocks, heads, words, strict=True)):
+            bottom = below + (len(blocks) - 1 - place) * block + _TICKS
+            axes = place_axes(figure, left, bottom, plot, len(groups) * step)
+            axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
+            draw_estimates(axes, marks)
+            fit_estimates(axes, marks)
+            _thin_ticks(axes)
+            dress_rows(axes, len(groups))
+            name_rows(axes, labels)
+            for y, text in zip(marks["row"], own, strict=True):
+                axes.text(1 + 0.1 / plot, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=TEXT)
+            axes.set_ylabel("")
+            axes.set_xlabel("")
+            figure.text(
+                PAD / width, (bottom + len(groups) * step + 0.05) / height, head, ha="left", va="bottom",
+                fontsize=TEXT, fontweight="bold",
+            )  # fmt: skip
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
 

@@ -16,6 +16,7 @@ from audit.figures.style import (
     BLUE,
     INK,
     MUTED,
+    NARROW,
     PAD,
     PALE_BLUE,
     SMALL,
@@ -23,7 +24,9 @@ from audit.figures.style import (
     drawing,
     extent,
     fill,
+    for_phones,
     height_of,
+    is_narrow,
     new_figure,
     place_axes,
 )
@@ -34,6 +37,7 @@ _ANY: Final = "any such wordings"
 _PARTS: Final = ("narratives", "wordings", "rest", "identities")
 
 
+@for_phones
 def plot_wordings(
     wordings: pd.DataFrame, shares: pd.DataFrame, crossed: pd.Series | None, *, confidence: float
 ) -> Figure:
@@ -60,9 +64,14 @@ def plot_wordings(
     known = shares.set_index("part").reindex(list(_PARTS))
     left = PAD + extent(names, size=TEXT)[0] + 0.08
     parts_left = extent(_PARTS, size=TEXT)[0] + 0.08
-    width = left + _FOREST + _BETWEEN + parts_left + _BARS + extent(["100%"], size=SMALL)[0] + 0.1 + PAD
-    height = max(len(rows) * _STEP, 2 * len(_PARTS) * 0.17)
-    axis = fill(f"δ in points, and its {coverage(confidence)} interval", width=_FOREST + 0.3, size=TEXT)
+    share = extent(["100%"], size=SMALL)[0] + 0.1 + PAD
+    bars_high = 2 * len(_PARTS) * 0.17
+    stacked = is_narrow()
+    forest_wide = NARROW - left - PAD if stacked else _FOREST
+    bars_wide = NARROW - PAD - parts_left - share if stacked else _BARS
+    width = NARROW if stacked else left + _FOREST + _BETWEEN + parts_left + _BARS + share
+    height = len(rows) * _STEP if stacked else max(len(rows) * _STEP, bars_high)
+    axis = fill(f"δ in points, and its {coverage(confidence)} interval", width=forest_wide + 0.3, size=TEXT)
     note = fill(
         "\N{BLACK CIRCLE} δ over all wordings, with the interval for any such narratives and wordings   "
         "\N{WHITE CIRCLE} δ in one wording (0 is the original), for any such narratives.   Dark bars: of the variance "
@@ -71,9 +80,12 @@ def plot_wordings(
         size=SMALL,
     )
     below = PAD + height_of([note], size=SMALL) + 0.06 + height_of([axis], size=TEXT) + 0.22
+    # The bars stand beside the forest or, on a phone, beneath it.
+    under = bars_high + 0.34 if stacked else 0.0
+    axis_room = height_of([axis], size=TEXT) + 0.22
     with drawing():
-        figure = new_figure(width, 0.28 + height + below)
-        forest = place_axes(figure, left, below, _FOREST, height)
+        figure = new_figure(width, 0.28 + height + below + under)
+        forest = place_axes(figure, left, below + under, forest_wide, height)
         forest.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
         draw_estimates(forest, rows)
         fit_estimates(forest, rows)
@@ -81,7 +93,11 @@ def plot_wordings(
         name_rows(forest, names)
         forest.set_xlabel(axis, loc="left", labelpad=3)
         forest.set_ylabel("")
-        bars = place_axes(figure, left + _FOREST + _BETWEEN + parts_left, below, _BARS, height)
+        bars = (
+            place_axes(figure, PAD + parts_left, below - axis_room + 0.06, bars_wide, bars_high)
+            if stacked
+            else place_axes(figure, left + _FOREST + _BETWEEN + parts_left, below, _BARS, height)
+        )
         _draw_shares(bars, known)
         whole = figure.get_figheight()
         figure.text(PAD / width, PAD / whole, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)

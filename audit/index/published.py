@@ -18,7 +18,7 @@ import pandas as pd
 from audit.choices import choices_of, identity_of
 from audit.errors import StoreError
 from audit.grid import BASELINES
-from audit.publish import GENERATION, PAGE
+from audit.publish import PAGE
 from audit.report.controlled import control_of, controls_of_measures
 from audit.report.dimensions import keys_of
 from audit.report.manifest import view_manifest

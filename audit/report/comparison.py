@@ -15,8 +15,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.across_elicitations import elicitation_sections
+from audit.report.compared_screen import summary_of_runs, told_tally
 from audit.report.layout import Column, Table, interval, number, table_of
-from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.manifest import example_view
+from audit.report.numbers import Row, rows_of, show
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable
 from audit.report.section import (
@@ -26,7 +28,6 @@ from audit.report.section import (
     Note,
     Paragraph,
     Section,
-    bullets,
     captioned,
     paragraph,
     present,
@@ -34,6 +35,7 @@ from audit.report.section import (
 )
 from audit.report.sentences import describe_gaps
 from audit.report.tables import comparisons_table, controls_table
+from audit.runs.manifest import Example
 from audit.tables.comparison import RUNS
 from audit.wording import (
     MEANING,
@@ -95,6 +97,7 @@ def render_comparison(
     left_out: Sequence[str],
     confidence: float,
     command: str,
+    example: Example | None = None,
 ) -> str:
     """Render the page of a comparison.
 
@@ -122,6 +125,8 @@ def render_comparison(
         Coverage of the intervals.
     command
         What to type to make the page again.
+    example
+        A prompt of the first run; None leaves it out.
 
     Returns
     -------
@@ -141,9 +146,18 @@ def render_comparison(
     return render_page(
         "comparison.html.j2",
         meaning=MEANING,
+        summary=summary_of_runs(
+            runs,
+            specifications,
+            [row for _, row in shown],
+            rows_of(tables["strategies"], "strategies"),
+            strategy_names(tables["strategies"]),
+            confidence=confidence,
+        ),
+        example=example_view(example),
         answers=[_answer(row, gaps=shown, confidence=confidence) for row in specifications],
         curves=present(*(_curve(row, figures, level=level) for row in specifications)),
-        strategies=list(_strategies(tables["strategies"], figures, level=level)),
+        strategies=list(_strategies(tables["strategies"], figures, level=level, alpha=1 - confidence)),
         elicitations=list(
             elicitation_sections(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
         ),
@@ -151,7 +165,7 @@ def render_comparison(
         without=[(title, str(row["note"])) for title, row in shown if row["note"]],
         gaps=present(
             captioned(
-                picture(figures.get("gaps"), describe_gaps(shown, confidence=confidence)),
+                picture(figures, "gaps", describe_gaps(shown, confidence=confidence)),
                 f"δ and its {level} interval in each run, in points of the scale. An interval that crosses the line at "
                 "0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
                 "intervals overlap: the paired differences say it.",
@@ -197,7 +211,7 @@ def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned |
         "of each run."
     )
     return captioned(
-        picture(figures.get(f"specification-{row['dimension']}"), alt),
+        picture(figures, f"specification-{row['dimension']}", alt),
         f"Specification curve of {title}: δ of each run with its {level} interval, and what the runs differ in.",
     )
 
@@ -289,7 +303,7 @@ def _differences(
     return present(
         *(
             captioned(
-                picture(figures.get(name), _describe_differences(own, unit)),
+                picture(figures, name, _describe_differences(own, unit)),
                 f"δ of the first run minus that of each other, in {unit}, on the narratives that both have.",
             )
             for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
@@ -326,7 +340,7 @@ def _pictures(
     """Yield the study's figures of one kind, each with its dimension's title."""
     for dimension, rows in published.groupby("dimension", sort=False):
         title = dimension_title(str(dimension))
-        drawn = picture(figures.get(f"{start}{dimension}"), describe(title, rows_of(rows, "published")))
+        drawn = picture(figures, f"{start}{dimension}", describe(title, rows_of(rows, "published")))
         if drawn is not None:
             yield Captioned(drawn, f"{title}: {caption}")
 
@@ -346,7 +360,9 @@ def _describe_map(title: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str) -> Iterator[Section]:
+def _strategies(
+    strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str, alpha: float
+) -> Iterator[Section]:
     """Yield what the strategies changed, dimension by dimension."""
     names = strategy_names(strategies)
     for dimension, own in strategies.groupby("dimension", sort=False):
@@ -359,18 +375,14 @@ def _strategies(strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level
             for run, row in by_run.items()
         )
         alt = f"{title}, strategies in rows: δ with a dashed line at δ under none, its change, and its cost. {said}."
-        changes = (
-            _change(row, by_run[str(row["reference"])], names[run], level=level)
-            for run, row in by_run.items()
-            if math.isfinite(row.number("delta_change"))
-        )
+        tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
         content = present(
             captioned(
-                picture(figures.get(f"strategies-{dimension}"), alt),
+                picture(figures, f"strategies-{dimension}", alt),
                 "δ under each strategy (dashed: under none), its paired change against none, and the cost of a rating. "
                 "A filled mark has a corrected p below the level.",
             ),
-            bullets(changes),
+            Paragraph(_tallied(tested, names, alpha=alpha), "lead") if tested else None,
             captioned(_changes_table(rows, names, level=level), f"What the strategies change, {title}"),
             captioned(_costs_table(rows, names), f"What a rating costs under each, {title}"),
         )
@@ -383,50 +395,21 @@ def strategy_names(strategies: pd.DataFrame) -> dict[str, str]:
     return strategy if len(set(strategy.values())) == len(strategy) else {run: run for run in strategy}
 
 
-def _change(row: Row, reference: Row, name: str, *, level: str) -> Markup:
-    """Say what a strategy changed, in δ first, then in all that stands beside it."""
-    low, high = row.number("change_low"), row.number("change_high")
-    if not math.isfinite(low):
-        found = Markup("without an interval")
-    else:
-        verb = "holds" if low <= 0 <= high else "leaves out"
-        found = Markup("the {} interval of the change, {}, {} 0 (corrected p {})").format(
-            level, show_interval(row, "change_low", "change_high"), verb, show(row, "p_adjusted", bare_p)
-        )
-    unit = "" if row["unit"] == "points" else f", in {row['unit']}"
-    sentence = Markup("<bdi>{}</bdi>: δ = {}, and {} under none; paired change {}{}; {}.").format(
-        name,
-        show(row, "delta", points),
-        show(reference, "delta", points),
-        show(row, "delta_change", points),
-        unit,
-        found,
-    )
-    sentence += Markup(" Beside it, the mean rating changed by {} points, to {}").format(
-        show(row, "mean_change", points), show(row, "mean_rating", unsigned)
-    )
-    if math.isfinite(row.number("refusal_rate")):
-        sentence += Markup("; refused: {}, under none {}").format(
-            *(show(each, "refusal_rate", rate) for each in (row, reference))
-        )
-    if math.isfinite(row.number("mean_number_mass")):
-        sentence += Markup("; number mass: {}, under none {}").format(
-            *(show(each, "mean_number_mass", rate) for each in (row, reference))
-        )
-    sentence += Markup(". Calls a rating: {}, under none {}.").format(
-        *(show(each, "n_calls", mean_count) for each in (row, reference))
-    )
-    if row["n_text_tests"]:
-        sentence += Markup(
-            " Of what it wrote on the way, {} of {} {} (corrected) {} that stereotype words or sentiment differ "
-            "between groups."
-        ).format(
-            show(row, "n_text_differences", count),
-            show(row, "n_text_tests", count),
-            either(row["n_text_tests"], "test", "tests"),
-            either(row["n_text_differences"], "finds", "find"),
-        )
-    return sentence
+def _tallied(tested: Sequence[Row], names: Mapping[str, str], *, alpha: float) -> Markup:
+    """Say in how many strategies δ is lower or higher than without, and name these."""
+    said = Markup("δ against none: {}").format(told_tally(tested, "delta_change", alpha=alpha))
+    found = [row for row in tested if row.number("p_adjusted") < alpha]
+    for word, own in (
+        ("Lower", [row for row in found if row.number("delta_change") < 0]),
+        ("Higher", [row for row in found if row.number("delta_change") >= 0]),
+    ):
+        if own:
+            each = Markup(", ").join(
+                Markup("<bdi>{}</bdi> {}").format(names[str(row["run"])], show(row, "delta_change", points))
+                for row in own
+            )
+            said += Markup(". {}: {}").format(word, each)
+    return said + Markup(" (p corrected for {}). Undecided is not unchanged.").format(plural(len(tested), "test"))
 
 
 def _changes_table(rows: Sequence[Row], names: Mapping[str, str], *, level: str) -> Table:

@@ -38,7 +38,7 @@ def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[D
     Parameters
     ----------
     tables
-        By the file's stem.
+        By the file's stem. One without rows is not offered: there is nothing in it to save.
     max_bytes
         What they may take up together.
 
@@ -48,6 +48,7 @@ def pack(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[D
         What is offered, in the tables' order, and the JSON that holds it: each file's name and its bytes, compressed
         by gzip and in base64.
     """
+    tables = {name: table for name, table in tables.items() if len(table)}
     packed = {
         f"{name}.csv": base64.b64encode(
             gzip.compress(defused(table).to_csv(index=False).encode("utf-8", "replace"), compresslevel=9, mtime=0)

@@ -55,7 +55,9 @@ def size_of(gap: Row) -> Markup:
     """Say how large δ is beside the scale and beside the spread of ratings within narratives."""
     parts = [Markup("{}% of the scale").format(show(gap, "percent_of_scale", _unsigned))]
     if math.isfinite(gap.number("delta_sd")):
-        parts.append(Markup("{} SD of a narrative's ratings").format(show(gap, "delta_sd", _unsigned)))
+        parts.append(
+            Markup("{} times the spread (SD) of one narrative's ratings").format(show(gap, "delta_sd", _unsigned))
+        )
     return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
 
 

@@ -9,22 +9,26 @@ from typing import Any, Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, own_rows, title_of
+from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, limits_by_text, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
 from audit.report.layout import Column, Table, interval, names, number, out_of, plain_interval, table_of, text
-from audit.report.manifest import view_manifest
+from audit.report.manifest import ManifestView, view_manifest
 from audit.report.numbers import Row, rows_of, show, show_interval
 from audit.report.page import picture, render_page
 from audit.report.section import Card, Paragraph, Section, captioned, present, section
+from audit.report.summary import CHANGED, Finding, Summary, summary
 from audit.runs.manifest import Manifest
 from audit.tables.inventory import DEFAULT
 from audit.wording import (
+    OF_GROUPS_AND_MODELS,
     bare_p,
     brief,
     count,
     coverage,
+    either,
     error_rate,
+    plural,
     points,
     scale_end,
     unsigned,
@@ -92,12 +96,13 @@ def render_inventory(
     got = describe_elicitation(task.method, scale=scale, asks_ends=view.asks_ends)
     how = Markup("Each answer was got as a rating is. {}").format(got) if single else _WRITTEN.format(scale=scale)
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
+    limits = list(limits_by_text(remarks, _LIMITS, several=several))
     rows = {key: {name: rows_of(table, name) for name, table in own_rows(tables, key).items()} for key in keys}
     titles = {key: title_of(key, several=several) for key in keys}
     anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
     return render_page(
         "inventory.html.j2",
-        scripts=("downloads.js",),
+        scripts=("page.js", "downloads.js"),
         run=view,
         name=brief(inventory.name),
         source=brief(inventory.source, at_most=400),
@@ -110,6 +115,14 @@ def render_inventory(
         scale=scale,
         ends=inventory.scale,
         items=_items_table(inventory.items),
+        summary=_summary(
+            [(titles[key], anchors[key], rows[key]) for key in keys],
+            name=brief(inventory.name),
+            scale=scale,
+            affect=task.affect,
+            limits=limits,
+            view=view,
+        ),
         answers=[
             Card(titles[key], tuple(_leads(rows[key], alpha=1 - view.confidence)), anchor=anchors[key]) for key in keys
         ],
@@ -117,7 +130,7 @@ def render_inventory(
             _part(key, rows[key], figures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
             for key in keys
         ],
-        limits=list(limits_by_text(remarks, _LIMITS, several=several)),
+        limits=limits,
         downloads=downloads,
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
@@ -166,9 +179,7 @@ def _part(
     ]
     content = present(
         *(
-            captioned(
-                picture(figures.get(name), f"Figure: {said}, {title}."), f"{title}: {said}. The numbers are below."
-            )
+            captioned(picture(figures, name, f"Figure: {said}, {title}."), f"{title}: {said}. The numbers are below.")
             for name, said in drawn
         ),
         *(captioned(table, f"{title}: {said}") for said, table in tables),
@@ -181,6 +192,75 @@ def _part(
 
 
 # --- Sentences -------------------------------------------------------------------------------------------------------
+
+
+def _summary(
+    parts: Sequence[tuple[str, str, Mapping[str, Sequence[Row]]]],
+    *,
+    name: str,
+    scale: str,
+    affect: bool,
+    limits: Sequence[Limit],
+    view: ManifestView,
+) -> Summary:
+    """Say first how many differences between groups remain, which is the largest, and what does not follow."""
+    alpha, level = 1 - view.confidence, coverage(view.confidence)
+    findings, largest = [], None
+    for title, anchor, own in parts:
+        tested = [
+            row
+            for table in ("inventory_differences", "affect_differences")
+            for row in _against(own.get(table, ()), baselines=False)
+            if math.isfinite(row.number("p_adjusted"))
+        ]
+        found = _remaining(tested, "difference", alpha=alpha)
+        words, spread, kind = "No difference between groups could be tested", Markup(""), "absent"
+        if tested:
+            told = count(len(found)) if found else "None"
+            words = (
+                f"{told} of {plural(len(tested), 'difference')} between groups {either(len(found), 'is', 'are')} found"
+            )
+            kind = "gap" if found else "undecided"
+        if found:
+            row = found[0]
+            largest = row if largest is None or abs(row["difference"]) > abs(largest["difference"]) else largest
+            spread = Markup("Largest: <bdi>{}</bdi> <strong>{}</strong> points, {} interval {}").format(
+                _whose(row), show(row, "difference", points), level, show_interval(row)
+            )
+        findings.append(Finding(title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
+    size = Markup("")
+    if largest is not None:
+        words_of = Markup("the largest is {} points, where an item's scale is {}.")
+        size = words_of.format(show(largest, "difference", lambda value: unsigned(abs(value))), scale)
+    changed = [row for _, _, own in parts for row in own.get("affect_groups", ())]
+    tested = [row for row in changed if math.isfinite(row.number("p_adjusted"))]
+    varies = Markup("")
+    if tested:
+        found = _remaining(tested, "change", alpha=alpha)
+        varies = Markup("of {} from default to evoked, {} {} found.").format(
+            plural(len(tested), "change"), count(len(found)), either(len(found), "is", "are")
+        )
+    asked = Markup("Asked to be a certain person, <bdi>{}</bdi> filled in the questionnaire “<bdi>{}</bdi>”{}.").format(
+        view.model, name, ", as it is and in situations that it was told to imagine" if affect else ""
+    )
+    denied = [CHANGED] if any(limit.title == _LIMITS["accepted"] for limit in limits) else []
+    if any(finding.kind != "gap" for finding in findings):
+        denied.append("that groups do not differ (that none was found does not show that none does)")
+    return summary(
+        asked,
+        findings,
+        [("How big", size), ("How it varies", varies)],
+        not_concluded=[*denied, "what the model is like or feels", OF_GROUPS_AND_MODELS],
+        limits=limits,
+        source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; run of {}; empathy-audit {}.").format(
+            view.model, view.revision, view.date, view.version
+        ),
+    )
+
+
+def _remaining(tested: Sequence[Row], column: str, *, alpha: float) -> list[Row]:
+    """Return what remains after correction, the largest first."""
+    return sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
 
 
 def _leads(own: Mapping[str, Sequence[Row]], *, alpha: float) -> Iterator[Paragraph]:
@@ -198,7 +278,7 @@ def _lead(rows: Sequence[Row], column: str, what: str, *, alpha: float) -> Parag
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
         return Paragraph(Markup("{}: none could be tested.").format(what), "lead")
-    shown = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: -abs(row[column]))
+    shown = _remaining(tested, column, alpha=alpha)
     of_all = Markup("{}: {} tested").format(what, count(len(tested)))
     if not shown:
         none = "{}, none remains after correction for their number; that does not show that there is none."

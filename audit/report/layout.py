@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
-from audit.wording import MISSING, brief, count
+from audit.report.numbers import Row, show, show_interval, unbroken
+from audit.wording import MISSING, brief, count, fixed, points, unsigned
 
 Write = Callable[[float], str]
+_GAPS: Final = (points, unsigned)
+"""What writes a gap: two decimals or, where it is smaller than 0.01, two digits."""
+_TWO_DECIMALS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, what writes the cell of a row, and whether the cells are words."""
+    """A column: its heading, what writes the cell of a row, and whether the cells are words.
+
+    ``alike``, where there is one, writes the column with one number of decimals for these rows, or is None for them.
+    """
 
     head: str
     cell: Callable[[Row], str]
     words: bool = False
+    alike: Callable[[Sequence[Row]], Callable[[Row], str] | None] | None = None
 
 
 def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
@@ -54,21 +63,39 @@ def table_of(rows: Sequence[Row], *columns: Column, note: str = "") -> Table:
     """
     if note and any(row[note] for row in rows):
         columns = (*columns, text("note", note))
+    cells = [(column.alike and column.alike(rows)) or column.cell for column in columns]
     return Table(
         tuple(column.head for column in columns),
-        tuple(tuple(column.cell(row) for column in columns) for row in rows),
+        tuple(tuple(cell(row) for cell in cells) for row in rows),
         frozenset(place for place, column in enumerate(columns) if column.words),
     )
 
 
 def number(head: str, name: str, write: Write) -> Column:
-    """Return a column of numbers that ``write`` rounds."""
-    return Column(head, lambda row: show(row, name, write))
+    """Return a column of numbers that ``write`` rounds; of gaps all to two decimals, where not all are smaller."""
+
+    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+        if write not in _GAPS or not any(abs(row.number(name)) >= _TWO_DECIMALS for row in rows):
+            return None
+        return lambda row: show(row, name, partial(fixed, decimals=2, signed=write is points))
+
+    return Column(head, lambda row: show(row, name, write), alike=alike)
 
 
 def interval(level: str, low: str = "ci_low", high: str = "ci_high") -> Column:
-    """Return a column of intervals of this coverage, as `show_interval` writes them."""
-    return Column(f"{level} interval", lambda row: show_interval(row, low, high))
+    """Return a column of intervals of this coverage, as `show_interval` writes them.
+
+    Where two decimals tell both ends of each apart, all have two.
+    """
+
+    def alike(rows: Sequence[Row]) -> Callable[[Row], str] | None:
+        write = partial(fixed, decimals=2, signed=True)
+        known = [row for row in rows if math.isfinite(row.number(low))]
+        if any(write(row.number(low)) == write(row.number(high)) for row in known):
+            return None
+        return lambda row: ends(row, low, high, write)
+
+    return Column(f"{level} interval", lambda row: show_interval(row, low, high), alike=alike)
 
 
 def plain_interval(level: str, low: str, high: str, write: Write) -> Column:
@@ -80,7 +107,7 @@ def ends(row: Row, low: str, high: str, write: Write) -> Markup:
     """Write both ends of an interval; an en dash where there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return unbroken(show(row, low, write), show(row, high, write))
 
 
 def out_of(head: str, name: str, of: str, *, words: bool = False) -> Column:

@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from audit.runs.manifest import Manifest, ManifestError, Noise
+from audit.runs.manifest import Example, Manifest, ManifestError, Noise
 from audit.wording import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
@@ -217,6 +217,25 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         noise_formats={name: own for name, own in manifest.noise_formats.items() if _is_known(own)},
         facts=tuple(_facts(content, rated=rated)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleView:
+    """One prompt in full, by the names that `ManifestView` has."""
+
+    system_prompt: str
+    turns: tuple[tuple[str, str], ...]
+    user_prompt: str
+    begun: str
+
+
+def example_view(example: Example | None) -> ExampleView | None:
+    """View an example prompt; None where none was recorded."""
+    if example is None or not (example.system or example.user):
+        return None
+    turns = tuple((role, _show(text)) for role, text in example.turns)
+    system, user, begun = (_text(part, absent="") for part in (example.system, example.user, example.begun))
+    return ExampleView(system, turns, user, begun)
 
 
 def _lacking(manifest: Manifest, path: str) -> str:

@@ -79,12 +79,17 @@ def show_sum(rows: Sequence[Row], column: str, write: Callable[[float], str]) ->
     return Markup('<data value="{}" data-at="{}">{}</data>').format(exact, places, write(number))
 
 
+def unbroken(low: Markup, high: Markup) -> Markup:
+    """Join both ends of an interval by spaces at which no line breaks."""
+    return Markup("{}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{}").format(low, high)
+
+
 def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Write an interval of a row as `audit.wording.interval` does; an en dash where there is none."""
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     write = end_of(row.number(low), row.number(high))
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return unbroken(show(row, low, write), show(row, high, write))
 
 
 def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
@@ -100,4 +105,4 @@ def show_rounded_interval(row: Row, low: str = "ci_low", high: str = "ci_high") 
     if not math.isfinite(row.number(low)):
         return Markup(MISSING)
     write = rounded(row, low, high)
-    return Markup("{} to {}").format(show(row, low, write), show(row, high, write))
+    return unbroken(show(row, low, write), show(row, high, write))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -13,17 +14,21 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from audit.report.numbers import show
-from audit.wording import OVERRIDES, points, without_overrides
+from audit.wording import OVERRIDES, PHONE, points, without_overrides
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded."""
+    """A figure as it is embedded; width and height in CSS pixels keep its place while it is decoded.
+
+    ``phone`` is the same drawn for a phone, where it has been.
+    """
 
     uri: str
     alt: str
     width: int
     height: int
+    phone: Picture | None = None
 
 
 @cache
@@ -54,17 +59,27 @@ def policy(script: str = "") -> str:
     return f"default-src 'none'; {scripts}img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def picture(svg: bytes | None, alt: str) -> Picture | None:
-    """Embed a figure; None where there is none."""
-    if svg is None:
+def picture(figures: Mapping[str, bytes], name: str, alt: str) -> Picture | None:
+    """Embed a figure of some, with what was drawn of it for phones; None where there is none."""
+    if name not in figures:
         return None
+    phone = figures.get(f"{PHONE}{name}")
+    return _embedded(figures[name], alt, None if phone is None else _embedded(phone, alt))
+
+
+def _embedded(svg: bytes, alt: str, phone: Picture | None = None) -> Picture:
     sides = [re.search(rb"<svg[^>]*?\s" + side + rb'="([\d.]+)pt"', svg[:4000]) for side in (b"width", b"height")]
     width, height = (round(float(found.group(1)) * 4 / 3) if found else 0 for found in sides)
-    return Picture("data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii"), alt, width, height)
+    uri = "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+    return Picture(uri, alt, width, height, phone)
 
 
 def render_page(
-    template: str, *, styles: tuple[str, ...] = ("style.css",), scripts: tuple[str, ...] = (), **content: object
+    template: str,
+    *,
+    styles: tuple[str, ...] = ("style.css",),
+    scripts: tuple[str, ...] = ("page.js",),
+    **content: object,
 ) -> str:
     """Render a page of ``base.html.j2``, with no style sheet and no script in it but these.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
@@ -19,7 +20,15 @@ _OF_VERDICTS: Final = ("emotion", "group")
 _NAMED: Final = 2
 
 
-def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | None, alpha: float) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """How a gap varies, in words, and whether that names something that was found."""
+
+    words: Markup
+    found: bool = False
+
+
+def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | None, alpha: float) -> Variation:
     """Say which emotions, groups and pairs lie beyond the margin or differ from the rest; or that none was found to.
 
     Parameters
@@ -59,11 +68,12 @@ def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | No
             said.append(words.format(over, show(test, "p_adjusted", p_value)))
     looked = [family for family in _FAMILIES if _was_tested(own, family)]
     if said:
-        return Markup(" ").join(said)
+        return Variation(Markup(" ").join(said), found=True)
     if not looked:
-        return Markup("Whether it differs between emotions or groups could not be tested.")
+        return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
     what = "lie beyond the margin or to differ from the rest" if math.isfinite(within) else "differ from the rest"
-    return Markup("No {} was found to {}; that does not show that none does.").format(listed(looked, last="or"), what)
+    words = Markup("No {} was found to {}; that does not show that none does.")
+    return Variation(words.format(listed(looked, last="or"), what))
 
 
 def not_within(

@@ -18,8 +18,20 @@ from audit.report.layout import Column, Table, Write, ends, number, plain_interv
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import render_page
 from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
+from audit.report.summary import Finding, Summary, summary
 from audit.runs.manifest import JudgementManifest
-from audit.wording import MISSING, bare_p, count, coverage, dimension_title, either, fixed, percentage_points, rate
+from audit.wording import (
+    MISSING,
+    OF_GROUPS_AND_MODELS,
+    bare_p,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    fixed,
+    percentage_points,
+    rate,
+)
 
 _EACH: Final = 2
 """Pairs of each kind that can be read on the page, in each dimension."""
@@ -93,6 +105,7 @@ def render_judgement(
     }
     return render_page(
         "preference.html.j2",
+        summary=_summary(own, labels, manifest=manifest, level=level),
         answers=[_answer(of, labels, level=level, alpha=1 - manifest.confidence) for of in own.values()],
         notes=[
             *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
@@ -119,6 +132,56 @@ def render_judgement(
         level=level,
         command=manifest.command,
     )
+
+
+def _summary(
+    own: Mapping[str, Sequence[Row]], labels: tuple[str, str], *, manifest: JudgementManifest, level: str
+) -> Summary:
+    """Say first whose replies the judge prefers, how far, and what does not follow."""
+    findings = []
+    for dimension, rows in own.items():
+        whole = next(row for row in rows if row["pairs"] == "all")
+        kind, verdict = _verdict(whole, labels, alpha=1 - manifest.confidence)
+        read = bool(whole["n_read"])
+        findings.append(
+            Finding(
+                dimension_title(dimension),
+                verdict,
+                show(whole, "preference", _percent) if read else "",
+                Markup(" for <bdi>{}</bdi>").format(labels[0]) if read else "",
+                _spread(whole, "ci_low", "ci_high", _percent, level=level) if read else "",
+                kind=kind,
+                weight=abs(whole.number("preference") - 0.5) if read else 0.0,
+            )
+        )
+    gaps = [row for rows in own.values() for row in rows if row["pairs"] == "gap"]
+    told = [row for row in gaps if math.isfinite(row.number("preference"))]
+    varies = Markup("; ").join(
+        Markup("{}: in-group minus out-group {} percentage points ({})").format(
+            dimension_title(str(row["dimension"])),
+            show(row, "preference", percentage_points),
+            _spread(row, "ci_low", "ci_high", percentage_points, level=level),
+        )
+        for row in told[:_EACH]
+    )
+    asked = Markup(
+        "<bdi>{}</bdi> read pairs of replies to the same account, one of <bdi>{}</bdi> and one of <bdi>{}</bdi>, and "
+        "was asked: <bdi>{}</bdi>"
+    )
+    return summary(
+        asked.format(manifest.asked.model, *labels, manifest.asked.which),
+        findings,
+        [("How big", Markup("one half (50%) is no preference; 0% and 100% are the ends.")),
+         ("How it varies", varies + "." if varies else "")],
+        not_concluded=[
+            "which replies are better (the judge is a model)",
+            *(["that the replies are equally good"] if any(each.kind != "gap" for each in findings) else []),
+            OF_GROUPS_AND_MODELS,
+        ],
+        source=Markup("<bdi>{}</bdi> against <bdi>{}</bdi>, judged by <bdi>{}</bdi>.").format(
+            *labels, manifest.asked.model
+        ),
+    )  # fmt: skip
 
 
 def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: float) -> Card:
@@ -201,7 +264,7 @@ def _gap(row: Row, first: str, *, level: str) -> Markup:
 def _spread(row: Row, low: str, high: str, write: Write, *, level: str) -> Markup:
     if not math.isfinite(row.number(low)):
         return Markup("no interval")
-    return Markup("{} interval {} to {}").format(level, show(row, low, write), show(row, high, write))
+    return Markup("{} interval {}").format(level, ends(row, low, high, write))
 
 
 def _table(rows: Sequence[Row], *, level: str) -> Table:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.elicited import elicited
+from audit.report.first_screen import Told
 from audit.report.held_against import Circumstances
 from audit.report.layout import Table
 from audit.report.manifest import ManifestView
@@ -49,6 +50,11 @@ from audit.tables.shared import OVERALL
 from audit.wording import coverage, points
 
 FIGURES: Final = {
+    "interaction": (
+        "What δ is made of: means of pairs with row and column effects removed. Framed: in-group.",
+        "cells",
+    ),
+    "cells": ("The raw means of the same pairs. Baselines stand apart, and are no part of δ.", "cells"),
     "emotions": ("δ within each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
     "groups": (
         "Each group's own gap: how far its ratings of its own lie above what its ratings of others, and others' "
@@ -69,16 +75,20 @@ FIGURES: Final = {
     ),
     "texts": (FIGURE_CAPTION, "stage_texts"),
     "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
-    "cells": ("Mean intensity of each pair. Framed: in-group. Baselines stand apart, and are no part of δ.", "cells"),
-    "interaction": ("What δ is made of: the same means with row and column effects removed.", "cells"),
     "published": ("The published form: cells in standard deviations of the matrix.", "published_cells"),
     "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
 }
 """Kinds of figure, the first ones first, with a caption and the table that has the numbers."""
 _APART: Final = ("texts", "missing-grid", "wordings")
 """Kinds that have a place of their own on the page."""
-_HEATMAPS: Final = ("cells", "interaction", "published", "published-masked")
-_TOGETHER: Final = tuple(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART))
+_MADE_OF: Final = ("interaction", "cells")
+"""What δ is made of comes first, and then the means that it is made from."""
+_PUBLISHED: Final = ("published", "published-masked")
+_HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
+_TOGETHER: Final = (
+    *_MADE_OF,
+    *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
+)
 _WORST: Final = ("worst_case_low", "worst_case_high")
 
 
@@ -140,15 +150,34 @@ class Rated:
             view=view,
         )
 
-    def cards(self) -> Iterator[Card]:
-        """Yield what the first screen says: of the gap, and of refusals where there is anything to say."""
-        yield _card(self.title, self.anchor, self.answer)
+    def told(self) -> Told:
+        """Return what the first screen tells."""
+        row = next(_of(self._own, "gap", headline=True, scope="narratives"), None)
+        return Told(self.title, self.anchor, self.answer, row, self._refusals)
+
+    def who(self) -> tuple[str, str] | None:
+        """Return a perceiver and an experiencer of another group, as prompts named them; None without any rating."""
+        cells = self._own["cells"]
+        cells = cells.loc[cells["n_rated"] > 0]
+        apart = cells["perceiver_group"] != cells["experiencer_group"]
+        for side in ("perceiver_group", "experiencer_group"):
+            apart &= ~cells[side].isin(BASELINES)
+        pairs = cells.loc[apart, ["perceiver", "experiencer"]].astype(str)
+        return (pairs["perceiver"].iloc[0], pairs["experiencer"].iloc[0]) if len(pairs) else None
+
+    def cards(self, *, alone: bool) -> Iterator[Card]:
+        """Yield what stands beneath the summary: of the gap, and of refusals where there is anything to say.
+
+        Of the one gap of a page (``alone``) the summary has said the most.
+        """
+        yield _card(self.title, self.anchor, self.answer, alone=alone)
         if self._refusals is not None:
             gap = self._refusals
+            head = _head(gap.verdict.words, gap.gap, " percentage points", gap.spread, gap.facts)
             yield Card(
                 self.title,
                 present(
-                    *_head(gap.verdict.words, gap.gap, " percentage points", gap.spread, gap.facts),
+                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head),
                     Paragraph(gap.lead, "size"),
                 ),
                 kind=gap.verdict.kind,
@@ -186,7 +215,7 @@ class Rated:
         )  # fmt: skip
         yield from self._human()
         yield from self._shown(Place.LAST)
-        yield section("The heatmaps as figures", *(self._picture(kind) for kind in _HEATMAPS), look="folded")
+        yield section("The published heatmaps", *(self._picture(kind) for kind in _PUBLISHED), look="folded")
         yield self._not_drawn()
         yield self._published()
 
@@ -199,8 +228,7 @@ class Rated:
     def _picture(self, kind: str) -> Captioned | None:
         caption, table = FIGURES[kind]
         alt = f"Figure: {caption} Its numbers are in tables/{table}.csv."
-        svg = self._figures.get("-".join((kind, *self.key)))
-        return captioned(picture(svg, alt), f"{self.title}: {caption}")
+        return captioned(picture(self._figures, "-".join((kind, *self.key)), alt), f"{self.title}: {caption}")
 
     def _families(self) -> Section | None:
         tables = [
@@ -283,14 +311,14 @@ class Rated:
         )
 
 
-def overall_cards(
+def told_overall(
     narrow: Sequence[tuple[str, Row]],
     tables: Mapping[str, pd.DataFrame],
     remarks: Sequence[RemarkLike],
     *,
     view: ManifestView,
-) -> Iterator[Card]:
-    """Yield a card for each variant's mean over dimensions.
+) -> Iterator[Told]:
+    """Yield what is told of each variant's mean over dimensions.
 
     Parameters
     ----------
@@ -312,25 +340,38 @@ def overall_cards(
                 codes=_codes(remarks, parts),
                 dimensions=single,
             )
-            yield _card(title, "gaps", _answer(own_rows(tables, key), OVERALL, (), known, view=view))
+            found = _answer(own_rows(tables, key), OVERALL, (), known, view=view)
+            yield Told(title, "gaps", found, row, of_all=True)
+
+
+def overall_card(told: Told) -> Card:
+    """Return the card of a mean over dimensions."""
+    return _card(told.title, told.anchor, told.answer)
 
 
 # --- The answer in words ---------------------------------------------------------------------------------------------
 
 
-def _card(title: str, anchor: str, found: Answer) -> Card:
-    """Say on the first screen what was found."""
+def _card(title: str, anchor: str, found: Answer, *, alone: bool = False) -> Card:
+    """Say what was found; of the one gap of a page, what the summary above it has not said."""
     unit = " points" if found.scope else ""
-    content = present(
+    head = (
         *_head(found.verdict.words, found.delta, unit, found.spread, found.facts),
         paragraph(found.size, "size"),
-        paragraph(found.control, "small control"),
         paragraph(found.varies, "varies"),
+    )
+    content = present(
+        *((paragraph(_against_zero(found.facts), "spread"),) if alone else head),
+        paragraph(found.control, "small control"),
         paragraph(found.opposed, "opposed"),
         paragraph(found.written, "small"),
         Paragraph(found.excluded, "small"),
     )
     return Card(title, content, kind=found.verdict.kind, anchor=anchor)
+
+
+def _against_zero(facts: str) -> str:
+    return Markup("Test against 0: {}.").format(facts) if facts else ""
 
 
 def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tuple[Paragraph, ...]:

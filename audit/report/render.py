@@ -18,18 +18,19 @@ from audit.report.dimensions import Limit, RemarkLike, keys_of, note_on, title_o
 from audit.report.downloads import pack
 from audit.report.elicitations import describe_elicitation
 from audit.report.explore import Explorer
+from audit.report.first_screen import summary_of_ratings
 from audit.report.manifest import ManifestView, view_manifest
 from audit.report.numbers import Row, rows_of
 from audit.report.page import picture, render_page
 from audit.report.people import people_section
-from audit.report.rated import FIGURES, Rated, overall_cards
+from audit.report.rated import FIGURES, Rated, overall_card, told_overall
 from audit.report.section import Block, Paragraph, captioned, present
 from audit.report.sentences import LIMITS, describe_gaps
 from audit.report.tables import Place, gaps_table, shown_at
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.registry import TABLES
 from audit.tables.shared import OVERALL
-from audit.wording import MEANING, brief, coverage
+from audit.wording import MEANING, PHONE, brief, coverage
 
 MAX_FIGURES: Final = 900_000
 """Bytes that the embedded figures may take up together."""
@@ -95,22 +96,33 @@ def render_report(
     headlines = rows_of(known["gap"].loc[known["gap"]["headline"].astype(bool)], "gap")
     titled = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in headlines]
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
+    overall = list(told_overall(narrow, known, remarks, view=view))
+    limits = list(_limits(remarks, several=several))
     downloads, packed = pack(tables, max_bytes=max_downloads)
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
     return render_page(
         "report.html.j2",
         styles=("style.css", "explore.css"),
-        scripts=("explore.js", "downloads.js"),
+        scripts=("page.js", "explore.js", "downloads.js"),
         run=view,
-        answers=[*(card for each in rated for card in each.cards()),
-                 *overall_cards(narrow, known, remarks, view=view)],
-        limits=list(_limits(remarks, several=several)),
+        summary=summary_of_ratings(
+            [*(each.told() for each in rated), *overall],
+            view=view,
+            who=next((who for each in rated if (who := each.who())), None),
+            codes={remark.code for remark in remarks},
+            limits=limits,
+        ),
+        answers=[
+            *(card for each in rated for card in each.cards(alone=len(rated) == 1)),
+            *(overall_card(each) for each in overall),
+        ],
+        limits=limits,
         notes=[
             note_on(remark)
             for remark in remarks
             if (remark.dimension, remark.variant) not in measured and remark.text not in limiting
         ],
-        gaps=list(_gaps(fitting.get("gaps"), titled, narrow, known, view=view)),
+        gaps=list(_gaps(fitting, titled, narrow, known, view=view)),
         parts=[each.part() for each in rated],
         people=people_section(known, level=level),
         figures_left_out=left_out,
@@ -130,7 +142,7 @@ def render_report(
 
 
 def _gaps(
-    svg: bytes | None,
+    fitting: Mapping[str, bytes],
     titled: Sequence[tuple[str, Row]],
     narrow: Sequence[tuple[str, Row]],
     tables: Mapping[str, pd.DataFrame],
@@ -141,7 +153,7 @@ def _gaps(
     level = coverage(view.confidence)
     yield from present(
         captioned(
-            picture(svg, describe_gaps(narrow, confidence=view.confidence)),
+            picture(fitting, "gaps", describe_gaps(narrow, confidence=view.confidence)),
             f"δ and its {level} interval, in points of the {view.scale} scale. An interval that crosses the line at 0 "
             "is compatible with no average gap.",
         ),
@@ -171,9 +183,10 @@ def _fit(
     left_out = []
     room = max_bytes
     for name in names:
-        size = 4 * len(figures.get(name, b"")) // 3
+        drawn = {each: figures[each] for each in (name, f"{PHONE}{name}") if each in figures}
+        size = 4 * sum(map(len, drawn.values())) // 3
         if name in figures and size <= room:
-            fitting[name] = figures[name]
+            fitting |= drawn
             room -= size
         elif name in figures:
             left_out.append(name)

@@ -15,14 +15,15 @@ from markupsafe import Markup
 from audit.grid import BASELINES
 from audit.report.beside import beside
 from audit.report.controlled import NOT_CONTROLLED, UNCONTROLLED, Control, controls_of_measures
-from audit.report.dimensions import Key, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
+from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, limits_by_text, note_on, own_rows, title_of
 from audit.report.downloads import pack
 from audit.report.layout import Column, Table, names, number, out_of, table_of, text
-from audit.report.manifest import view_manifest
+from audit.report.manifest import ManifestView, view_manifest
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval, show_sum
 from audit.report.page import picture, render_page
 from audit.report.section import Card, Paragraph, Section, bullets, captioned, present, section
 from audit.report.sentences import LIMITS
+from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.tables import calls_table, measure_controls_table
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.words import TaskWords
@@ -30,7 +31,19 @@ from audit.runs.manifest import Manifest
 from audit.tables.registry import REPLY_TABLES
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.shared import OVERALL
-from audit.wording import bare_p, brief, count, coverage, either, error_rate, fixed, plural, points, unsigned
+from audit.wording import (
+    OF_GROUPS_AND_MODELS,
+    bare_p,
+    brief,
+    count,
+    coverage,
+    either,
+    error_rate,
+    fixed,
+    plural,
+    points,
+    unsigned,
+)
 
 _MAX_DOWNLOADS: Final = 500_000
 _SHOWN_NARRATIVES: Final = 4
@@ -69,12 +82,18 @@ class Verdict:
         What was tested, and what limits it.
     found
         The gaps that remain after correction, those of the smallest p first.
+    n_tested
+        How many measures were tested.
+    uncontrolled
+        Whether one that was found may be one of repeated words.
     """
 
     kind: str
     words: str
     lead: Markup
     found: tuple[Row, ...] = ()
+    n_tested: int = 0
+    uncontrolled: bool = False
 
 
 def render_replies(
@@ -127,15 +146,28 @@ def render_replies(
     anchors = {key: f"part-{place}" for place, key in enumerate(keys, start=1)}
     whole = rows_of(known["reply_outcomes"].loc[known["reply_outcomes"]["pairs"] == "all"], "reply_outcomes")
     downloads, packed = pack(tables, max_bytes=_MAX_DOWNLOADS)
+    limits = list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several))
     stands_beside = list(
         beside(known, {name: str(row["title"]) for name, row in measures.items()}, confidence=view.confidence)
     )
     return render_page(
         "replies.html.j2",
-        scripts=("downloads.js",),
+        scripts=("page.js", "downloads.js"),
         run=view,
         task=task,
         words=words,
+        summary=_summary(
+            [(titles[key], anchors[key], verdicts[key]) for key in keys],
+            measures,
+            n_narratives=max(
+                (row for rows in narrow.values() for row in rows),
+                key=lambda row: row.number("n_narratives_asked"),
+                default=None,
+            ),
+            words=words,
+            view=view,
+            limits=limits,
+        ),
         answers=[
             _answer(verdicts[key], measures, title=titles[key], anchor=anchors[key], confidence=view.confidence)
             for key in keys
@@ -153,7 +185,7 @@ def render_replies(
         ],
         n_prompts=show_sum(whole, "n_prompts", count),
         n_scored=[show_sum(whole, f"n_{status}", count) for status in (ReplyStatus.WRITTEN, ReplyStatus.CUT)],
-        limits=list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several)),
+        limits=limits,
         notes=[note_on(remark) for remark in remarks if remark.code not in LIMITS],
         measures=present(
             captioned(
@@ -167,6 +199,90 @@ def render_replies(
         packed=Markup(packed),
         alpha=error_rate(view.confidence),
     )  # fmt: skip
+
+
+def _summary(
+    verdicts: Sequence[tuple[str, str, Verdict]],
+    measures: Mapping[str, Row],
+    *,
+    n_narratives: Row | None,
+    words: TaskWords,
+    view: ManifestView,
+    limits: Sequence[Limit],
+) -> Summary:
+    """Say first which measures show a gap, how large the largest is, and what does not follow."""
+    level = coverage(view.confidence)
+    n = Markup("the") if n_narratives is None else show(n_narratives, "n_narratives_asked", count)
+    led = Markup("")
+    if view.strategy not in ("", "none"):
+        led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
+    asked = Markup("Asked to be a certain person, <bdi>{}</bdi>{} {}.").format(
+        view.model, led, Markup(words.did).format(n)
+    )
+    findings = [
+        Finding(
+            title,
+            verdict.words + (f" ({verdict.n_tested} tested)" if verdict.n_tested and verdict.kind != "echo" else ""),
+            spread=_first(verdict, measures, level=level),
+            kind=verdict.kind,
+            anchor=anchor,
+            weight=len(verdict.found),
+        )
+        for title, anchor, verdict in verdicts
+    ]
+    found = [row for _, _, verdict in verdicts for row in verdict.found]
+    sized = [row for row in found if math.isfinite(row.number("delta_sd"))]
+    size = Markup("")
+    if sized:
+        row = max(sized, key=lambda each: abs(each.number("delta_sd")))
+        size = Markup("the largest, {}, is {} times the spread (SD) of that measure over all replies.").format(
+            _named(row, measures), show(row, "delta_sd", lambda value: unsigned(abs(value)))
+        )
+    return summary(
+        asked,
+        findings,
+        [("How big", size), ("How it varies", _ways(found, verdicts))],
+        not_concluded=list(_not_concluded([verdict for _, _, verdict in verdicts], words=words, limits=limits)),
+        limits=limits,
+        source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; run of {}; empathy-audit {}.").format(
+            view.model, view.revision, view.date, view.version
+        ),
+    )
+
+
+def _first(verdict: Verdict, measures: Mapping[str, Row], *, level: str) -> Markup:
+    """Write the gap of the smallest p."""
+    if not verdict.found:
+        return Markup("")
+    row = verdict.found[0]
+    return Markup("Smallest p: {} <strong>{}</strong> {}, {} interval {}").format(
+        _named(row, measures), _show_gap(row), _unit(measures, row), level, show_rounded_interval(row)
+    )
+
+
+def _ways(found: Sequence[Row], verdicts: Sequence[tuple[str, str, Verdict]]) -> Markup:
+    """Say in how many measures the gap goes which way."""
+    n = sum(verdict.n_tested for _, _, verdict in verdicts)
+    if not n:
+        return Markup("")
+    higher = sum(row.number("delta") > 0 for row in found)
+    return Markup("of {} tests, {} show more in in-group, {} less, and {} are undecided.").format(
+        count(n), count(higher), count(len(found) - higher), count(n - len(found))
+    )
+
+
+def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
+    if any(limit.title == LIMITS["accepted"][0] for limit in limits):
+        yield CHANGED
+    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
+        yield NO_GAP
+    if any(verdict.kind == "echo" for verdict in verdicts):
+        yield NO_GROUPS
+    if any(verdict.uncontrolled for verdict in verdicts):
+        yield NOT_THE_GROUPS
+    yield words.no_better
+    yield "that a measure is empathy"
+    yield OF_GROUPS_AND_MODELS
 
 
 def _told(manifest: Manifest) -> dict[str, object]:
@@ -207,9 +323,7 @@ def _part(
             Paragraph(verdict.words, "lead"),
             Paragraph(verdict.lead),
             captioned(
-                picture(
-                    figures.get(f"measures-{suffix}"), f"Figure: δ of each measure, {title}. Its numbers are below."
-                ),
+                picture(figures, f"measures-{suffix}", f"Figure: δ of each measure, {title}. Its numbers are below."),
                 f"{title}: δ of each measure of single replies, in standard deviations of the measure among replies, "
                 "so that units can stand beside each other. A filled mark has a corrected p below "
                 f"{error_rate(confidence)}. A measure without a δ is in the table alone.",
@@ -247,7 +361,7 @@ def _part(
                 title=title,
                 confidence=confidence,
                 figure=captioned(
-                    picture(figures.get(f"texts-{suffix}"), f"Figure: {FIGURE_CAPTION}"), f"{title}: {FIGURE_CAPTION}"
+                    picture(figures, f"texts-{suffix}", f"Figure: {FIGURE_CAPTION}"), f"{title}: {FIGURE_CAPTION}"
                 ),
             ),
             _of_groups(_chosen(groups, narrow, measures, room=int(_MAX_GROUPS * share)), len(groups), title=title),
@@ -342,7 +456,7 @@ def _verdict(
     if not found:
         said = Markup("{}. That none shows a gap does not mean that there is none{}.")
         reach = _reach(tested, level=coverage(confidence))
-        return Verdict("undecided", "No measure shows a gap", said.format(lead, reach))
+        return Verdict("undecided", "No measure shows a gap", said.format(lead, reach), n_tested=len(tested))
     told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in found]
     of_words = [row for row, control in zip(found, told, strict=True) if _is_of_words(control)]
     if any(control.kind == "echo_free" for control in told):
@@ -352,12 +466,13 @@ def _verdict(
         more = len(of_words) - _SHOWN_GAPS
         rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
         lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
-    if any(control.kind == "none" for control in told):
+    uncontrolled = any(control.kind == "none" for control in told)
+    if uncontrolled:
         lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
     n_between = len(found) - len(of_words)
     between = " between groups" if all(control.kind != "none" for control in told) else ""
     words = f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show"
-    return Verdict("gap" if n_between else "echo", words, lead + ".", tuple(found))
+    return Verdict("gap" if n_between else "echo", words, lead + ".", tuple(found), len(tested), uncontrolled)
 
 
 def _is_of_words(control: Control) -> bool:

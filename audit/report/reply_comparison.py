@@ -14,8 +14,10 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.compared_screen import summary_of_changes
 from audit.report.comparison import facts_of
 from audit.report.layout import Column, Table, number, table_of, text
+from audit.report.manifest import example_view
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable, told_columns, with_interval
@@ -33,6 +35,7 @@ from audit.report.section import (
 )
 from audit.report.tables import measure_controls_table
 from audit.report.words import TaskWords
+from audit.runs.manifest import Example
 from audit.tables.replies import ReplyStatus
 from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
@@ -77,6 +80,7 @@ def render_reply_comparison(
     left_out: Sequence[str],
     confidence: float,
     command: str,
+    example: Example | None = None,
 ) -> str:
     """Render the page of a comparison of runs of replies.
 
@@ -98,6 +102,8 @@ def render_reply_comparison(
         Coverage of the intervals.
     command
         What to type to make the page again.
+    example
+        A prompt of the first run; None leaves it out.
 
     Returns
     -------
@@ -115,6 +121,8 @@ def render_reply_comparison(
     return render_page(
         "reply_comparison.html.j2",
         words=words,
+        summary=summary_of_changes(runs, changes, titles, words=words, confidence=confidence),
+        example=example_view(example),
         answers=[
             _answer([row for row in changes if row["dimension"] == dimension], titles, confidence=confidence)
             for dimension in dict.fromkeys(row["dimension"] for row in changes)
@@ -292,7 +300,7 @@ def _sections(
     for dimension, run in dict.fromkeys((str(row["dimension"]), str(row["run"])) for row in changes):
         rows = [row for row in changes if (row["dimension"], row["run"]) == (dimension, run)]
         title, reference = dimension_title(dimension), str(rows[0]["reference"])
-        drawn = figures.get(f"changes-{dimension}-{labels.index(run) + 1}")
+        drawn = f"changes-{dimension}-{labels.index(run) + 1}"
         alt = f"{title}, {run} against {reference}: {_described(rows, titles)}."
         notes: dict[str, list[str]] = {}
         for row in rows:
@@ -303,7 +311,7 @@ def _sections(
         where = f"{title}, {run}"
         content = present(
             captioned(
-                picture(drawn, alt),
+                picture(figures, drawn, alt),
                 f"{where}: what changes in each measure's δ, and beside it in its mean over all pairs, in standard "
                 f"deviations of the measure among the replies of {reference}. A filled mark has a corrected p below "
                 f"{error_rate(confidence)}. A measure without a spread among these replies is in the tables alone.",

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from audit.report.controlled import control_of
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_interval, show_sum
-from audit.report.parts import not_within, of_dimensions, parts_of, variation
+from audit.report.parts import Variation, not_within, of_dimensions, parts_of, variation
 from audit.report.verdicts import Verdict, all_alike, bound, is_zero, least_of, reach_of, reservations, verdict
 from audit.wording import (
     BEYOND,
@@ -103,8 +103,8 @@ class Answer:
         p, as it is and corrected for the page's gaps.
     size
         How large δ is, in percent of the scale and in standard deviations.
-    varies
-        Which emotions, groups and pairs stand out.
+    varies, stands_out
+        Which emotions, groups and pairs stand out; and whether one does.
     control, control_kind
         What of it is repetition of words, as far as that was controlled; and by what.
     written
@@ -133,6 +133,7 @@ class Answer:
     facts: Markup
     size: Markup
     varies: Markup
+    stands_out: bool
     control: Markup
     control_kind: str
     written: Markup
@@ -215,6 +216,7 @@ def answer(
             evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
             excluded=excluded,
             control_kind=control.kind,
+            stands_out=False,
             **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw", "control"), nothing),
             **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
         )
@@ -229,13 +231,15 @@ def answer(
     )
     spread = spread or Markup("no interval")
     raw, opposed = plain_means(gap)
+    varies = _varies(known, equivalence, alpha=1 - confidence) if unvaried is None else Variation(nothing)
     return Answer(
         verdict=found,
         delta=show(gap, "delta_points", points),
         spread=spread,
         facts=facts,
         size=size_of(gap) if unvaried is None else nothing,
-        varies=_varies(known, equivalence, alpha=1 - confidence) if unvaried is None else nothing,
+        varies=varies.words,
+        stands_out=varies.found,
         written=written(known),
         opposed=raw if opposed else nothing,
         control=control.words if unvaried is None else nothing,
@@ -317,10 +321,10 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     return said
 
 
-def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Markup:
+def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Variation:
     """Say how the gap varies: of the mean over dimensions, what it is made of."""
     if known.dimensions:
-        return of_dimensions(known.dimensions)
+        return Variation(of_dimensions(known.dimensions))
     return variation(known.families, known.tests, margin=margin, alpha=alpha)
 
 

@@ -56,10 +56,13 @@ class Verdict:
         (a gap that goes no further than that of invented groups), ``undecided`` or ``absent``.
     words
         The same in words.
+    short
+        The same without the names of parts of which it does not hold; None where it names none.
     """
 
     kind: str
     words: Markup
+    short: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,8 @@ def verdict(
     if found:
         if inside and not held_back:
             rest = _otherwise(larger, not_shown)
-            return Verdict("within", Markup("{}, smaller than {} points{}{}").format(gap_words, size, where, rest))
+            said = Markup("{}, smaller than {} points{}").format(gap_words, size, where)
+            return Verdict("within", said + rest, said + _in_a_part(larger, not_shown))
         return Verdict("gap", Markup("{}{}").format(gap_words, where))
     if not inside:
         return Verdict("undecided", Markup("Undecided against {} points{}").format(size, where))
@@ -215,7 +219,8 @@ def verdict(
         rest = _otherwise(larger, not_shown)
         if missing and not (larger or not_shown):
             rest = Markup("; not shown for any one {}, since some ratings are missing").format(parts)
-        return Verdict("average", Markup("No average gap larger than {} points{}{}").format(size, where, rest))
+        said = Markup("No average gap larger than {} points{}").format(size, where)
+        return Verdict("average", said + rest, said + _in_a_part(larger, not_shown) if larger or not_shown else None)
     words = Markup("No gap larger than {} points, on average or in any {}{}")
     return Verdict("none", words.format(size, parts, where))
 
@@ -234,6 +239,11 @@ def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
     """Name the parts for which a verdict of the average does not hold, or was not shown to."""
     said = Markup(", but larger in {}").format(few(larger, at_most=_NAMED)) if larger else Markup("")
     return said + (Markup("; not shown for {}").format(few(not_shown, at_most=_NAMED)) if not_shown else "")
+
+
+def _in_a_part(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> str:
+    """Say that a verdict of the average does not hold in some part, or was not shown to, without naming it."""
+    return ", but larger in a part" if larger else "; not shown for every part" if not_shown else ""
 
 
 def few(names: Sequence[Markup], *, at_most: int) -> Markup:

@@ -23,8 +23,12 @@ class TaskWords:
         Of a run's page, with the model's name in the braces.
     question
         That it answers.
+    did
+        What the model did, in a few words, with the number of narratives in the braces.
     asked
         What was done, and what δ is of it; see :func:`delta_of_measures`.
+    no_better
+        What the numbers do not say, to stand after "not to be concluded:".
     gap, where
         Of a comparison: its heading, and where the gap is.
     """
@@ -32,7 +36,9 @@ class TaskWords:
     texts: str
     heading: str
     question: str
+    did: str
     asked: str
+    no_better: str
     gap: str
     where: str
 

@@ -13,6 +13,7 @@ from audit.statistics.tallies import END_TOLERANCE
 
 _BINS: Final = 40
 """Bins between the ends of the scale, and of the shuffles."""
+_MOST_BINS: Final = 100
 
 
 def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
@@ -77,9 +78,14 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
     low, high
         The ends of the scale, in points. Expected values within a billionth of the scale's length count as at an end,
         as in the table of outcomes. Ratings beyond an end are in a bin of their own.
+
+    Notes
+    -----
+    Where all ratings are whole numbers of points, each bin between the ends holds as many possible ratings: bins of
+    another width would show teeth that are the bins' own.
     """
     baseline = cube.baseline_perceiver[:, None] | cube.baseline_experiencer
-    edges = np.linspace(low, high, _BINS + 1)
+    edges = _edges(cube.y, low=low, high=high)
     starts, ends = [low, *edges[:-1], high], [low, *edges[1:], high]
     for pairs, chosen in (
         ("in_group", cube.in_group & ~baseline),
@@ -108,6 +114,19 @@ def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterat
                 "n_ratings": count,
                 "share": count / ratings.size,
             }
+
+
+def _edges(y: FloatArray, *, low: float, high: float) -> FloatArray:
+    """Return the edges of the bins between the ends: half-way between possible ratings where these are whole."""
+    offsets = y[~np.isnan(y)] - low
+    length = round(high - low)
+    n_values = length - 1
+    if offsets.size and n_values > 0 and high - low == length and (offsets == np.round(offsets)).all():
+        sizes = [size for size in range(1, n_values + 1) if n_values % size == 0 and n_values // size <= _MOST_BINS]
+        size = min(sizes, key=lambda each: abs(n_values // each - _BINS))
+        if n_values <= _MOST_BINS or n_values // size > 1:
+            return low + 0.5 + size * np.arange(n_values // size + 1, dtype=np.float64)
+    return np.linspace(low, high, _BINS + 1)
 
 
 def null_rows(cube: NarrativeCube, shuffled: FloatArray) -> Iterator[dict[str, Any]]:

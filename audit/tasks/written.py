@@ -133,7 +133,7 @@ class WrittenTexts(Task[Plan]):
 
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
         """Analyse the texts and their scores, and render them; see :meth:`audit.tasks.base.Task.publish`."""
-        from audit.figures.style import figure_bytes
+        from audit.figures.style import page_svgs
         from audit.judge.own_gap import experiencer_effects
         from audit.measured import levels_of, measures_of, of_raters, reply_remarks
         from audit.raters import people_of
@@ -205,7 +205,7 @@ class WrittenTexts(Task[Plan]):
             *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
         )
         drawn = self.draw(manifest, tables)
-        figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
+        figures = page_svgs(drawn)
         html = render_replies(
             manifest=manifest,
             tables=tables,

@@ -134,7 +134,7 @@ def test_null_shows_the_shuffles_the_interval_and_the_observed_gap() -> None:
     assert figure.axes[0].get_xlim()[1] > 1.25
     shown = " ".join(texts(figure))
     assert "observed +1.25" in shown
-    assert "null interval, −0.90 to +0.80, not a confidence interval" in shown
+    assert "null interval, −0.90 to +0.80,\nnot a confidence interval" in shown
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
 
 from audit.report.render import render_report
+from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
@@ -25,12 +26,12 @@ from audit.statistics.rows import Settings
 BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
-def page_of(
+def analysis_of(
     planted: Planted,
     alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
     repetition: Repetition | None = None,
-) -> tuple[str, Analysis]:
-    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
+) -> tuple[Manifest, Analysis]:
+    """Return the manifest and the analysis of planted ratings, altered once they are read."""
     with TemporaryDirectory() as folder:
         planted.write(Path(folder))
         files = Path(folder) / "ratings.csv", Path(folder) / "groups.csv"
@@ -41,6 +42,16 @@ def page_of(
     ratings = alter(outside.ratings)
     analysis = analyse(ratings, scales={"unknown": (0, 100)} | _scales(ratings), seed=0,
                        settings=settings, repetition=repetition)  # fmt: skip
+    return manifest, analysis
+
+
+def page_of(
+    planted: Planted,
+    alter: Callable[[pd.DataFrame], pd.DataFrame] = lambda ratings: ratings,
+    repetition: Repetition | None = None,
+) -> tuple[str, Analysis]:
+    """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
+    manifest, analysis = analysis_of(planted, alter, repetition)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
@@ -214,7 +225,7 @@ def test_one_level_of_confidence_and_no_d_z_on_the_first_screen(case: str) -> No
 def test_size_stands_beside_every_gap_of_the_first_screen(case: str) -> None:
     screen, _, analysis = shown(case)
     row = headline(analysis)
-    has_size = re.search(r"% of the scale; [\d.]+ SD of a narrative's ratings", screen) is not None
+    has_size = "times the spread (SD) of one narrative's ratings" in screen
     assert has_size == (row["se"] > 0)
 
 
@@ -406,7 +417,8 @@ def test_a_verdict_that_correction_takes_back_says_so_itself() -> None:
     back = gap.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(back) > 0
     screen = text.partition("All gaps In-group")[0]
-    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", screen)
+    cards = screen.partition("Print this summary")[2]
+    said = re.findall(r"An average gap towards the (?:in|out)-group \(not found after correction\)", cards)
     assert len(said) == len(back)
     kept = gap.query("p_adjusted < 0.05")
     assert len(re.findall(r"An average gap towards the (?:in|out)-group(?! \()", screen)) >= len(kept)

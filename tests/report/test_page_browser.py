@@ -221,9 +221,9 @@ def test_cells_keep_their_colours_on_paper(chromium, pages, scheme):
 
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
-        heads = page.locator(".banner, .answer :is(h3, .verdict, .delta, .spread, .size, .varies)")
-        # The banner, and six lines for the one dimension.
-        assert heads.count() == 1 + 6
+        heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line, .banner")
+        # Who was asked; four lines for the one dimension; its size, variation, limits and what not to conclude; banner.
+        assert heads.count() == 1 + 4 + 4 + 1
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
         assert max(ends) <= 900
 

@@ -179,7 +179,7 @@ class Page(HTMLParser):
         if not {"style", "script"} & {*self.open}:
             self.shown.append(text)
         if {"th", "td"} & {*self.open}:
-            self.rows[-1][-1] += text
+            self.rows[-1][-1] += text.replace("\N{NO-BREAK SPACE}", " ")
 
     @property
     def rows(self) -> list[list[str]]:
@@ -539,7 +539,7 @@ def test_a_few_missing_ratings_forbid_what_the_worst_of_them_would_undo(reach: f
 
 def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.047, p_family_size=4)]))
-    assert f"p = .012; corrected .047 {NOT_CONTROLLED} Whether" in text
+    assert f"Test against 0: p = .012; corrected .047. {NOT_CONTROLLED} Nothing" in text
     assert "corrected p (Holm) is for the 4 gaps of this page, the mean over dimensions apart." in text
     text = text_of(tables=tables(gap=[gap_row(p_adjusted=0.059, p_family_size=5)]))
     assert "p = .012; corrected .059: after correction no gap is found" in text
@@ -550,7 +550,7 @@ def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
 def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
     text = text_of(tables=tables(gap=[gap_row(percent_of_scale=0.494, delta_sd=0.0312)]))
     screen = text[: text.index("All gaps δ")]
-    assert "0.49% of the scale; 0.03 SD of a narrative's ratings" in screen
+    assert "0.49% of the scale; 0.03 times the spread (SD) of one narrative's ratings" in screen
     assert "dz" not in screen
 
 
@@ -668,7 +668,7 @@ def test_a_pair_is_named_only_where_its_groups_are_not() -> None:
         tables=tables(families=rows)
     )
     group = differing("group", "Hindu", 8.0, 0.01)
-    assert "Different from the rest: Hindu +8.00 (rest 0.00). Nothing" in text_of(
+    assert "Different from the rest: Hindu +8.00 (rest 0.00). Not to be" in text_of(
         tables=tables(families=[*rows, group])
     ).replace("</p>", "")
 
@@ -931,7 +931,7 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
     names = ["gaps", "cells-religion-origin", "interaction-religion-origin"]
     page = render(figures=dict.fromkeys(names, big), max_figures=9000)
     assert len(Page(page).all("img")) == 2
-    assert "Not in this file, for their size: interaction-religion-origin." in Page(page).text
+    assert "Not in this file, for their size: cells-religion-origin." in Page(page).text
 
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:

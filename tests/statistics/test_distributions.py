@@ -57,9 +57,32 @@ def test_the_ends_of_the_scale_have_bins_of_their_own():
     assert own["n_ratings"].sum() == 6
     ends = own[own["low"] == own["high"]]
     assert (ends["low"].tolist(), ends["n_ratings"].tolist()) == ([0, 100], [0, 1])
-    assert own.loc[own["n_ratings"] > 0, "low"].tolist() == [10, 30, 50, 60, 80, 100]
+    # Whole ratings: 99 lie between the ends, 3 in each of 33 bins, from 0.5 on; 10 is in the bin from 0.5 + 3 × 3.
+    assert own.loc[own["n_ratings"] > 0, "low"].tolist() == [9.5, 27.5, 48.5, 57.5, 78.5, 100]
     out = table[(table["pairs"] == "out_group") & (table["low"] == table["high"])]
     assert out["n_ratings"].tolist() == [1, 0]  # of 20, 40, 40, 0 one is at the lower end
+
+
+@pytest.mark.parametrize(("high", "n_bins"), [(100, 33), (10, 9), (7, 6), (50, 49), (1000, 37), (200, 40)])
+def test_of_whole_ratings_every_bin_holds_as_many_possible_ones(high, n_bins):
+    """A rating of each possible value: bins of 2.5 points on a scale to 100 would hold two and three in turn.
+
+    999 = 27 × 37 values between 0 and 1,000. Between 0 and 200 are 199, a prime: no such bins, and 40 as before.
+    """
+    values = np.arange(high + 1.0)
+    cube = cube_of(values[:, None, None])
+    table = pd.DataFrame(distribution_rows(cube, low=0.0, high=float(high)))
+    between = table.loc[table["low"] != table["high"], "n_ratings"]
+    assert len(between) == n_bins
+    assert (between.nunique() == 1) == (high != 200)
+    assert table["n_ratings"].sum() == high + 1
+
+
+def test_ratings_that_are_no_whole_numbers_have_bins_of_equal_width_from_end_to_end():
+    table = pd.DataFrame(distribution_rows(cube_of([[[0.25]], [[99.0]]]), low=0.0, high=100.0))
+    between = table.loc[table["low"] != table["high"]]
+    assert (between["high"] - between["low"]).tolist() == pytest.approx([2.5] * 40)
+    assert (between["low"].min(), between["high"].max()) == (0, 100)
 
 
 @pytest.mark.parametrize("value", [1e-12, 100 - 1e-8])

@@ -38,7 +38,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
 
     The inventory is read from the manifest, so that the user's file may be gone.
     """
-    from audit.figures.style import figure_bytes
+    from audit.figures.style import page_svgs
     from audit.report.inventory import render_inventory
     from audit.statistics.inventory_runs import answer_outcomes, remarks_on_answers, scored_tables
 
@@ -67,7 +67,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
         ),
     )
     drawn = draw_answers(manifest, tables)
-    figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
+    figures = page_svgs(drawn)
     html = render_inventory(manifest=manifest, tables=tables, figures=figures, remarks=remarks)
     report = write_all(
         folder,

@@ -50,7 +50,7 @@ def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict
 
 def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     """Analyse a run of ratings and render it; see :meth:`audit.tasks.base.Task.publish`."""
-    from audit.figures.style import figure_bytes
+    from audit.figures.style import page_svgs
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
     from audit.statistics.analysis import analyse
@@ -135,7 +135,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     drawn = draw_ratings(manifest, tables)
-    figures = {name: figure_bytes(figure, "svg") for name, figure in drawn.items()}
+    figures = page_svgs(drawn)
     html = render_report(
         manifest=manifest,
         tables=tables,

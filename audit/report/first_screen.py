@@ -1,0 +1,170 @@
+"""The first screen of a run of ratings: who rated whom, the gaps in short, and what does not follow from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit
+from audit.report.manifest import ManifestView
+from audit.report.numbers import Row, show
+from audit.report.refusals import RefusalGap
+from audit.report.sentences import Answer
+from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
+from audit.report.verdicts import least_of
+from audit.wording import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
+
+_OUTSIDE: Final = "outside"
+_NAMED: Final = 2
+"""Dimensions of which the first screen says how the gap varies, where there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A gap as the first screen tells it: its answer, its row if there is one, and that of its refusals, if any.
+
+    ``of_all`` tells the mean over dimensions.
+    """
+
+    title: str
+    anchor: str
+    answer: Answer
+    row: Row | None
+    refusals: RefusalGap | None = None
+    of_all: bool = False
+
+
+def summary_of_ratings(
+    told: Sequence[Told],
+    *,
+    view: ManifestView,
+    who: tuple[str, str] | None,
+    codes: Set[str],
+    limits: Sequence[Limit],
+) -> Summary:
+    """Say first what a reader wants to know first.
+
+    Parameters
+    ----------
+    told
+        The gaps, in the page's order.
+    view
+        The run.
+    who
+        A perceiver and an experiencer of another group, as they were named in prompts; None where nothing was rated.
+    codes
+        Codes of the remarks on the run.
+    limits
+        What the banner says.
+    """
+    findings = [finding for each in told for finding in _findings(each)]
+    return summary(
+        _asked([each.row for each in told if each.row is not None], view=view, who=who),
+        findings,
+        [("How big", _size(told)), ("How it varies", _variation(told))],
+        not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
+        limits=limits,
+        source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; {} {}; empathy-audit {}.").format(
+            view.model, view.revision, "analysed on" if view.method == _OUTSIDE else "run of", view.date, view.version
+        ),
+    )
+
+
+def _findings(told: Told) -> Iterator[Finding]:
+    found = told.answer
+    # A gap that could not be estimated is not less of a finding than one near 0.
+    weight = max(least_of(told.row), 0.0) if told.row is not None else 0.0
+    # Beneath a mean over dimensions stand these, so that it need not name them again.
+    short = found.verdict.short if told.of_all else None
+    yield Finding(
+        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
+        kind=found.verdict.kind, anchor=told.anchor, weight=weight,
+    )  # fmt: skip
+    if told.refusals is not None:
+        gap = told.refusals
+        yield Finding(
+            told.title, gap.verdict.words, gap.gap, " percentage points", gap.spread, kind=gap.verdict.kind,
+            anchor=told.anchor, tail=": refusals", weight=weight,
+        )  # fmt: skip
+
+
+def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
+    """Say who was asked what about whom, in a sentence."""
+    largest = max(rows, key=lambda row: row.number("n_narratives_asked"), default=None)
+    n = math.nan if largest is None else largest.number("n_narratives_asked")
+    accounts = Markup("accounts")
+    if largest is not None and n == n:
+        accounts = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, "account", "accounts"))
+    one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
+    if who is None:
+        one = other = Markup("")
+    led = ""
+    if view.strategy not in ("", "none"):
+        led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
+    words = Markup(
+        "Asked to be a certain person{one}, <bdi>{model}</bdi>{led} read {accounts} by people of the same and of other "
+        "groups{other}, and rated how strongly they felt, from {low} to {high}."
+    )
+    if view.method == _OUTSIDE:
+        words = Markup(
+            "In the ratings of another tool, <bdi>{model}</bdi>{led} as a certain person{one} read {accounts} by "
+            "people of the same and of other groups{other}, and rated how strongly they felt, from {low} to {high}."
+        )
+    return words.format(
+        one=one, model=view.model, led=led, accounts=accounts, other=other, low=scale_end(view.low),
+        high=scale_end(view.high),
+    )  # fmt: skip
+
+
+def _size(told: Sequence[Told]) -> Markup:
+    """Say how big the gap is; of several, the largest one."""
+    sized = [each for each in told if each.answer.size and each.row is not None]
+    if not sized:
+        return Markup("")
+    largest = max(sized, key=lambda each: abs(each.row.number("delta_points")) if each.row is not None else 0.0)
+    if len(told) == 1:
+        return Markup("{}.").format(largest.answer.size)
+    return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+
+
+def _variation(told: Sequence[Told]) -> Markup:
+    """Say how the gap varies; of several, where it was found to."""
+    single = [each for each in told if not each.of_all]
+    if len(told) == 1:
+        return told[0].answer.varies
+    found = [each for each in single if each.answer.stands_out]
+    if not found:
+        same = dict.fromkeys(each.answer.varies for each in single if each.answer.varies)
+        return next(iter(same)) if len(same) == 1 else Markup("")
+    said = Markup(" ").join(
+        Markup("<bdi>{}</bdi>: {}").format(each.title, each.answer.varies) for each in found[:_NAMED]
+    )
+    rest = len(found) - _NAMED
+    return said + (f" So in {rest} more below." if rest > 0 else "")
+
+
+def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[str]:
+    """Yield what does not follow, what the data deny before what no such data could show."""
+    if "accepted" in codes:
+        yield CHANGED
+    kinds = {found.verdict.kind for found in answers}
+    if codes & {"manipulation", "noise_floor"}:
+        yield "anything on empathy (the ratings failed a check of what they follow)"
+    elif kinds & {"absent", "undecided"}:
+        yield NO_GAP
+    if "echo" in kinds:
+        yield NO_GROUPS
+    if any(_is_gap(found) and found.control_kind == "none" for found in answers):
+        yield NOT_THE_GROUPS
+    if "average" in kinds:
+        yield "that this holds in every emotion and group"
+    yield "which rating is right"
+    yield OF_GROUPS_AND_MODELS
+
+
+def _is_gap(found: Answer) -> bool:
+    return found.verdict.kind in ("gap", "within")

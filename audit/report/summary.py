@@ -1,0 +1,126 @@
+"""What a reader sees first on every page: who was asked what, the answer, how big it is, and what it does not allow.
+
+One page of paper holds all of it: the page's script prints it alone. Every number is one that stands further down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.dimensions import Limit
+
+MOST: Final = 4
+"""Findings that the first screen of a phone has room for."""
+CHANGED: Final = "that these are the model's answers (files were changed after they were collected)"
+NO_GAP: Final = "that there is no gap (that none was found does not show that there is none)"
+NO_GROUPS: Final = "that real groups are told apart (invented ones show as much)"
+NOT_THE_GROUPS: Final = "that groups make the gap, and not repeated words"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer in short.
+
+    Attributes
+    ----------
+    title
+        What it is about.
+    verdict
+        What was found.
+    number, unit, spread
+        The number that says it, its unit and its interval; empty where there is none.
+    kind
+        Of the verdict, as the style sheet has it; empty without a verdict.
+    anchor
+        Where the page says more of it; empty if nowhere.
+    tail
+        What stands after the title.
+    weight
+        How far it lies from nothing: of more than `MOST` findings, those of the largest weight are shown.
+    """
+
+    title: str
+    verdict: str
+    number: str = ""
+    unit: str = ""
+    spread: str = ""
+    kind: str = ""
+    anchor: str = ""
+    tail: str = ""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the first screen says.
+
+    Attributes
+    ----------
+    asked
+        Who was asked what about whom, in a sentence.
+    findings
+        In the page's order, not more than `MOST`.
+    n_findings
+        How many there are.
+    lines
+        What each says, and the sentence: how big that is, how it varies, what may not be concluded.
+    source
+        What the numbers are of, for a page of paper that goes from hand to hand.
+    """
+
+    asked: str
+    findings: tuple[Finding, ...]
+    n_findings: int
+    lines: tuple[tuple[str, str], ...]
+    source: str
+
+    @property
+    def left_out(self) -> str:
+        """Say which findings are shown where there are more; else nothing."""
+        if self.n_findings == len(self.findings):
+            return ""
+        return f"Above: the {len(self.findings)} of {self.n_findings} that lie farthest from 0."
+
+
+def summary(
+    asked: str,
+    findings: Sequence[Finding],
+    lines: Sequence[tuple[str, str]],
+    *,
+    not_concluded: Sequence[str],
+    limits: Sequence[Limit] = (),
+    source: str,
+) -> Summary:
+    """Put a first screen together.
+
+    Parameters
+    ----------
+    asked, findings, source
+        As of `Summary`, but all findings.
+    lines
+        Those before what may not be concluded; one without words is left out.
+    not_concluded
+        What does not follow, each to stand after "not to be concluded:".
+    limits
+        What the page's banner says; named here by its title.
+    """
+    by_weight = sorted(range(len(findings)), key=lambda place: -findings[place].weight)
+    shown = tuple(findings[place] for place in sorted(by_weight[:MOST]))
+    several = len({finding.title for finding in findings}) > 1
+    named = Markup("; ").join(_named(limit, several=several) for limit in limits)
+    care = Markup('{}. <a href="#limits">Why that matters</a>').format(named) if limits else ""
+    all_lines = [
+        *lines,
+        ("Not to be concluded", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
+        ("Read with care", care),
+    ]
+    return Summary(asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source)
+
+
+def _named(limit: Limit, *, several: bool) -> Markup:
+    where = Markup(" (<bdi>{}</bdi>)").format(limit.where) if limit.where and several else ""
+    return Markup("{}{}").format(f"{limit.title[:1].lower()}{limit.title[1:]}", where)

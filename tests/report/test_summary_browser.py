@@ -1,0 +1,195 @@
+"""The first screen, the contents and the page of paper of every kind of page, in a browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from browser import MARKS, launched, open_all, opened, violations
+from planted import CASES, Planted
+from test_first_screen import analysis_of
+from test_inventory_page import parts_of
+from test_summary import several
+
+from audit.report.inventory import render_inventory
+from audit.report.render import render_report
+
+pytestmark = MARKS
+REPORTS = Path(__file__).parents[2] / "reports"
+PLANTED = ("b1-emotions", "b1-group", "refused-when-high", "constant", "few-narratives", "several")
+COMMITTED = {
+    "example": REPORTS / "example" / "report.html",
+    "wordings": REPORTS / "example-wordings" / "report.html",
+    "replies": REPORTS / "example-replies" / "report.html",
+    "sweep": REPORTS / "example-sweep" / "comparison" / "comparison.html",
+    "strategies": REPORTS / "example-strategies" / "comparison" / "comparison.html",
+}
+LINES = ("How big", "How it varies", "Not to be concluded")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Return the pages by name: of planted ratings, of a questionnaire, and the committed ones of other kinds."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: folder / f"{name}.html" for name in (*PLANTED, "inventory", "accepted")}
+    for name in PLANTED:
+        planted = several(0.0, 6.0, -5.0) if name == "several" else CASES[name]()
+        made[name].write_text(page_of(planted), "utf-8")
+    made["accepted"].write_text(page_of(CASES["b1-group"](), accepted=True), "utf-8")
+    made["inventory"].write_text(render_inventory(**parts_of(hostile="")), "utf-8")
+    return made | COMMITTED
+
+
+class Accepted:
+    """A remark that files were changed and accepted."""
+
+    dimension = variant = ""
+    code = "accepted"
+    text = "1 file of the run had changed since it was stored, and was accepted as it is: ratings.parquet."
+
+
+def page_of(planted: Planted, *, accepted: bool = False) -> str:
+    manifest, analysis = analysis_of(planted)
+    remarks = [*analysis.remarks, *([Accepted()] if accepted else [])]
+    return render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=remarks)
+
+
+def bottoms(page, selector: str) -> list[float]:
+    return page.locator(selector).evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect().bottom + scrollY)"
+    )
+
+
+@pytest.mark.parametrize("name", [*PLANTED, "accepted", "inventory", *COMMITTED])
+def test_a_phone_shows_who_the_answer_its_size_and_what_does_not_follow_at_once(chromium, pages, name):
+    with opened(chromium, pages[name], width=390) as page:
+        shown = page.locator(".summary .line strong").all_inner_texts()
+        assert "Not to be concluded:" in shown
+        assert max(bottoms(page, ".asked, .finding, .summary .line")) <= 844
+        assert page.locator(".finding .verdict").count() >= 1
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_changed_files_are_the_first_thing_that_may_not_be_concluded_from(chromium, pages, width):
+    with opened(chromium, pages["accepted"], width=width) as page:
+        first = page.locator(".summary .line", has_text="Not to be concluded").inner_text()
+        assert first.startswith("Not to be concluded: that these are the model's answers (files were changed")
+        care = page.locator(".summary .line", has_text="Read with care").inner_text()
+        assert "files that were changed" in care
+        page.click("text=Why that matters")
+        assert page.locator("#limits >> text=Files that were changed").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("name", ["several", "accepted", "inventory", "wordings", "replies", "sweep", "strategies"])
+def test_every_kind_of_page_breaks_no_rule(chromium, pages, name, width, scheme):
+    with opened(chromium, pages[name], width=width, color_scheme=scheme) as page:
+        open_all(page)
+        assert violations(page) == []
+
+
+def test_the_contents_stay_in_sight_and_mark_the_section_one_is_in(chromium, pages):
+    for width in (390, 1440):
+        with opened(chromium, pages["example"], width=width) as page:
+            current = "document.querySelector('nav [aria-current=location]').textContent"
+            assert page.evaluate(current) == "Answer"
+            for anchor, label in (("gaps", "All gaps"), ("meaning", "What δ means"), ("manifest", "Manifest")):
+                page.evaluate(f"location.hash = '{anchor}'")
+                page.locator(f"nav a[aria-current=location] >> text={label}").wait_for()
+                box = page.locator("nav[aria-label=Contents]").bounding_box()
+                assert 0 <= box["y"] <= 1
+                assert page.locator(f"nav >> text={label}").is_visible()
+                # The heading that a link leads to is not behind the contents.
+                top = page.evaluate(f"document.getElementById('{anchor}').getBoundingClientRect().top")
+                assert anchor == "manifest" or top >= box["height"] - 1
+
+
+def test_the_keyboard_skips_to_the_answer_and_reaches_the_contents(chromium, pages):
+    with opened(chromium, pages["example"], width=390) as page:
+        page.keyboard.press("Tab")
+        skip = page.locator(".skip")
+        assert skip.evaluate("(each) => each === document.activeElement")
+        assert skip.bounding_box()["y"] >= 0
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('.summary') !== null")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("name", ["example", "replies", "strategies"])
+def test_nothing_moves_while_the_page_is_read(chromium, pages, name, width):
+    watch = (
+        "window.moved = []; new PerformanceObserver((list) => list.getEntries().forEach((each) => "
+        "{ if (!each.hadRecentInput) window.moved.push(each.value); })).observe({type: 'layout-shift', buffered: true})"
+    )
+    with opened(chromium, pages[name], width=width, first=watch) as page:
+        for place in range(0, 6000, 700):
+            page.evaluate(f"scrollTo(0, {place})")
+            page.wait_for_timeout(30)
+        assert sum(page.evaluate("window.moved")) < 0.01
+
+
+@pytest.mark.parametrize("name", ["several", "refused-when-high", "inventory", *COMMITTED])
+def test_the_summary_is_one_page_of_paper_with_the_numbers_of_the_screen(chromium, pages, name):
+    with opened(chromium, pages[name]) as page:
+        page.evaluate("window.print = () => { window.printed = document.documentElement.className; }")
+        numbers = page.locator(".summary data").all_inner_texts()
+        page.click("#print-summary")
+        assert page.evaluate("window.printed") == "summary-alone"
+        page.emulate_media(media="print")
+        assert page.locator(".summary data").all_inner_texts() == numbers
+        assert page.locator(".summary .source, .asked, .summary .line").filter(visible=True).count() >= 4
+        assert page.locator("main h2").filter(visible=True).count() == 1
+        assert page.locator("nav, .skip, #print-summary, .cards, .banner").filter(visible=True).count() == 0
+        pdf = page.pdf(format="A4")
+        assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
+        assert page.evaluate("document.documentElement.className") == ""
+
+
+@pytest.mark.parametrize("name", ["example", "strategies"])
+def test_on_paper_the_summary_has_a_page_of_its_own_and_no_interval_breaks(chromium, pages, name):
+    broken = """() => {
+      const lines = [];
+      for (const low of document.querySelectorAll("main data")) {
+        const to = low.nextSibling, high = low.nextElementSibling;
+        if (!to || to.nodeType !== 3 || !/^\\s*to\\s*$/.test(to.data) || !high || high.tagName !== "DATA") continue;
+        if (!low.checkVisibility()) continue;
+        const [a, b] = [low, high].map((each) => each.getClientRects());
+        lines.push(a.length === 1 && b.length === 1 && Math.abs(a[0].top - b[0].top) < 2);
+      }
+      return lines;
+    }"""
+    with opened(chromium, pages[name], width=720) as page:
+        page.emulate_media(media="print")
+        open_all(page)
+        whole = page.evaluate(broken)
+        assert len(whole) > 20
+        assert all(whole)
+        assert page.evaluate("getComputedStyle(document.querySelector('.summary')).breakAfter") == "page"
+
+
+def test_without_a_script_the_summary_stands_and_its_button_is_not_shown(chromium, pages):
+    with opened(chromium, pages["example"], script=False, width=390) as page:
+        assert page.locator(".summary .line").first.is_visible()
+        assert page.locator("#print-summary").filter(visible=True).count() == 0
+
+
+def test_numbers_of_the_summary_are_those_of_the_tables(pages):
+    tables = REPORTS / "example" / "tables"
+    page = pages["example"].read_text("utf-8")
+    summary = page.partition('<div class="summary">')[2].partition("print-summary")[0]
+    found = re.findall(r'<data value="([^"]*)" data-at="([^"]*)">', summary)
+    assert len(found) >= 5
+    for value, place in found:
+        name, line, column = place.split(":")
+        assert pd.read_csv(tables / f"{name}.csv", dtype=str)[column][int(line)] == value, place
