@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from runs import FOUR_RELIGIONS, as_stored
 from audit import conversations
 from audit.cli.main import main
 from audit.engines.resolve import ModelFiles, file_hashes
+from audit.report.page import asset
 from audit.runs.store import JudgementFolder, RunFolder
 from audit.tables.preference import JUDGED_PAIRS, PREFERENCE
 
@@ -157,7 +159,7 @@ def test_the_page_has_the_tables_numbers_escapes_what_was_written_and_needs_no_n
     assert main(judge(runs, out)) == 0
     text = (out / "judgement.html").read_text()
     page = Page(text)
-    assert "script" not in page.tags
+    assert re.findall(r"<script[^>]*>(.*?)</script>", text, re.DOTALL) == [asset("page.js")]
     assert ATTACK.replace("<", "&lt;").replace(">", "&gt;") in text
     tables = {name: pd.read_csv(out / f"tables/{name}.csv") for name in ("preference", "pairs")}
     assert page.numbers

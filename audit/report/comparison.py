@@ -1,7 +1,7 @@
 """Several runs to one page: the answer over all of them first, then side by side, then the differences between them.
 
-The page is built as a run's report is: self-contained, without a script, everything escaped, and every number with its
-place in ``tables/``.
+The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
+and every number with its place in ``tables/``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a judge made of two runs' replies to one page: the answer first, its leaning to a place beside it, then pairs.
 
-The page is built as a run's report is: self-contained, without a script, everything escaped, and every number with its
-place in ``tables/``.
+The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
+and every number with its place in ``tables/``.
 """
 
 from __future__ import annotations

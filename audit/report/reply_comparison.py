@@ -1,7 +1,7 @@
 """Several runs of replies to one page: what changes in the gap of each measure, and in the replies at all.
 
-The page is built as a run's report is: self-contained, without a script, everything escaped, and every number with its
-place in ``tables/``.
+The page is built as a run's report is: self-contained, with no script but the contents', everything escaped,
+and every number with its place in ``tables/``.
 """
 
 from __future__ import annotations
