@@ -25,7 +25,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
 from audit.report.rated import Rated
 from audit.report.sentences import LIMITS
-from audit.runs.ledger import check_made
+from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
