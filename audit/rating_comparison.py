@@ -119,6 +119,7 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
         from audit.report.comparison import render_comparison, strategy_names
+        from audit.report.manifest import example_view
         from audit.report.paper_table import paper_table, published_paper, strategies_paper
         from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
 
@@ -189,7 +190,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 left_out=left_out,
                 confidence=confidence,
                 command=command,
-                example=next(iter(runs.values())).manifest.example_prompt,
+                example=example_view(next(iter(runs.values())).manifest),
             ),
             facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
         )

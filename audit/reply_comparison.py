@@ -122,6 +122,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         return [run]
 
     def compare(self, runs: Mapping[str, WrittenRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
+        from audit.report.manifest import example_view
         from audit.report.reply_comparison import changes_paper, render_reply_comparison
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
@@ -201,7 +202,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 left_out=left_out,
                 confidence=confidence,
                 command=command,
-                example=next(iter(runs.values())).manifest.example_prompt,
+                example=example_view(next(iter(runs.values())).manifest),
             ),
             facts={},
         )

@@ -168,7 +168,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run statistics.margin=inf", "statistics.margin: a number is wanted that is not infinite"),
         (
             "run model=nonsense",
-            "model=nonsense: there is no such choice; there are: gemma3-270m, llama-cpp, llama3, llama3-70b, mistral, ollama",
+            "model=nonsense: there is no such choice; there are: gemma3-270m, llama-cpp, llama3, llama3-70b, mistral, ",
         ),
         ("run +model=nonsense", "model=nonsense: there is no such choice"),
         ("run prompt=orign", "prompt=orign: there is no such choice; did you mean 'origin'?"),

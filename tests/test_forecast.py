@@ -166,7 +166,9 @@ def test_the_gap_that_is_found_is_that_of_the_earlier_run_s_own_table(planned, a
     path.write_text(path.read_text(encoding="utf-8").replace("narratives", "narrativez"), encoding="utf-8")
     capsys.readouterr()
     assert audit("plan", *words, f"like={run}", "probe=0") == 2
-    assert f"{path} is not what was written: its SHA-256 has changed; `python -m audit report" in capsys.readouterr().err
+    assert (
+        f"{path} is not what was written: its SHA-256 has changed; `python -m audit report" in capsys.readouterr().err
+    )
 
 
 def test_what_fits_into_money_fits(planned, number_model):

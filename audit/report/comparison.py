@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.across_elicitations import elicitation_sections
 from audit.report.compared_screen import summary_of_runs, told_tally
 from audit.report.layout import Column, Table, interval, number, table_of
-from audit.report.manifest import example_view
+from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable
@@ -35,7 +35,6 @@ from audit.report.section import (
 )
 from audit.report.sentences import describe_gaps
 from audit.report.tables import comparisons_table, controls_table
-from audit.runs.manifest import Example
 from audit.tables.comparison import RUNS
 from audit.wording import (
     MEANING,
@@ -97,7 +96,7 @@ def render_comparison(
     left_out: Sequence[str],
     confidence: float,
     command: str,
-    example: Example | None = None,
+    example: ExampleView | None = None,
 ) -> str:
     """Render the page of a comparison.
 
@@ -154,7 +153,7 @@ def render_comparison(
             strategy_names(tables["strategies"]),
             confidence=confidence,
         ),
-        example=example_view(example),
+        example=example,
         answers=[_answer(row, gaps=shown, confidence=confidence) for row in specifications],
         curves=present(*(_curve(row, figures, level=level) for row in specifications)),
         strategies=list(_strategies(tables["strategies"], figures, level=level, alpha=1 - confidence)),

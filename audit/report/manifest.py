@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from audit.runs.manifest import Example, Manifest, ManifestError, Noise
+from audit.runs.manifest import Manifest, ManifestError, Noise
 from audit.wording import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
@@ -227,15 +227,19 @@ class ExampleView:
     turns: tuple[tuple[str, str], ...]
     user_prompt: str
     begun: str
+    language: str
+    language_code: str
 
 
-def example_view(example: Example | None) -> ExampleView | None:
-    """View an example prompt; None where none was recorded."""
-    if example is None or not (example.system or example.user):
+def example_view(manifest: Manifest) -> ExampleView | None:
+    """View a run's example prompt; None where none was recorded."""
+    example, spoken = manifest.example_prompt, manifest.language
+    if not (example.system or example.user):
         return None
     turns = tuple((role, _show(text)) for role, text in example.turns)
     system, user, begun = (_text(part, absent="") for part in (example.system, example.user, example.begun))
-    return ExampleView(system, turns, user, begun)
+    language = "" if spoken.is_english else _text(spoken.name)
+    return ExampleView(system, turns, user, begun, language, _text(spoken.code))
 
 
 def _lacking(manifest: Manifest, path: str) -> str:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.compared_screen import summary_of_changes
 from audit.report.comparison import facts_of
 from audit.report.layout import Column, Table, number, table_of, text
-from audit.report.manifest import example_view
+from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.page import picture, render_page
 from audit.report.paper_table import PaperTable, told_columns, with_interval
@@ -35,7 +35,6 @@ from audit.report.section import (
 )
 from audit.report.tables import measure_controls_table
 from audit.report.words import TaskWords
-from audit.runs.manifest import Example
 from audit.tables.replies import ReplyStatus
 from audit.tables.reply_comparison import REPLY_RUNS
 from audit.wording import (
@@ -80,7 +79,7 @@ def render_reply_comparison(
     left_out: Sequence[str],
     confidence: float,
     command: str,
-    example: Example | None = None,
+    example: ExampleView | None = None,
 ) -> str:
     """Render the page of a comparison of runs of replies.
 
@@ -122,7 +121,7 @@ def render_reply_comparison(
         "reply_comparison.html.j2",
         words=words,
         summary=summary_of_changes(runs, changes, titles, words=words, confidence=confidence),
-        example=example_view(example),
+        example=example,
         answers=[
             _answer([row for row in changes if row["dimension"] == dimension], titles, confidence=confidence)
             for dimension in dict.fromkeys(row["dimension"] for row in changes)
