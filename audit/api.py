@@ -58,7 +58,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
-            again = "`python -m audit report` makes it anew"
+            again = f"`{shlex.join(['python', '-m', 'audit', 'report', str(self._folder.parent)])}` makes it anew"
             of = check_made(self._folder.parent, f"tables/{name}.csv", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(

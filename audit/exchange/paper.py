@@ -67,13 +67,10 @@ def _make(collected: Collected, told: Told) -> Files:
 
 def _study(collected: Collected) -> Study:
     from audit.paper.base import Study
-    from audit.runs.ledger import check_made
     from audit.tasks.registry import task_of
 
     names = _OF_RATINGS if collected.kind == "ratings" else _OF_REPLIES
     tables = {name: collected.statistics(name) for name in names}
-    for name in names:
-        check_made(collected.path, f"tables/{name}.csv", remedy="`python -m audit report` makes it anew")
     asked_to = task_of(collected.manifest).asked_to
     return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)
 

@@ -225,7 +225,7 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
     if _is_of_runs(folder):
         return _remedy_of_runs(name, what)
     if is_made(name):
-        return "`python -m audit report` makes it anew"
+        return f"`{shlex.join(['python', '-m', 'audit', 'report', str(folder)])}` makes it anew"
     if _ASKED_ANEW.fullmatch(name):
         lost = "that part" if "/" in name else "all of it"
         if what.endswith("gone"):
