@@ -29,6 +29,7 @@ _VARIES = (
     (re.compile(r"\b\d[\d,.]* prompts/s"), "N prompts/s"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T[\d:+&#;]+)?"), "DATE"),
     (re.compile(r"\b[\d.]+ (GB|MB|KB) are free"), r"N \1 are free"),
+    (re.compile(r"SHA-256 of the last [0-9a-f]{64}"), "SHA-256 of the last HASH"),
     (re.compile(r"\b\d+ min \d+ s\b|\b\d+(\.\d+)? s\b"), "N s"),
 )
 """What differs between two times, with what stands in its place."""
