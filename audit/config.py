@@ -29,7 +29,7 @@ from pydantic import (
 
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError, suggest
-from stimuli.faults import explain, fields_at, nested_models, place_of
+from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of
 from stimuli.identities import Identity
 from stimuli.knowledge import RELATIONS
 from stimuli.languages import ENGLISH, LanguagePack, load_language
@@ -971,7 +971,7 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        fault = fault_of(error)
         if fault["type"] == "extra_forbidden":
             *place, key = map(str, place_of(error, values))
             nearest = suggest(key, fields_at(model, place))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from stimuli.errors import suggest
 
@@ -44,18 +45,18 @@ def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None, content: object = None) -> str:
-    """Return a pydantic error's first fault as ``place: what is wanted (given: value)``, in one line.
+    """Return a pydantic error's most telling fault as ``place: what is wanted (given: value)``, in one line.
 
     Parameters
     ----------
     error
-        Of which the first fault is told.
+        Of which one fault is told.
     model
         What was validated: its fields are suggested for a name that it does not have.
     content
         What was validated: parts of a place that are not in it are pydantic's own, and left out.
     """
-    fault = error.errors(include_url=False)[0]
+    fault = fault_of(error)
     place = _written(place_of(error, content))
     said = _said(fault, model)
     value = fault["input"]
@@ -68,9 +69,15 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None, conten
     return f"{place}: {said}" if place else said
 
 
+def fault_of(error: ValidationError) -> ErrorDetails:
+    """Return the first fault, or the first misspelt name, of which the right one may be missed, too."""
+    faults = error.errors(include_url=False)
+    return next((each for each in faults if each["type"] == "extra_forbidden"), faults[0])
+
+
 def place_of(error: ValidationError, content: object = None) -> tuple[str | int, ...]:
-    """Return where the first fault is, without what pydantic adds of its own, such as the name of a choice's kind."""
-    fault = error.errors(include_url=False)[0]
+    """Return where the told fault is, without what pydantic adds of its own, such as the name of a choice's kind."""
+    fault = fault_of(error)
     parts = [part for part in fault["loc"] if isinstance(part, int) or not re.search(r"[\[\]()]", part)]
     if content is None:
         return tuple(parts)

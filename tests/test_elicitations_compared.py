@@ -130,7 +130,8 @@ def choices(**changes):
     """Choices of a run in which all that is shared is empty."""
     names = (
         "model", "path", "revision", "dtype", "quantization", "prompt", "wording", "narratives", "n_narratives",
-        "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking", "strategy",
+        "texts", "language", "elicitation", "parser", "seed", "scale", "identities", "files", "answering", "asking",
+        "strategy",
         "leading", "engine", "device", "dimensions",
     )  # fmt: skip
     return dict.fromkeys(names, "") | changes

@@ -122,7 +122,7 @@ def test_a_thought_at_a_server_is_paid_for_and_kept(planned):
     # Nothing is asked of the server: its tokens are not counted, and two characters are taken for one.
     words = ("model=vllm-serve", "model.path=x", "model.base_url=http://127.0.0.1:9/v1", *SMALL[2:], *NO_CHECKS,
              "elicitation=expected", "run_dir=run")  # fmt: skip
-    priced = ("price.input=1_000_000", "price.output=0")  # one a token
+    priced = ("price.input=1000000", "price.output=0")  # one a token
     off, _ = planned(*words, *priced)
     on, _ = planned(*words, *priced, "thinking=budget", "thinking.max_tokens=100")
     assert on["n_characters"] == 2 * off["n_characters"]

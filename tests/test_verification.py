@@ -254,7 +254,7 @@ def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(com
     assert any("is not what the answers give" in line for line in out)
     import audit
 
-    with pytest.raises(audit.AuditError, match=r"tables/gap\.csv is not what was written.*report` makes it anew"):
+    with pytest.raises(audit.AuditError, match=r"tables/gap\.csv is not what was written.*report .*run` makes it anew"):
         _ = audit.open_run(run).tables["gap"]
     assert command("report", "run") == 0
     assert said_by(command, capsys, "verify", "run")[:2] == (0, ["verified: run"])
@@ -362,7 +362,7 @@ def test_what_is_said_to_help_helps_when_it_is_followed(name, change, remedy, co
 def test_what_was_accepted_is_said_by_gate_comparison_and_exports_before_any_report_is_made(command, run, capsys):
     folder = command.folder
     assert command("run", *ASKED, "seed=3", "run_dir=other") == 0
-    held = "files of the run had changed since they were stored, and were accepted as they are"
+    held = "files of the run were changed after they were stored and accepted as they are"
     assert held not in "\n".join(said_by(command, capsys, "gate", "run", "margin=50")[1])
     assert said_by(command, capsys, "verify", "run", "accept=true")[1] == ["run: nothing had changed"]
     change_ratings(run, lambda columns: columns["intensity"].__setitem__(5, 99.0))

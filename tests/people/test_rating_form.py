@@ -22,7 +22,18 @@ def test_the_form_s_bytes_hold_nothing_of_the_perceiver_or_the_grid_but_what_tex
     assert "Quaker" not in page.replace("Quakers feel with you.", "")
     page = render_form(sample.shown, QUESTIONS.questions)
     assert page.count("Quaker") == sample.n_revealing == 1
-    for absent in ("Druid", "creed-of", "with-care", "narr-", "wistful", "Llama", "ecn", "in_group", "perceiver", "90"):
+    for absent in (
+        "Druid",
+        "creed-of",
+        "with-care",
+        "narr-",
+        "wistful",
+        "Llama",
+        "ecn",
+        "in_group",
+        "perceiver",
+        "900",
+    ):
         assert absent not in page, absent
 
 

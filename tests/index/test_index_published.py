@@ -58,7 +58,7 @@ def words(text):
 
 def screen(page):
     """Return of each card of a page that is of a gap its kind and its verdict, and the titles of the banner."""
-    cards = re.findall(r'<article class="answer ?(\w*)">\s*<h3>(.*?)</h3>\s*<p class="verdict">(.*?)</p>', page, re.S)
+    cards = re.findall(r'<div class="finding ?(\w*)">\s*<h3>(.*?)</h3>\s*<p class="verdict">(.*?)</p>', page, re.S)
     own = [(kind, words(verdict)) for kind, title, verdict in cards if "refusals" not in title]
     banner = re.search(r'<aside class="banner".*?</aside>', page, re.S)
     titles = re.findall(r"<li><strong>(.*?)</strong>", banner[0], re.S) if banner else []
