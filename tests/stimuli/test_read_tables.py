@@ -4,11 +4,12 @@ import datetime
 import sys
 import zipfile
 
-import openpyxl
 import pytest
 
 from stimuli.errors import StimulusError
 from stimuli.tables import column_names, read_cells
+
+openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks, is not installed")
 
 COLUMNS = {"narrative_id": "id", "emotion": "emotion", "neutral": "text"}
 ROWS = [
