@@ -6,6 +6,7 @@ import re
 import pytest
 from locking import ROOT
 
+pytest.importorskip("hatchling", reason="pip install '.[release]'")
 _SPEC = importlib.util.spec_from_file_location("release_metadata", ROOT / "release" / "metadata.py")
 metadata = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(metadata)
