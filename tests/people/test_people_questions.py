@@ -32,7 +32,10 @@ def test_written_questions_are_read_back_as_they_were(tmp_path):
         (f"questions: {{warm: {GOOD.replace('low: 1', 'low: 5')}}}", "low=5 must be below high=5"),
         (f"questions: {{warm: {GOOD.replace('low: 1', 'low: 1.5')}}}", "questions.warm: low: "),
         (f"questions: {{warm: {GOOD.replace('high: 5', 'high: 100')}}}", "questions.warm: high: "),
-        (f"questions: {{warm: {GOOD.replace('low_label', 'lowest')}}}", "questions.warm: lowest: there is no such name here"),
+        (
+            f"questions: {{warm: {GOOD.replace('low_label', 'lowest')}}}",
+            "questions.warm: lowest: there is no such name here",
+        ),
         (f"colour: red\nquestions: {{warm: {GOOD}}}", "colour: "),
         ("questions: {" + ", ".join(f"q{k}: {GOOD}" for k in range(13)) + "}", "questions: "),
     ],
