@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.errors import AuditError, ConfigError, StoreError
+from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.spreadsheets import as_it_was
@@ -58,7 +58,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                 raise KeyError(
                     f"{self._folder} has no table {name!r}; there are: {there}. `python -m audit report` makes all"
                 )
-            again = f"`{shlex.join(['python', '-m', 'audit', 'report', str(self._folder.parent)])}` makes it anew"
+            again = f"`{report_command(self._folder.parent)}` makes it anew"
             of = check_made(self._folder.parent, f"tables/{name}.csv", remedy=again)
             if self._of not in (None, of):
                 raise StoreError(

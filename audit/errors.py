@@ -50,6 +50,11 @@ def attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
         return error
 
 
+def report_command(folder: Path) -> str:
+    """Return the command that analyses a run's folder again, as it is typed."""
+    return f"python -m audit report {shlex.quote(str(folder))}"
+
+
 def recovery(folder: Path, does: str) -> str:
     """Return the remedy for a run's folder that is damaged: the command, as it is typed, and what it does."""
     return f"python -m audit recover {shlex.quote(str(folder))} {does}"

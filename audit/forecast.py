@@ -12,7 +12,6 @@ import contextlib
 import math
 import os
 import re
-import shlex
 import shutil
 import tempfile
 import time
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.config import AuditConfig
-from audit.errors import StoreError
+from audit.errors import StoreError, report_command
 from audit.progress import Progress, Say
 from audit.runs.ledger import check_made
 from audit.runs.planned import Planned
@@ -635,7 +634,7 @@ def _gaps_of(run: Path) -> pd.DataFrame:
 
     columns = ["dimension", "variant", "scope", "se", "df", "n_narratives"]
     path = run / "tables" / "gap.csv"
-    again = f"`python -m audit report {shlex.quote(str(run))}` makes it anew"
+    again = f"`{report_command(run)}` makes it anew"
     for name in ("gap", "controls"):
         if (run / "tables" / f"{name}.csv").exists():
             check_made(run, f"tables/{name}.csv", remedy=again)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import pandas as pd
 
 from audit.collect import cell_columns
 from audit.config import load_statistics
-from audit.errors import AuditError, recovery
+from audit.errors import AuditError, recovery, report_command
 from audit.progress import Say
 from audit.publish import PAGE
 from audit.runs import ledger
@@ -88,7 +87,7 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
     StoreError
         If the folder is none of a run's.
     """
-    again = shlex.join(["python", "-m", "audit", "report", str(path)])
+    again = report_command(path)
     try:
         manifest = Manifest.read(path, check=False)
     except DamagedError as error:
@@ -154,7 +153,7 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
             yield Finding(
                 ledger.FILE,
                 "is not there, as in runs of an earlier version: whether files were changed cannot be told",
-                f"`python -m audit report {shlex.quote(str(path))}` begins one, of the files as they are then",
+                f"`{report_command(path)}` begins one, of the files as they are then",
             )
         return
     if not faults.ledger:

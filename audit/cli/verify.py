@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from audit.cli.base import OK, Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, option_lines, true_or_false, usage_lines
 from audit.cli.printing import say, tell
+from audit.errors import report_command
 
 WRONG: Final = 1
 _ACCEPT: Final = Option(
@@ -54,7 +54,7 @@ def _verify(words: Sequence[str]) -> int:
         if lines:
             tell(f"{path}: the files are taken as they are; `python -m audit report {path}` says so on its page")
         elif verify_run(path, defaults=statistics_defaults(), say=lambda line: None):
-            again = shlex.join(["python", "-m", "audit", "report", str(path)])
+            again = report_command(path)
             tell(
                 f"{path}: nothing that was collected had changed; what `verify` says of tables and pages, `{again}` "
                 "makes anew"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from audit.errors import ConfigError, StoreError
+from audit.errors import ConfigError, StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.tables.base import Table
 from audit.wording import in_markdown, plural, printable
@@ -183,9 +183,7 @@ class Collected:
 
     @property
     def _report(self) -> str:
-        import shlex
-
-        return shlex.join(["python", "-m", "audit", "report", str(self.path)])
+        return report_command(self.path)
 
 
 Files: TypeAlias = Mapping[str, bytes]

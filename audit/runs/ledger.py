@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from audit.errors import StoreError, recovery
+from audit.errors import StoreError, recovery, report_command
 from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfinished_of, whole, writing
 from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, Told, read
@@ -225,7 +225,7 @@ def remedy_for(folder: Path, name: str, what: str) -> str:
     if _is_of_runs(folder):
         return _remedy_of_runs(name, what)
     if is_made(name):
-        return f"`{shlex.join(['python', '-m', 'audit', 'report', str(folder)])}` makes it anew"
+        return f"`{report_command(folder)}` makes it anew"
     if _ASKED_ANEW.fullmatch(name):
         lost = "that part" if "/" in name else "all of it"
         if what.endswith("gone"):
