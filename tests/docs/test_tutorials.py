@@ -50,22 +50,33 @@ def test_no_command_of_a_transcript_ended_in_a_fault(path):
 
 
 def test_a_tutorial_is_followed_in_order_and_what_varies_is_left_out(tmp_path):
+    (folder := tmp_path / "project").mkdir()
+    (home := tmp_path / "home").mkdir()
     progress = "echo '4 of 48 prompts, 0.21 prompts/s, about 3 min 32 s left' && echo '48 of 48 prompts, 0.2 prompts/s'"
     page = (
         "Save:\n\n```csv things.csv\na,b\n```\n\n```sh\nnot followed\n```\n\n"
-        f"```console\n$ cat things.csv\n$ pwd; exit 3\n```\n\n```console\n$ {progress}\n"
-        "$ echo in 2.5 s on 2026-11-25T01:02:03+00:00\n$ no-such-program\n```\n"
+        f"```console\n$ cat things.csv\n$ pwd; (exit 3)\n```\n\n```console\n$ {progress}\n"
+        "$ echo in 2.5 s on 2026-11-25T01:02:03+00:00\n$ no-such-program\n$ pwd > ~/x\n"
+        '$ cd $HOME; read answer; echo "got $answer"\n$ cat x\n```\n'
     )
-    told, faults = transcripts.follow(page, tmp_path)
+    told, faults = transcripts.follow(page, folder, home)
     assert told.split("\n\n") == [
         "[things.csv is saved]",
         "$ cat things.csv\na,b",
-        "$ pwd; exit 3\n.\n[exit code 3]",
+        "$ pwd; (exit 3)\n.\n[exit code 3]",
         f"$ {progress}\n48 of 48 prompts, N prompts/s",
         "$ echo in 2.5 s on 2026-11-25T01:02:03+00:00\nin N s on DATE",
-        "$ no-such-program\nbash: line 1: no-such-program: command not found\n[exit code 127]\n",
+        "$ no-such-program\nbash: no-such-program: command not found\n[exit code 127]",
+        "$ pwd > ~/x",
+        '$ cd $HOME; read answer; echo "got $answer"\ngot ',
+        "$ cat x\n.\n",
     ]
     assert faults == ["no-such-program"]
+
+
+def test_a_command_that_ends_the_shell_is_no_step_of_a_tutorial(tmp_path):
+    with pytest.raises(ValueError, match="exit 3: it ended the shell"):
+        transcripts.follow("```console\n$ exit 3\n```\n", tmp_path, tmp_path)
 
 
 def test_a_console_block_holds_commands_alone():

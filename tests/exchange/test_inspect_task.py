@@ -10,7 +10,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
@@ -260,6 +259,7 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     gaps = [pd.read_csv(Path(run, "tables", "gap.csv")).iloc[0] for run in ("own", "other")]
     assert {gap["estimator"] for gap in gaps} == {"contrast"}
     # Of texts that the server wrote otherwise the second time, δ differs by what their ratings do: its weights of pairs
-    # of own and of other groups add up to 1 and -1.
-    most = (own["intensity"] - other["intensity"]).abs().max()
-    assert abs(gaps[0]["delta_points"] - gaps[1]["delta_points"]) <= 2 * np.nan_to_num(most) + 1e-9
+    # of own and of other groups add up to 1 and -1. Of others that are missing, by no bound that holds for all data.
+    if (own["intensity"].isna() == other["intensity"].isna()).all():
+        most = (own["intensity"] - other["intensity"]).abs().max()
+        assert abs(gaps[0]["delta_points"] - gaps[1]["delta_points"]) <= 2 * most + 1e-9

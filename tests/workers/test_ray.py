@@ -50,6 +50,7 @@ def test_two_actors_make_the_run_that_one_process_makes_byte_for_byte(alone, tin
 
 @with_ray
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("of", ["process", "actor"])
 def test_what_a_worker_left_that_was_killed_another_one_takes_over(of, alone, tiny_model, tmp_path, on_progress):
     seen, killed = [], []

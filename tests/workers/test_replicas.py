@@ -40,6 +40,7 @@ def test_two_replicas_make_the_run_that_one_process_makes_byte_for_byte(alone, t
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tmp_path):
     thinks = ("thinking=budget", "thinking.max_tokens=5", "thinking.temperature=1", *LED, "elicitation.noise_sample=9")
     collect(tmp_path / "run", overrides(tiny_model, *thinks, TWO))
@@ -48,6 +49,7 @@ def test_thoughts_of_two_replicas_are_those_of_one_process(alone, tiny_model, tm
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_a_run_goes_on_with_another_number_of_replicas(alone, tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGKILL, killed := [], most=2))
     words = overrides(tiny_model, *LED)
@@ -75,6 +77,7 @@ def test_a_replica_that_is_killed_is_named_and_its_shard_taken_over(alone, tiny_
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny_model, tmp_path, on_progress):
     stop, limits = signalled(signal.SIGSTOP, stopped := []), []
 
@@ -95,6 +98,7 @@ def test_a_replica_that_is_stopped_is_found_and_its_shard_taken_over(alone, tiny
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
     alone, tiny_model, audit, tmp_path, capsys, on_progress, monkeypatch
 ):
@@ -112,6 +116,7 @@ def test_where_all_are_killed_the_command_says_so_in_a_line_and_then_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_a_shard_that_ends_two_replicas_is_named(tiny_model, tmp_path, on_progress):
     on_progress(signalled(signal.SIGSEGV, [], most=9, only=lambda state: state.task.job.part == "shard 3"))
     with pytest.raises(WorkerError, match=r"shard 3 ended 2 workers one after another \(replica .* signal SIGSEGV"):
@@ -155,7 +160,13 @@ def children(pid):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        *(pytest.param(number, marks=pytest.mark.simulation) for number in (signal.SIGINT, signal.SIGKILL)),
+    ],
+)
 def test_no_replica_outlives_the_command(number, tiny_model, child_environment, tmp_path):
     command = [sys.executable, "-m", "audit", "run", *overrides(tiny_model, TWO, "run_dir=run", "shard_size=2")]
     with (tmp_path / "said.txt").open("w") as said:
@@ -182,6 +193,7 @@ def test_no_replica_outlives_the_command(number, tiny_model, child_environment, 
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_path):
     lines = []
     for name, words in {
