@@ -1,7 +1,7 @@
 """Draw what a reader sees first, on a screen 1,440 px wide and on a phone 390 px wide.
 
 Run as ``python benchmarks/first_screens.py FOLDER`` where the project and its tests' tools are installed. It draws the
-committed example and the comparison of strategies, and reports of ratings whose truth is planted (``planted.py``):
+committed example, the comparison of strategies and the index, and reports of ratings whose truth is planted (``planted.py``):
 a gap, opposite gaps of emotions, refusals, nothing that differs, and several dimensions. Each picture is
 ``FOLDER/NAME-WIDTH.png``. It prints how far down the page the first screen's last line reaches.
 """
@@ -25,6 +25,7 @@ COMMITTED = {
     "example": ROOT / "reports" / "example" / "report.html",
     "replies": ROOT / "reports" / "example-replies" / "report.html",
     "strategies": ROOT / "reports" / "example-strategies" / "comparison" / "comparison.html",
+    "index": ROOT / "reports" / "example-models" / "index.html",
 }
 PLANTED = {"gap": "b1-group", "opposite-gaps": "b1-emotions", "refusals": "refused-when-high", "alike": "alike"}
 

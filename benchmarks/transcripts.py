@@ -1,4 +1,4 @@
-"""Follow the tutorials of docs/ as their readers do, on a fresh machine, and keep what was printed in docs/transcripts/.
+"""Follow the tutorials of docs/ as on a fresh machine, and keep what was printed in docs/transcripts/.
 
     python benchmarks/transcripts.py                    # all of them, about ten minutes each: each installs the package
     python benchmarks/transcripts.py tutorial-gate      # one
@@ -61,7 +61,7 @@ def steps(page: str) -> Iterator[Step]:
 
 
 def follow(page: str, folder: Path, home: Path) -> tuple[str, list[str]]:
-    """Do what a tutorial says in a folder, in one shell; return the transcript, and the commands that ended in a fault."""
+    """Do what a tutorial says in a folder, in one shell; return the transcript, and the commands that ended in faults."""
     environment = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     environment |= {"HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
     environment |= {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

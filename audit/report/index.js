@@ -65,6 +65,8 @@
     filter();
     text.focus();
   });
+  // On a phone, what is filtered comes first, and the filters are a tap away.
+  filters.open = window.matchMedia("(min-width: 32.01rem)").matches;
   filters.hidden = false;
   filter();
 })();

@@ -7,6 +7,7 @@ or ``claims.csv``. Without its script it is the same tables, which then cannot b
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -198,7 +199,14 @@ def _summary(n_runs: int, with_gap: Sequence[Row], n_groups: int, without: Seque
         parts.append(f"{len(without)} without a gap to show")
     if unread:
         parts.append(f"{plural(len(unread), 'folder')} could not be read")
-    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}."
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{_verdicts(with_gap)}"
+
+
+def _verdicts(rows: Sequence[Row]) -> str:
+    """Count the gaps of each verdict; empty where no gap has one, as those of measures."""
+    counted = Counter(str(row["verdict"]) for row in rows)
+    told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if kind and counted[kind]]
+    return f" Verdicts: {', '.join(told)}." if told else ""
 
 
 def _by_chance(rows: Sequence[Row]) -> str:

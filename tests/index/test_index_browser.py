@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from browser import MARKS, launched, opened, sideways, violations
@@ -11,8 +14,10 @@ from indexed import changed, published, without_figures
 from planted import alike
 
 from audit.index.write import write_index
+from audit.report.index import VERDICTS
 
 pytestmark = MARKS
+ROOT = Path(__file__).parents[2]
 LOOKS = [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")]
 
 
@@ -123,3 +128,25 @@ def test_a_link_of_the_page_opens_the_run_s(chromium, page):
         href = view.locator("tbody a").first.get_attribute("href")
         assert (page.parent / href).is_file()
         assert view.locator("bdi", has_text="Other <b>").count() >= 1
+
+
+def test_on_a_phone_the_first_gap_is_on_the_first_screen_and_the_filters_a_tap_away(chromium):
+    committed = ROOT / "reports" / "example-models" / "index.html"
+    with opened(chromium, committed, width=390) as view:
+        assert not view.locator("#filter-text").is_visible()
+        assert view.locator("tbody tr").first.bounding_box()["y"] < 844
+        view.click("#filters summary")
+        assert view.locator("#filter-text").is_visible()
+        assert violations(view) == []
+        assert sideways(view) == 0
+    with opened(chromium, committed) as view:
+        assert view.locator("#filter-text").is_visible()
+
+
+def test_the_first_lines_count_the_verdicts(chromium, page):
+    with opened(chromium, page) as view:
+        first = view.locator(".lede").inner_text()
+        told = dict(re.findall(r"([a-z][a-z ]*[a-z]) \((\d)\)", first))
+        shown = Counter(view.eval_on_selector_all("tbody tr", "rows => rows.map((row) => row.dataset.verdict)"))
+        assert told == {VERDICTS[kind]: str(number) for kind, number in shown.items()}
+        assert len(told) > 1
