@@ -1,9 +1,10 @@
 """Draw what a reader sees first, on a screen 1,440 px wide and on a phone 390 px wide.
 
-Run as ``python benchmarks/first_screens.py FOLDER`` where the project and its tests' tools are installed. It draws the
-committed example, the comparison of strategies and the index, and reports of ratings whose truth is planted (``planted.py``):
-a gap, opposite gaps of emotions, refusals, nothing that differs, and several dimensions. Each picture is
-``FOLDER/NAME-WIDTH.png``. It prints how far down the page the first screen's last line reaches.
+Run as ``python benchmarks/first_screens.py FOLDER [NAME ...]`` where the project and its tests' tools are installed. It
+draws the committed example, the comparison of strategies and the index, and reports of ratings whose truth is planted
+(``planted.py``): a gap, opposite gaps of emotions, refusals, nothing that differs, and several dimensions; or those of
+them that are named. Each picture is ``FOLDER/NAME-WIDTH.png``. It prints how far down the page the first screen's last
+line reaches, which is the first gap of an index.
 """
 
 import os
@@ -47,22 +48,22 @@ def reported(planted, folder):
     return folder / "run" / "report.html"
 
 
-def main(out):
-    """Draw all first screens."""
+def main(out, *names):
+    """Draw the first screens of the pages that are named, or of all."""
     out.mkdir(parents=True, exist_ok=True)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        pages = dict(COMMITTED)
-        for name, case in PLANTED.items():
-            pages[name] = reported(CASES[case](), Path(scratch) / name)
-        pages["several"] = reported(several(), Path(scratch) / "several")
+        made = {name: CASES[case] for name, case in PLANTED.items()} | {"several": several}
+        pages = dict.fromkeys(names or [*COMMITTED, *made])
+        for name in pages:
+            pages[name] = COMMITTED.get(name) or reported(made[name](), Path(scratch) / name)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         print("| page | width, px | first screen ends at, px |\n|---|---|---|")
         for name, path in pages.items():
             for width, height in SIZES:
                 page = browser.new_page(viewport={"width": width, "height": height})
                 page.goto(path.as_uri())
-                ends = page.locator(".asked, .finding, .summary .line").evaluate_all(
+                ends = page.locator(".asked, .finding, .summary .line, #group-1 ~ * tbody tr:first-child").evaluate_all(
                     "(all) => all.map((each) => each.getBoundingClientRect().bottom)"
                 )
                 page.screenshot(path=out / f"{name}-{width}.png")
@@ -72,4 +73,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

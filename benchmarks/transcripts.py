@@ -61,7 +61,7 @@ def steps(page: str) -> Iterator[Step]:
 
 
 def follow(page: str, folder: Path, home: Path) -> tuple[str, list[str]]:
-    """Do what a tutorial says in a folder, in one shell; return the transcript, and the commands that ended in faults."""
+    """Do what a tutorial says in a folder, in one shell; return the transcript, and what ended in a fault."""
     environment = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     environment |= {"HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"}
     environment |= {"PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
