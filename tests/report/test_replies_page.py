@@ -278,7 +278,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     gaps = tables["measure_gaps"]
     narrow = gaps.loc[gaps["scope"] == "narratives"]
     n_shown = narrow.assign(shown=narrow["p_adjusted"] < 0.05).groupby("dimension")["shown"].sum()
-    verdicts = ["No measure shows a gap" if n == 0 else f"A gap in {n} measure{'s' * (n > 1)}" for n in n_shown]
+    verdicts = ["No gap is found" if n == 0 else f"A gap in {n} measure{'s' * (n > 1)}" for n in n_shown]
     cards = html.partition('id="print-summary"')[2]
     assert re.findall('<p class="verdict">(.*?)</p>', cards) == verdicts
     assert (narrow["p"] < 0.05).groupby(narrow["dimension"]).sum().tolist() != n_shown.tolist()

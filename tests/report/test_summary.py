@@ -63,8 +63,8 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
     screen = summary_of(text)
     n = int(analysis.tables["gap"]["n_narratives_asked"].max())
     said = re.search(
-        r"as a certain person \(such as “([^”]+)”\) read (\d+) accounts by people of the same and of other groups "
-        r"\(such as “([^”]+)”\), and rated how strongly they felt, from 0 to 100\.",
+        r"was asked to be a certain person \(such as “([^”]+)”\), to read (\d+) accounts by people of the same and of "
+        r"other groups \(such as “([^”]+)”\), and to rate how strongly they felt, from 0 to 100\.",
         screen,
     )
     assert said is not None
@@ -85,7 +85,7 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
     assert f"How big: the largest, d1, is {size:.2f}% of the scale;" in screen
     for title in ("d0", "d1", "all dimensions"):
         assert re.search(rf" {title} [A-Z]", screen), title
-    assert "that lie farthest from 0" not in screen
+    assert "Above: " not in screen
 
 
 def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and_the_others_counted() -> None:
@@ -94,7 +94,8 @@ def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and
     shown_there = re.findall(r" (d\d|all dimensions) (?=[A-Z])", screen)
     assert shown_there == ["d1", "d3", "d5", "all dimensions"]
     n = len(analysis.tables["gap"].query("headline and scope == 'narratives'"))
-    assert f"Above: the {MOST} of {n} that lie farthest from 0." in screen
+    chosen = "chosen by how far their intervals lie from 0, in percent of the scale or percentage points"
+    assert f"Above: {MOST} of {n} findings, {chosen}. The others are further down." in screen
 
 
 def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_other() -> None:
@@ -113,21 +114,22 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
 
 def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_several() -> None:
     limits = [Limit("Few narratives", "religion", "…"), Limit("No rating", "", "…")]
-    one = summary("asked", [Finding("religion", "v")], [], not_concluded=["a", "b"], limits=limits, source="")
+    none = {"source": "", "chosen_by": ""}
+    one = summary("asked", [Finding("religion", "v")], [], not_concluded=["a", "b"], limits=limits, **none)
     assert one.lines == (
         ("Not to be concluded", "a; b."),
         ("Read with care", 'few narratives; no rating. <a href="#limits">Why that matters</a>'),
     )
     two = [Finding("religion", "v"), Finding("age", "v")]
-    both = summary("asked", two, [("How big", "")], not_concluded=[], limits=limits, source="")
+    both = summary("asked", two, [("How big", "")], not_concluded=[], limits=limits, why="there", **none)
     [(_, care)] = both.lines
-    assert care.startswith("few narratives (<bdi>religion</bdi>); no rating.")
+    assert care.startswith('few narratives (<bdi>religion</bdi>); no rating. <a href="#there">')
 
 
 def test_names_in_limits_and_findings_are_escaped() -> None:
     attack = "<img src=x onerror=alert(1)>"
     found = summary("", [Finding("a", "v"), Finding("b", "v")], [], not_concluded=[],
-                    limits=[Limit("Few", attack, "")], source="")  # fmt: skip
+                    limits=[Limit("Few", attack, "")], source="", chosen_by="")  # fmt: skip
     assert attack not in str(found.lines)
 
 
