@@ -49,7 +49,7 @@ DIFFERING: Final = {
 """Columns of the tables of runs whose difference the first screen names, in plain words."""
 BESIDES: Final = {
     "revision": "the files of the model",
-    "path": "where the model comes from",
+    "path": "where the model is from",
     "engine": "the library that runs the model",
     "device": "what the model runs on",
     "parser": "how an answer is read",
