@@ -95,8 +95,18 @@ def judged_page(*parts: pd.DataFrame, labels: Sequence[str] = ("one", "two"), wh
     )  # fmt: skip
 
 
+def words_of(page: str) -> str:
+    """Return what a reader sees of a page, or of a part of one."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
 def first_screen(page: str) -> str:
     """Return what stands above the button that prints it, as text."""
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text.partition('class="print-one"')[0])
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+    return words_of(page.partition('<p class="print-one"')[0])
+
+
+def cards_of(page: str) -> str:
+    """Return what the cards beneath it say, as text."""
+    return words_of(page.partition('<div class="cards">')[2].partition("</section>")[0])

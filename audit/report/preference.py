@@ -267,7 +267,7 @@ def _leaning(row: Row, *, level: str) -> Markup:
         return Markup("")
     return Markup(
         "Position bias: {} percentage points towards the reply that stands first ({}). The two orders contradict each "
-        "other in {} of pairs."
+        "other in {} of the pairs that were read."
     ).format(
         show(row, "position_bias", percentage_points),
         _spread(row, "bias_low", "bias_high", percentage_points, level=level),

@@ -12,12 +12,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 import pytest
+from judged import words_of
 from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
 
 from audit.report.compared_screen import summary_of_changes, summary_of_runs, told_apart
 from audit.report.numbers import Row, rows_of
+from audit.report.reply_comparison import _answer
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
 from audit.runs.outside import read_outside
 from audit.statistics.across_runs import Measured, gap_table, measure_run, specification_rows, strategy_rows
@@ -243,6 +245,12 @@ def test_what_runs_differ_in_is_said_and_nothing_else(differ, said) -> None:
     assert len(said.split(",")) == len(told.split(","))
 
 
+def test_what_a_reply_may_be_is_a_choice_too() -> None:
+    facts = [Row({"run": label, "generation": f"{n} tokens"}, table="runs", line=n) for n, label in enumerate("ab")]
+    assert told_apart(facts) == "they differ in what a reply may be"
+    assert "what a reply may be" not in told_apart([facts[0], facts[0]])
+
+
 # --- Replies ---------------------------------------------------------------------------------------------------------
 
 GROUPS = {"Hindu": ["a Hindu"], "Muslim": ["a Muslim"], "Sikh": ["a Sikh"], "Jain": ["a Jain"]}
@@ -253,8 +261,10 @@ def own(table: pd.DataFrame) -> np.ndarray:
     return table["in_group"].to_numpy(bool).astype(float)
 
 
-def changes_screen(runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religion",), sd=1.0, n=16) -> str:
-    """Return the first screen of runs of replies, each against the first, with these gaps of each measure."""
+def changes_of(
+    runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religion",), sd=1.0, n=16
+) -> tuple[list[Row], dict[str, str]]:
+    """Return what changes in runs of replies, each against the first, with these gaps of each measure; and titles."""
     written_by, titles = {}, {}
     for k, (label, gaps) in enumerate(runs.items()):
         replies = replies_of(GROUPS, n=n, dimensions=dimensions).assign(status="written")
@@ -271,10 +281,22 @@ def changes_screen(runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religi
         texts=dict.fromkeys(runs, "x"), confidence=0.95,
     )  # fmt: skip
     changes = pd.DataFrame(list(rows), columns=list(MEASURE_CHANGES))
+    return rows_of(changes, "measure_changes"), titles
+
+
+def changes_screen(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
+    """Return the first screen of these runs of replies."""
+    changes, titles = changes_of(runs, **how)
     facts = table([run_row(label, prompt="origin", model=label) for label in runs], "runs")
-    return written(
-        summary_of_changes(facts, rows_of(changes, "measure_changes"), titles, words=Reply.words, confidence=0.95)
-    )
+    return written(summary_of_changes(facts, changes, titles, words=Reply.words, confidence=0.95))
+
+
+def changes_card(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
+    """Return the card of these runs' one dimension."""
+    changes, titles = changes_of(runs, **how)
+    card = _answer(changes, titles, confidence=0.95)
+    said = [str(each.text) if hasattr(each, "text") else " ".join(map(str, each.items)) for each in card.content]
+    return words_of(" ".join(said)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_called_unchanged() -> None:
@@ -332,3 +354,45 @@ def test_a_change_that_is_the_same_in_every_narrative_cannot_be_tested_and_is_no
     assert "religion Nothing could be tested" in screen
     for claim in ("How big", "How it varies", "no δ was found"):
         assert claim not in screen
+
+
+def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> None:
+    """All replies get 2 more, and in-group ones 3 less: of one pair in four, on average 1.25 more."""
+    before, after = {"a": lambda t: 3 * own(t)}, {"a": lambda t: np.full(len(t), 2.0)}
+    card = changes_card({"x": before, "y": after})
+    assert "The gap changes in 1 measure" in card
+    assert "Tested: 1 change of δ, of 1 measure in 1 run, with p corrected for their number." in card
+    number = r"\d\.\d+"
+    said = re.search(
+        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change −[23]\.\d+ \(95% interval "
+        rf"−{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
+        rf"\(\+({number})\)\.",
+        card,
+    )
+    assert said is not None, card
+    assert float(said[1]) == pytest.approx(1.25, abs=0.3)
+
+
+def test_the_card_of_several_runs_counts_comparisons_and_names_the_smallest_p() -> None:
+    gaps = {name: (lambda t: 3 * own(t)) for name in "abcd"}
+    none = {name: (lambda t: 0 * own(t)) for name in "abcd"}
+    card = changes_card({"x": gaps, "y": none, "z": none})
+    assert "The gap changes in 8 comparisons" in card
+    assert (
+        "Tested: 8 changes of δ, of 4 measures in 2 runs, with p corrected for their number; below are the 6 of" in card
+    )
+    assert len(re.findall(r"Measure \w \(points\): δ = ", card)) == 6
+
+
+def test_the_card_claims_no_sameness_where_no_change_is_found_and_counts_what_was_not_tested() -> None:
+    same = {"a": lambda t: 3 * own(t)}
+    card = changes_card({"x": same, "y": same})
+    assert "No change of a gap is found" in card
+    assert re.search(
+        r"That none is found does not mean that there is none: the 95% intervals of single replies' measures reach "
+        r"from [+−]\d\.\d\d to [+−]\d\.\d\d standard deviations\.",
+        card,
+    )
+    assert "The gap changes" not in card
+    untested = changes_card({"x": same, "y": {"a": lambda t: 0 * own(t)}}, sd=0)
+    assert "Nothing could be tested Why stands beside each measure below." in untested

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html import unescape
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from judged import cards_of, first_screen
 from test_inventory_page import manifest_of
 
-from audit.report.inventory import NOT_ALIKE, NOT_UNMOVED, render_inventory
+from audit.report.inventory import _LIMITS, NOT_ALIKE, NOT_UNMOVED, render_inventory
 from audit.report.summary import CHANGED
 from audit.statistics.inventory_runs import answer_outcomes, scored_tables
 from audit.wording import OF_GROUPS_AND_MODELS
@@ -62,8 +62,8 @@ def answers_of(
     )
 
 
-def screen_of(*parts: pd.DataFrame, affect: bool = False, remarks=()) -> str:
-    """Return the first screen of these answers, as text."""
+def screen_of(*parts: pd.DataFrame, affect: bool = False, remarks=(), cards: bool = False) -> str:
+    """Return the first screen of these answers, as text; or the cards."""
     answers = pd.concat(parts, ignore_index=True)
     tables = scored_tables(
         answers, INVENTORY, confidence=0.95, affect=affect, alone=False,
@@ -73,15 +73,16 @@ def screen_of(*parts: pd.DataFrame, affect: bool = False, remarks=()) -> str:
     page = render_inventory(
         manifest=manifest_of(INVENTORY, affect=affect), tables=tables, figures={}, remarks=list(remarks)
     )
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL).partition('class="print-one"')[0]
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+    return cards_of(page) if cards else first_screen(page)
 
 
-class Accepted:
+class Remarked:
+    """A remark of a code."""
+
     dimension = variant = ""
-    code = "accepted"
-    text = "1 file had changed."
+
+    def __init__(self, code: str) -> None:
+        self.code, self.text = code, f"What {code} says."
 
 
 def hindus_thirst(group: str, part: str, situation: str) -> float:
@@ -177,8 +178,49 @@ def test_of_many_dimensions_those_with_the_most_found_are_shown() -> None:
     assert "Above: 4 of 6 findings, chosen by how many differences were found. The others are further down." in screen
 
 
-@pytest.mark.parametrize("remarks", [(), (Accepted(),)])
-def test_changed_files_are_denied_where_there_are_some(remarks) -> None:
-    screen = screen_of(answers_of(alike), remarks=remarks)
-    assert (CHANGED in screen) == bool(remarks)
-    assert ("Read with care: files that were changed." in screen) == bool(remarks)
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("accepted", "files that were changed"),
+        ("unfinished", "the run is not finished"),
+        ("no_answer", "no answer"),
+        ("many_missing", "many missing answers"),
+        ("number_mass", "low number mass"),
+        ("few_narratives", "few situations"),
+        ("", ""),
+    ],
+)
+def test_what_limits_the_answers_is_named_and_changed_files_are_denied(code: str, limit: str) -> None:
+    assert {"accepted", "unfinished", "no_answer", "many_missing", "number_mass", "few_narratives"} == {*_LIMITS}
+    screen = screen_of(answers_of(alike), remarks=[Remarked(code)] if code else [])
+    assert (CHANGED in screen) == (code == "accepted")
+    assert (f"Read with care: {limit}. Why that matters" in screen) == bool(code)
+    assert ("Read with care" in screen) == bool(code)
+
+
+# --- The cards -------------------------------------------------------------------------------------------------------
+
+
+def test_the_card_names_what_remains_after_correction_and_the_largest_of_many() -> None:
+    place = {"Hindu": -1.0, "Jain": -0.5, "Muslim": 0.5, "Sikh": 1.0}
+    many = screen_of(answers_of(lambda group, part, situation: 3.0 + place[group], sd=0.1), cards=True)
+    assert "Differences between a group and the others: 8 tested, 8 remain after correction for their number." in many
+    said = many.partition("The 4 largest: ")[2]
+    assert sorted(re.findall(r"(\w+), (?:care|thirst): [+−]1\.\d\d \(", said)) == ["Hindu", "Hindu", "Sikh", "Sikh"]
+    one = screen_of(answers_of(hindus_thirst, groups=("Hindu", "Jain")), cards=True)
+    assert "2 tested, 1 remains after correction for their number. Hindu, thirst: +1." in one
+    assert "largest" not in one
+
+
+def test_the_card_claims_no_absence() -> None:
+    none = screen_of(answers_of(alike, sd=0.5, seed=2, affect=True), affect=True, cards=True)
+    left = "none remains after correction for their number; that does not show that there is none."
+    for what in (
+        "Differences between a group and the others",
+        "Changes from default to evoked",
+        "Differences between a group and the others in what is evoked",
+    ):
+        assert f"{what}: 8 tested, {left}" in none
+    gone = screen_of(answers_of(alike, status="refused"), cards=True)
+    assert "Differences between a group and the others: none could be tested." in gone
+    assert "tested, " not in gone

@@ -6,8 +6,9 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
-from judged import ATTACK, first_screen, judged, judged_page
+from judged import ATTACK, cards_of, first_screen, judged, judged_page
 
 from audit.report.preference import NO_DIFFERENCE, NOT_EQUAL, NOT_EVERYWHERE
 from audit.wording import OF_GROUPS_AND_MODELS
@@ -120,9 +121,72 @@ def test_missing_pairs_and_few_narratives_are_named_on_the_first_screen() -> Non
     assert page.count('id="limiting"') == 1
 
 
+def test_pairs_without_two_replies_are_counted_and_named_where_they_are_many() -> None:
+    part = judged(lambda k, own: 0.7 if k % 2 else NAN, n=60)
+    gone = part["preference"].isna()
+    without = part.assign(**{name: part[name].mask(gone, "") for name in ("given_status", "swapped_status")})
+    screen = first_screen(judged_page(without))
+    assert "Read with care: many pairs without two replies." in screen
+    assert "without a choice" not in screen
+
+
+def test_pairs_with_a_baseline_alone_have_no_in_group_and_nothing_is_said_of_one() -> None:
+    page = judged_page(judged(lambda k, own: 0.7, in_group=pd.array([pd.NA] * 180, dtype="boolean")))
+    screen = first_screen(page)
+    assert f"religion {PREFERS}one." in screen
+    assert "pairs with a baseline" in page
+    assert "(with a baseline)" in page
+    for claim in ("In-group minus out-group:", "in-group pairs</", NO_DIFFERENCE, NOT_EVERYWHERE, "How it varies"):
+        assert claim not in page
+    assert "with a baseline" not in judged_page(judged(lambda k, own: 0.7))
+
+
 def test_what_users_and_models_wrote_is_shown_as_text() -> None:
     page = judged_page(
         judged(lambda k, own: 0.7, dimension=ATTACK, text=ATTACK), labels=(ATTACK, f"2{ATTACK}"), which=ATTACK
     )
     assert ATTACK not in page
     assert ATTACK in first_screen(page)
+
+
+# --- The cards -------------------------------------------------------------------------------------------------------
+
+
+def test_the_card_says_of_how_many_pairs_and_what_the_place_does() -> None:
+    card = cards_of(judged_page(judged(lambda k, own: 0.7, first_place=0.4, consistent=False)))
+    assert re.search(
+        r"Preference for one: (69|70)\.\d% \(95% interval (69|70)\.\d% to 70\.\d%; against one half corrected p "
+        r"< \.001\), from 180 of 180 pairs on 20 narratives\.",
+        card,
+    )
+    assert re.search(
+        r"Position bias: −10\.0 percentage points towards the reply that stands first \(no interval\)\. The two orders "
+        r"contradict each other in 100\.0% of the pairs that were read\.",
+        card,
+    )
+    other = cards_of(judged_page(judged(lambda k, own: 0.7)))
+    assert "contradict each other in 0.0% of the pairs that were read." in other
+
+
+def test_the_card_tells_the_difference_of_in_group_and_out_group_or_that_there_is_none_to_tell() -> None:
+    card = cards_of(judged_page(judged(lambda k, own: 0.9 if own else 0.4)))
+    assert re.search(
+        r"In-group minus out-group: the preference for one differs by \+(49|50)\.\d percentage points \(95% interval "
+        r"\+\d\d\.\d to \+\d\d\.\d; corrected p < \.001\)\.",
+        card,
+    )
+    nothing = cards_of(judged_page(judged(lambda k, own: NAN)))
+    assert "In-group minus out-group: not estimated (no pair was read in both orders)." in nothing
+    for claim in ("Preference for one", "Position bias", "differs by"):
+        assert claim not in nothing
+
+
+def test_the_pairs_to_read_are_under_the_run_that_was_preferred() -> None:
+    page = judged_page(judged(lambda k, own: 0.9 if own else 0.1))
+    assert "Most preferred of <bdi>one" not in page  # a heading is one text
+    both = first_screen(page) + cards_of(page)
+    assert "Most preferred of" not in both
+    assert page.count("Most preferred of one") == page.count("Most preferred of two") == 1
+    sure = judged_page(judged(lambda k, own: 0.9))
+    assert "Most preferred of two" not in sure
+    assert "The two orders contradict each other</bdi>" not in sure

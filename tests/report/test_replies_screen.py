@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
+from judged import cards_of, first_screen
 from test_replies_controls import INVENTED, ONE
 from test_replies_page import replies_of
 
@@ -48,8 +48,9 @@ def screen_of(
     status: str = "written",
     words=Reply.words,
     remarks=(),
+    cards: bool = False,
 ) -> str:
-    """Return the first screen of replies whose measures are noise and what is planted, as text."""
+    """Return the first screen of replies whose measures are noise and what is planted, as text; or the cards."""
     parts = [replies_of(groups, n=n, dimensions=dimensions)]
     parts += [replies_of(INVENTED, n=n, dimensions=("invented_1",))] if invented else []
     replies = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: range(len(table)), status=status)
@@ -77,11 +78,7 @@ def screen_of(
         manifest=Manifest.of(manifest), tables=tables, figures={}, remarks=list(remarks), replies=replies,
         values=pd.DataFrame(), narratives={}, words=words,
     )  # fmt: skip
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    # What is cut off is the button that prints it.
-    text = text.partition('<p class="print-one"')[0]
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+    return cards_of(page) if cards else first_screen(page)
 
 
 def nothing(table: pd.DataFrame) -> np.ndarray:
@@ -222,3 +219,47 @@ def test_changed_files_are_denied_where_there_are_some(remarks) -> None:
     screen = screen_of({"a": nothing}, remarks=remarks)
     assert (CHANGED in screen) == bool(remarks)
     assert ("Read with care: files that were changed." in screen) == bool(remarks)
+
+
+# --- The cards -------------------------------------------------------------------------------------------------------
+
+
+def test_the_card_says_how_far_the_intervals_of_what_is_undecided_reach() -> None:
+    card = screen_of({"a": nothing, "b": lambda t: 0.02 * own(t)}, cards=True)
+    said = re.search(
+        r"Tested: 2 measures, with p corrected for their number\. That none is found does not mean that there is none: "
+        r"the 95% intervals of single replies' measures reach from −(0\.\d\d) to \+(0\.\d\d) standard deviations\.",
+        card,
+    )
+    assert said is not None
+    assert all(0.1 < float(end) < 0.8 for end in said.groups())
+    assert "could not be tested" not in card
+    assert "in-group minus out-group, with" not in card
+
+
+def test_the_card_names_the_gaps_of_the_smallest_p_and_says_so_where_there_are_more() -> None:
+    gaps = {name: (lambda t, size=size: 2.0**size * own(t)) for size, name in enumerate("abcdefg")}
+    few = screen_of({name: gaps[name] for name in "ab"}, cards=True)
+    assert "δ, in-group minus out-group, with 95% intervals:" in few
+    assert "of the smallest p" not in few
+    many = screen_of(gaps, cards=True)
+    assert "The 5 gaps of the smallest p, in-group minus out-group, with 95% intervals:" in many
+    assert re.findall(r"Measure (\w): [+−]", many) == [*"gfedc"]
+
+
+def test_the_card_counts_what_could_not_be_tested_and_where_nothing_could_says_where_it_is_told_why() -> None:
+    some = screen_of({"a": lambda t: 3 * own(t), "b": nothing}, sd={"a": 0.0, "b": 1.0}, cards=True)
+    assert "Tested: 1 measure, with p corrected for their number; 1 more could not be tested." in some
+    none = screen_of({"a": nothing}, sd=0.0, cards=True)
+    assert "Nothing could be tested Why stands beside each measure below." in none
+
+
+def test_the_card_names_the_measures_that_invented_groups_turn_or_take_back() -> None:
+    def turned(table: pd.DataFrame) -> np.ndarray:
+        return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
+
+    card = screen_of({"a": turned, "b": lambda t: 3 * of_words(t)}, invented=True, cards=True)
+    assert "Beyond invented groups, the gap goes the other way than δ: Measure a" in card
+    assert "No more than invented groups show: Measure b" in card
+    plain = screen_of({"a": lambda t: 3 * own(t)}, cards=True)
+    assert "invented" not in plain
