@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more thr
 LONGEST = [
     "test_agreement.py", "test_reproduction.py", "test_inspect_task.py", "test_page_browser.py", "test_pipeline.py",
     "test_interruption.py", "test_reply_comparison.py", "test_judged_runs.py", "test_strategy_runs.py",
-    "test_explore_browser.py", "test_inventory_runs.py", "test_summary_browser.py",
+    "test_explore_browser.py", "test_inventory_runs.py", "test_summary_browser.py", "test_every_page_browser.py",
 ]  # fmt: skip
 
 MESSAGES = "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"

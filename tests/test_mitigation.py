@@ -225,7 +225,7 @@ def test_changes_are_counted_by_their_corrected_p_and_the_undecided_are_not_call
     assert (found["less"] < 0, found["more"] > 0, pd.isna(found["same"])) == (True, True, True)
     text = words_of(tmp_path / "out" / "comparison.html")
     assert text.count("1 lower · 1 higher · 1 undecided") == 2  # on the first screen, and beneath the figure
-    assert "religion: 3 strategies 1 lower" in text
+    assert "religion: 3 strategies tested 1 lower" in text
     assert re.search(r"Lower: less −[34]\.\d\d\. Higher: more \+[23]\.\d\d \(p corrected for 3 tests\)", text)
     assert "Undecided is not unchanged." in text
     assert "that an undecided strategy changes nothing" in text.partition("Print this summary")[0]

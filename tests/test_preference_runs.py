@@ -226,7 +226,7 @@ def test_a_judge_that_writes_its_answers_is_read_and_what_it_does_not_choose_is_
     row = table_of(tmp_path / "out").set_index("pairs").loc["all"]
     assert (row["n_read"], row["n_unread"], row["n_unparseable"]) == (0, N_PAIRS - 1, N_PAIRS - 1)
     assert pd.isna(row["preference"])
-    assert "No pair could be read" in (tmp_path / "out/judgement.html").read_text()
+    assert "No answer: no pair could be read" in (tmp_path / "out/judgement.html").read_text()
     scripted(lambda text: "A" if shown(text)[1][1] != "I see." else "B")
     assert main(judge(runs, tmp_path / "sure", "method=generate")) == 0
     row = pd.read_csv(tmp_path / "sure/tables/preference.csv").set_index("pairs").loc["all"]

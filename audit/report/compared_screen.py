@@ -8,10 +8,12 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.controlled import control_of
 from audit.report.held_against import size_of
 from audit.report.numbers import Row, show, unbroken
-from audit.report.summary import Finding, Summary, summary
+from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
 from audit.report.words import TaskWords
+from audit.tables.shared import OVERALL
 from audit.wording import (
     OF_GROUPS_AND_MODELS,
     bare_p,
@@ -28,8 +30,15 @@ from audit.wording import (
 DIFFERING: Final = {
     "model": "the model",
     "prompt": "the wording of the prompt",
+    "wording": "the wording of the prompt",
+    "language": "the language",
     "strategy": "what leads the model before the question",
+    "leading": "what leads the model before the question",
     "narratives": "the accounts",
+    "texts": "the accounts",
+    "n_narratives": "the accounts",
+    "dimensions": "the identities",
+    "identities": "the identities",
     "elicitation": "how the rating is got",
     "generation": "what a reply may be",
     "scale": "the scale",
@@ -38,6 +47,16 @@ DIFFERING: Final = {
     "quantization": "the compression of the model",
 }
 """Columns of the tables of runs whose difference the first screen names, in plain words."""
+BESIDES: Final = {
+    "revision": "the files of the model",
+    "path": "where the model is from",
+    "engine": "the library that runs the model",
+    "device": "what the model runs on",
+    "parser": "how an answer is read",
+    "n_prompts": "how many prompts were asked",
+    "version": "the version of empathy-audit",
+}
+"""Others, which are named where none of the first differ."""
 _NAMED: Final = 2
 _RUNS_NAMED: Final = 8
 
@@ -48,6 +67,7 @@ def summary_of_runs(
     gaps: Sequence[Row],
     strategies: Sequence[Row],
     names: Mapping[str, str],
+    controls: Sequence[Row],
     *,
     confidence: float,
 ) -> Summary:
@@ -59,6 +79,8 @@ def summary_of_runs(
         Rows of these tables; of the gaps, those about narratives.
     names
         Run → what its strategy is called.
+    controls
+        Rows of the table ``controls``: what of each gap is repetition of words.
     confidence
         Coverage of the intervals.
     """
@@ -73,24 +95,29 @@ def summary_of_runs(
     how = _changes(tested, names, alpha=alpha) if tested else _agreement(specifications)
     return summary(
         Markup(
-            "In each of {} runs, a model asked to be a certain person read accounts by people of the same and of other "
-            "groups, and rated how strongly they felt; {}."
-        ).format(count(len(runs)), told_apart(runs)),
+            "Each of {} asked a model to be a certain person, to read accounts by people of the same and of other "
+            "groups, and to rate how strongly they felt; {}."
+        ).format(plural(len(runs), "run"), told_apart(runs)),
         findings,
         [("How big", _largest(gaps)), ("How it varies", how)],
-        not_concluded=list(_not_concluded(specifications, tested, alpha=alpha)),
+        not_concluded=[
+            *_not_concluded(specifications, tested, alpha=alpha),
+            *_not_the_groups(gaps, controls),
+            "which run's ratings are right",
+            OF_GROUPS_AND_MODELS,
+        ],
         source=source_of(runs),
+        chosen_by="how many gaps, or changes of a gap, were found",
     )
 
 
 def told_apart(runs: Sequence[Row]) -> str:
     """Say what the runs differ in, as far as that is a choice."""
-    differ = [
-        words
-        for name, words in DIFFERING.items()
-        if len({str(row[name]) for row in runs if name in row}) > 1
-    ]  # fmt: skip
-    return f"they differ in {listed(differ)}" if differ else "they differ in none of the choices that are named below"
+    for choices in (DIFFERING, BESIDES):
+        differ = [words for name, words in choices.items() if len({str(row[name]) for row in runs if name in row}) > 1]
+        if differ:
+            return f"they differ in {listed(list(dict.fromkeys(differ)))}"
+    return "they differ in nothing that was recorded of how they were asked"
 
 
 def source_of(runs: Sequence[Row]) -> Markup:
@@ -132,16 +159,18 @@ def _of_strategies(row: Row, own: Sequence[Row], strategies: Sequence[Row], *, a
         each for each in strategies if each["dimension"] == row["dimension"] and each["run"] in references
     ]  # fmt: skip
     ends = [pick(own, key=lambda each: each.number("delta")) for pick in (min, max)]
-    reach = unbroken(*(show(each, "delta", points) for each in ends))
-    spread = Markup("{} {} with them").format(reach, row["unit"])
-    if len(without) == 1:
+    reach = show(own[0], "delta", points)
+    if len(own) > 1:
+        reach = unbroken(*(show(each, "delta", points) for each in ends))
+    spread = Markup("{} {} with").format(reach, row["unit"])
+    if len(without) == 1 and math.isfinite(without[0].number("delta")):
         spread = Markup("{} {} without, {} with").format(show(without[0], "delta", points), row["unit"], reach)
     return Finding(
         dimension_title(str(row["dimension"])),
         told_tally(own, "delta_change", alpha=alpha),
         spread=Markup("δ: {}").format(spread),
         kind="gap" if lower or higher else "undecided",
-        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')}",
+        tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested",
         weight=lower + higher,
     )
 
@@ -162,11 +191,13 @@ def _of_choices(row: Row, *, level: str) -> Finding:
         if row[name]
     ]
     of = Markup(" (of {} with a δ, {} intervals)").format(show(row, "n_estimated", count), level)
-    ends = unbroken(*(show(row, name, points) for name in ("lowest", "highest")))
+    ends = show(row, "lowest", points)
+    if row["n_estimated"] > 1:
+        ends = unbroken(ends, show(row, "highest", points))
     return Finding(
         title, Markup(" \N{MIDDLE DOT} ").join(counted) + of, spread=Markup("δ: {}, in {}").format(ends, row["unit"]),
         kind="gap" if row["n_below"] or row["n_above"] else "undecided",
-        weight=max(abs(row.number("lowest")), abs(row.number("highest"))),
+        weight=row["n_below"] + row["n_above"],
     )  # fmt: skip
 
 
@@ -210,8 +241,11 @@ def _agreement(specifications: Sequence[Row]) -> Markup:
         return Markup("")
     row = min(known, key=lambda each: each.number("share_same_sign"))
     where = Markup("in {}, ").format(dimension_title(str(row["dimension"]))) if len(known) > 1 else Markup("")
-    return Markup("{}{} of {} runs have one sign of δ; that is no test.").format(
-        where, show(row, "n_same_sign", count), show(row, "n_estimated", count)
+    return Markup("{}{} of {} runs {} a δ with the sign of their median; that is no test.").format(
+        where,
+        show(row, "n_same_sign", count),
+        show(row, "n_estimated", count),
+        either(row["n_same_sign"], "has", "have"),
     )
 
 
@@ -220,10 +254,22 @@ def _not_concluded(specifications: Sequence[Row], tested: Sequence[Row], *, alph
         yield "that a δ nearer to 0 is less bias"
         if tally(tested, "delta_change", alpha=alpha)[2]:
             yield "that an undecided strategy changes nothing"
-    elif any(row["n_compatible"] for row in specifications):
+    of_strategies = {row["dimension"] for row in tested}
+    if any(row["n_compatible"] for row in specifications if row["dimension"] not in of_strategies):
         yield "that an undecided run has no gap"
-    yield "which run's ratings are right"
-    yield OF_GROUPS_AND_MODELS
+
+
+def _not_the_groups(gaps: Sequence[Row], controls: Sequence[Row]) -> Iterator[str]:
+    """Yield what repeated words keep from being concluded, of the gaps that their intervals show."""
+    told = []
+    for row in gaps:
+        if row["dimension"] != OVERALL and (row.number("ci_low") > 0.0 or row.number("ci_high") < 0.0):
+            key = (row["run"], row["dimension"])
+            told.append(control_of([each for each in controls if (each["run"], each["dimension"]) == key]))
+    if any(control.kind == "placebo" and not control.goes_beyond for control in told):
+        yield NO_GROUPS
+    if any(control.kind == "none" for control in told):
+        yield NOT_THE_GROUPS
 
 
 def summary_of_changes(
@@ -251,29 +297,42 @@ def summary_of_changes(
             findings.append(Finding(dimension_title(dimension), "Nothing could be tested", kind="absent"))
             continue
         lower, higher, _ = tally(own, "delta_change", alpha=alpha)
-        told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {plural(len(own), 'test')}, corrected)"
+        n_untested = sum(row["dimension"] == dimension for row in changes) - len(own)
+        lacking = f"; {count(n_untested)} not tested" if n_untested else ""
+        told = f"δ: {told_tally(own, 'delta_change', alpha=alpha)} (of {plural(len(own), 'test')}, corrected{lacking})"
         kind = "gap" if lower or higher else "undecided"
         findings.append(Finding(dimension_title(dimension), told, kind=kind, weight=lower + higher))
     found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
     sized = [row for row in found if math.isfinite(row.number("change_sd"))]
+    several = len(findings) > 1
     size = Markup("")
     if sized:
         row = max(sized, key=lambda each: abs(each.number("change_sd")))
         size = Markup(
-            "the largest change, of {} in <bdi>{}</bdi>, is {} times the spread (SD) of that measure over replies."
-        ).format(titles[row["measure"]], row["run"], show(row, "change_sd", lambda value: unsigned(abs(value))))
+            "the largest change that is found, of {}{} in <bdi>{}</bdi>, is {} times the spread (SD) of that measure "
+            "over the {} of <bdi>{}</bdi>."
+        ).format(
+            titles[row["measure"]],
+            _where(row, several=several),
+            row["run"],
+            show(row, "change_sd", lambda value: unsigned(abs(value))),
+            words.texts,
+            row["reference"],
+        )
     named = Markup("; ").join(
-        Markup("<bdi>{}</bdi>, {}: {}").format(
-            row["run"], titles[row["measure"]], "lower" if row.number("delta_change") < 0 else "higher"
+        Markup("<bdi>{}</bdi>, {}{}: {}").format(
+            row["run"],
+            titles[row["measure"]],
+            _where(row, several=several),
+            "lower" if row.number("delta_change") < 0 else "higher",
         )
         for row in found[:_NAMED]
     )
     rest = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     none = Markup("no δ was found to change; that does not show that none does.") if tested else Markup("")
-    did = words.did.replace("each of {} ", "")
     return summary(
-        Markup("In each of {} runs, a model asked to be a certain person {}; {}.").format(
-            count(len(runs)), did, told_apart(runs)
+        Markup("Each of {} asked a model to be a certain person and to {}; {}.").format(
+            plural(len(runs), "run"), words.to.format(words.about[1]), told_apart(runs)
         ),
         findings,
         [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
@@ -284,4 +343,10 @@ def summary_of_changes(
             OF_GROUPS_AND_MODELS,
         ],
         source=source_of(runs),
+        chosen_by="how many changes were found",
     )
+
+
+def _where(row: Row, *, several: bool) -> str:
+    """Name the dimension in brackets, where there are several."""
+    return f" ({dimension_title(str(row['dimension']))})" if several else ""

@@ -151,6 +151,7 @@ def render_comparison(
             [row for _, row in shown],
             rows_of(tables["strategies"], "strategies"),
             strategy_names(tables["strategies"]),
+            rows_of(tables["controls"], "controls"),
             confidence=confidence,
         ),
         example=example,

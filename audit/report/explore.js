@@ -190,7 +190,7 @@
     const text = masked ? "not shown by the published mask" : {
       mean: value,
       z: `z ${value}`,
-      interaction: `${value} without effects`,
+      interaction: value === store.missing ? "no part of δ" : `${value} beyond perceiver and experiencer`,
       missing: `${value} without a rating, ${cells.refused.get(row)} refused`,
     }[view];
     buttonsOf[row].setAttribute(
@@ -434,8 +434,8 @@
     };
     [...views, mask].forEach((choice) => choice.addEventListener("change", change));
     root.querySelectorAll("[data-script]").forEach((element) => { element.hidden = false; });
+    change();
     const browse = () => {
-      change();
       startBrowser(document.getElementById("explore-filters"), (name) => root.querySelector(`[data-list="${name}"]`));
     };
     if (window.requestIdleCallback) requestIdleCallback(browse, { timeout: 2000 });

@@ -27,6 +27,15 @@ __all__ = ["INK", "Asked", "CallShown", "Cell", "Explorer", "HeatRow", "Heatmap"
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Of the numbers in the cells, on a light and on a dark page."""
 NO_PROMPTS: Final = "the ratings came without them, or what they were made of is no longer where the run read it"
+_WITHOUT_LEVELS: Final = (
+    "The heatmaps open on what δ is made of: each pair's mean without how high its perceiver rates everyone and how "
+    "high everyone rates its experiencer. Where no rating is missing, δ is made of these numbers alone. The means "
+    "themselves are the next choice."
+)
+_NO_INTERACTIONS: Final = (
+    "The heatmaps open on means. These hold how high each perceiver rates everyone and how high everyone rates each "
+    "experiencer, of which δ is free. What δ is made of can be shown only where every pair has a mean."
+)
 _SEQUENTIAL: Final = (("#f7fafd", "#bcd7ee", "#62a2d4"), ("#20262e", "#23496b", "#2f6ea5"))
 _DIVERGING: Final = (("#5b9fd6", "#f8f8f8", "#ee9a4d"), ("#2f6ea5", "#26272b", "#96541b"))
 _LEAST_SHARE: Final = 0.1
@@ -137,7 +146,9 @@ class Explorer:
     Attributes
     ----------
     heatmaps, views
-        The cells, and what they can show; the first view is the one that is drawn without a script.
+        The cells, and what they can show. They are drawn by their means; the script opens them on the first view.
+    opens_on
+        Which view that is, and why, in a sentence or two.
     sample
         Which ratings are in the file, in a sentence.
     no_prompts
@@ -150,6 +161,7 @@ class Explorer:
 
     heatmaps: tuple[Heatmap, ...]
     views: tuple[View, ...]
+    opens_on: str
     sample: str
     no_prompts: str
     has_narratives: bool
@@ -234,9 +246,12 @@ def explore(
     }  # fmt: skip
     held, text = fit_ratings(ratings, cells, parts, tables.get("narratives"), asked, fixed_part,
                       seed=seed, max_ratings=max_ratings, max_bytes=max_bytes)  # fmt: skip
+    views = _views(ends, scale=f"{scale_end(low)}{NOTHING}{scale_end(high)}")
+    complete = _has_interactions(cells)
     return Explorer(
         heatmaps=heatmaps,
-        views=_views(ends, scale=f"{scale_end(low)}{NOTHING}{scale_end(high)}"),
+        views=views if complete else tuple(sorted(views, key=lambda view: view.name != "mean")),
+        opens_on=_WITHOUT_LEVELS if complete else _NO_INTERACTIONS,
         sample=sample_sentence(ratings, held, seed=seed),
         no_prompts="" if asked is not None else f"Prompts and narratives' texts are not in this file: {no_prompts}.",
         has_narratives="narratives" in tables,
@@ -280,6 +295,12 @@ def _measured(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     )
 
 
+def _has_interactions(cells: pd.DataFrame) -> bool:
+    """Whether every pair of identities, in all dimensions and variants, has what δ is made of."""
+    between = cells.loc[cells["in_group"].notna(), "interaction"]
+    return bool(len(between)) and bool(between.notna().all())
+
+
 def _colour_ends(cells: pd.DataFrame, *, low: float, high: float) -> dict[str, tuple[float, float]]:
     """Where the colours of each view end: the same for all dimensions."""
     ends = {"mean": colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)}
@@ -308,12 +329,12 @@ def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View
 
     decimals = _interaction_decimals(ends)
     return (
+        view("interaction", "what δ is made of", "points by which a pair's mean lies above or below what its perceiver "
+             "and its experiencer have on average", lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
         view("mean", "mean in points", f"mean intensity in points of the {scale} scale",
              lambda end: fixed(end, decimals=1), _SEQUENTIAL),
         view("z", "published z", "the mean in standard deviations of the dimension's own cells, as published; "
              "comparable with no other dimension", lambda end: fixed(end, decimals=2, signed=True), _DIVERGING),
-        view("interaction", "what δ is made of", "points, after perceiver and experiencer effects are removed; "
-             "needs a mean for every pair", lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
         view("missing", "refused and missing share", "share of prompts without a rating, for any reason",
              rate, _SEQUENTIAL),
     )  # fmt: skip

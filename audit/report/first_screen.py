@@ -18,6 +18,7 @@ from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Fin
 from audit.report.verdicts import least_of
 from audit.wording import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
+NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
 _OUTSIDE: Final = "outside"
 _NAMED: Final = 2
 """Dimensions of which the first screen says how the gap varies, where there are several."""
@@ -71,25 +72,31 @@ def summary_of_ratings(
         source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; {} {}; empathy-audit {}.").format(
             view.model, view.revision, "analysed on" if view.method == _OUTSIDE else "run of", view.date, view.version
         ),
+        chosen_by="how far their intervals lie from 0, in percent of the scale or percentage points",
     )
 
 
 def _findings(told: Told) -> Iterator[Finding]:
     found = told.answer
-    # A gap that could not be estimated is not less of a finding than one near 0.
-    weight = max(least_of(told.row), 0.0) if told.row is not None else 0.0
     # Beneath a mean over dimensions stand these, so that it need not name them again.
     short = found.verdict.short if told.of_all else None
     yield Finding(
         told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
-        kind=found.verdict.kind, anchor=told.anchor, weight=weight,
+        kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told.row),
     )  # fmt: skip
     if told.refusals is not None:
         gap = told.refusals
         yield Finding(
             told.title, gap.verdict.words, gap.gap, " percentage points", gap.spread, kind=gap.verdict.kind,
-            anchor=told.anchor, tail=": refusals", weight=weight,
+            anchor=told.anchor, tail=": refusals", weight=gap.least,
         )  # fmt: skip
+
+
+def _percent_from_0(gap: Row | None) -> float:
+    """Return how far from 0 the interval of a gap lies at the least, in percent of the scale; 0 where there is none."""
+    if gap is None or not math.isfinite(gap.number("ci_low")) or not least_of(gap):
+        return 0.0
+    return least_of(gap) * abs(gap.number("percent_of_scale") / gap.number("delta_points"))
 
 
 def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
@@ -105,18 +112,15 @@ def _asked(rows: Sequence[Row], *, view: ManifestView, who: tuple[str, str] | No
     led = ""
     if view.strategy not in ("", "none"):
         led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
+    # What it was asked is so even where it refused.
     words = Markup(
-        "Asked to be a certain person{one}, <bdi>{model}</bdi>{led} read {accounts} by people of the same and of other "
-        "groups{other}, and rated how strongly they felt, from {low} to {high}."
+        "{start}<bdi>{model}</bdi>{led} was asked to be a certain person{one}, to read {accounts} by people of the "
+        "same and of other groups{other}, and to rate how strongly they felt, from {low} to {high}."
     )
-    if view.method == _OUTSIDE:
-        words = Markup(
-            "In the ratings of another tool, <bdi>{model}</bdi>{led} as a certain person{one} read {accounts} by "
-            "people of the same and of other groups{other}, and rated how strongly they felt, from {low} to {high}."
-        )
     return words.format(
-        one=one, model=view.model, led=led, accounts=accounts, other=other, low=scale_end(view.low),
-        high=scale_end(view.high),
+        start="In the ratings of another tool, " if view.method == _OUTSIDE else "",
+        one=one, model=view.model, led=led, accounts=accounts, other=other,
+        low=scale_end(view.low), high=scale_end(view.high),
     )  # fmt: skip
 
 
@@ -144,7 +148,8 @@ def _variation(told: Sequence[Told]) -> Markup:
         Markup("<bdi>{}</bdi>: {}").format(each.title, each.answer.varies) for each in found[:_NAMED]
     )
     rest = len(found) - _NAMED
-    return said + (f" So in {rest} more below." if rest > 0 else "")
+    more = f" So it is in {rest} more {either(rest, 'dimension', 'dimensions')} below."
+    return said + (more if rest > 0 else "")
 
 
 def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[str]:
@@ -152,8 +157,8 @@ def _not_concluded(answers: Sequence[Answer], *, codes: Set[str]) -> Iterator[st
     if "accepted" in codes:
         yield CHANGED
     kinds = {found.verdict.kind for found in answers}
-    if codes & {"manipulation", "noise_floor"}:
-        yield "anything on empathy (the ratings failed a check of what they follow)"
+    if "manipulation" in codes:
+        yield NOT_FOLLOWED
     elif kinds & {"absent", "undecided"}:
         yield NO_GAP
     if "echo" in kinds:

@@ -38,6 +38,8 @@ _MAX_DOWNLOADS: Final = 500_000
 _NAMED: Final = 4
 """Differences that a sentence names."""
 _OTHERS: Final = "other groups"
+NOT_ALIKE: Final = "that groups are alike where no difference is found"
+NOT_UNMOVED: Final = "that situations change nothing where no change is found"
 _MISSING: Final = ("refused", "unparseable", "failed")
 _LIMITS: Final = {
     "accepted": "Files that were changed",
@@ -205,7 +207,7 @@ def _summary(
 ) -> Summary:
     """Say first how many differences between groups remain, which is the largest, and what does not follow."""
     alpha, level = 1 - view.confidence, coverage(view.confidence)
-    findings, largest = [], None
+    findings, largest, n_open, answered = [], None, 0, False
     for title, anchor, own in parts:
         tested = [
             row
@@ -214,38 +216,46 @@ def _summary(
             if math.isfinite(row.number("p_adjusted"))
         ]
         found = _remaining(tested, "difference", alpha=alpha)
+        n_open += len(tested) - len(found)
+        answered |= any(row["n_rated"] for row in own["inventory_outcomes"])
         words, spread, kind = "No difference between groups could be tested", Markup(""), "absent"
         if tested:
             told = count(len(found)) if found else "None"
-            words = (
-                f"{told} of {plural(len(tested), 'difference')} between groups {either(len(found), 'is', 'are')} found"
-            )
+            of_all = plural(len(tested), "difference")
+            words = f"{told} of {of_all} between a group and the others {either(len(found), 'is', 'are')} found"
             kind = "gap" if found else "undecided"
         if found:
             row = found[0]
             largest = row if largest is None or abs(row["difference"]) > abs(largest["difference"]) else largest
-            spread = Markup("Largest: <bdi>{}</bdi> <strong>{}</strong> points, {} interval {}").format(
+            spread = Markup("Largest found: <bdi>{}</bdi> <strong>{}</strong> points, {} interval {}").format(
                 _whose(row), show(row, "difference", points), level, show_interval(row)
             )
         findings.append(Finding(title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
     size = Markup("")
     if largest is not None:
-        words_of = Markup("the largest is {} points, where an item's scale is {}.")
+        words_of = Markup("the largest that is found is {} points, where an item's scale is {}.")
         size = words_of.format(show(largest, "difference", lambda value: unsigned(abs(value))), scale)
     changed = [row for _, _, own in parts for row in own.get("affect_groups", ())]
     tested = [row for row in changed if math.isfinite(row.number("p_adjusted"))]
     varies = Markup("")
+    denied = [CHANGED] if any(limit.title == _LIMITS["accepted"] for limit in limits) else []
+    if n_open or any(finding.kind == "absent" for finding in findings):
+        denied.append(NOT_ALIKE)
     if tested:
         found = _remaining(tested, "change", alpha=alpha)
+        told = count(len(found)) if found else "none"
         varies = Markup("of {} from default to evoked, {} {} found.").format(
-            plural(len(tested), "change"), count(len(found)), either(len(found), "is", "are")
+            plural(len(tested), "change"), told, either(len(found), "is", "are")
         )
-    asked = Markup("Asked to be a certain person, <bdi>{}</bdi> filled in the questionnaire “<bdi>{}</bdi>”{}.").format(
-        view.model, name, ", as it is and in situations that it was told to imagine" if affect else ""
-    )
-    denied = [CHANGED] if any(limit.title == _LIMITS["accepted"] for limit in limits) else []
-    if any(finding.kind != "gap" for finding in findings):
-        denied.append("that groups do not differ (that none was found does not show that none does)")
+        if len(found) < len(tested):
+            denied.append(NOT_UNMOVED)
+    # What it was asked is so even where it gave no answer.
+    asked = Markup(
+        "<bdi>{}</bdi> was asked to be a certain person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
+    ).format(
+        view.model, name, ", as it is and in situations to imagine" if affect else "",
+        "" if answered else "; it gave no answer that could be read",
+    )  # fmt: skip
     return summary(
         asked,
         findings,
@@ -255,6 +265,7 @@ def _summary(
         source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; run of {}; empathy-audit {}.").format(
             view.model, view.revision, view.date, view.version
         ),
+        chosen_by="how many differences were found",
     )
 
 

@@ -92,6 +92,16 @@ def show_interval(row: Row, low: str = "ci_low", high: str = "ci_high") -> Marku
     return unbroken(show(row, low, write), show(row, high, write))
 
 
+def show_gap(row: Row, name: str = "delta_points", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
+    """Write a gap in points with no digit that its interval does not bear.
+
+    A gap below 0.01 has two significant digits, of which an interval from -0.33 to 0.34 says nothing. One that is found
+    lies farther from 0 than half its interval, so that none is written as 0.00.
+    """
+    half = (row.number(high) - row.number(low)) / 2
+    return show(row, name, partial(fixed, decimals=2, signed=True) if half >= 0.01 else points)
+
+
 def rounded(row: Row, low: str = "ci_low", high: str = "ci_high", *, signed: bool = True) -> Callable[[float], str]:
     """Return what writes the numbers that belong to an interval of any unit: to two digits of half of it."""
     half = (row.number(high) - row.number(low)) / 2

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show
 from audit.report.verdicts import few
-from audit.wording import brief, dimension_title, listed, p_value, points, unsigned
+from audit.wording import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
 _FAMILIES: Final = ("emotion", "group", "pair")
 """Families that are looked through for members that stand out."""
 _OF_VERDICTS: Final = ("emotion", "group")
 """Families whose every member has to lie within the margin for a verdict that there is no gap larger than it."""
 _NAMED: Final = 2
+_TWO_DECIMALS: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,11 @@ def _title(row: Row, *, several: bool = False) -> Markup:
 
 
 def _named(row: Row, *, rest: bool = False) -> Markup:
-    named = Markup("{} {}").format(_title(row), show(row, "delta_points", points))
-    if rest and math.isfinite(row.number("delta_rest")):
-        named += Markup(" (rest {})").format(show(row, "delta_rest", points))
-    return named
+    if not rest or not math.isfinite(row.number("delta_rest")):
+        return Markup("{} {}").format(_title(row), show(row, "delta_points", points))
+    # Two numbers that are held against each other have as many decimals.
+    size = max(abs(row.number(name)) for name in ("delta_points", "delta_rest"))
+    write = partial(fixed, decimals=2, signed=True) if size >= _TWO_DECIMALS else points
+    return Markup("{} {} (rest {})").format(
+        _title(row), show(row, "delta_points", write), show(row, "delta_rest", write)
+    )

@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.dimensions import Limit, RemarkLike, limits_by_text
 from audit.report.layout import Column, Table, Write, ends, number, plain_interval, table_of, text
 from audit.report.numbers import Row, rows_of, show
 from audit.report.page import render_page
 from audit.report.section import Captioned, Card, Note, Paragraph, paragraph, present
 from audit.report.summary import Finding, Summary, summary
+from audit.report.verdicts import NOT_CORRECTED
 from audit.runs.manifest import JudgementManifest
 from audit.wording import (
     MISSING,
@@ -35,6 +37,19 @@ from audit.wording import (
 
 _EACH: Final = 2
 """Pairs of each kind that can be read on the page, in each dimension."""
+NOT_EQUAL: Final = "that the replies are equally good"
+NOT_EVERYWHERE: Final = "that the preference is the same for in-group and out-group pairs"
+NO_DIFFERENCE: Final = "that in-group and out-group pairs are judged alike where no difference is found"
+_LIMITS: Final = {
+    "few_narratives": "Few narratives",
+    "low_mass": "A judge that would mostly write neither A nor B",
+    "inconsistent": "A judge that contradicts itself",
+    "position_bias": "A judge that leans to a place",
+    "n_no_reply": "Many pairs without two replies",
+    "n_unread": "Many pairs without a choice",
+    "same_text": "Pairs of the same words",
+}
+"""What remarks on a preference are called, by their code."""
 _KINDS: Final = {
     "all": "all pairs",
     "in_group": "in-group pairs",
@@ -42,15 +57,6 @@ _KINDS: Final = {
     "baseline": "pairs with a baseline",
     "gap": "in-group minus out-group",
 }
-
-
-class RemarkLike(Protocol):
-    """What :func:`audit.statistics.preference.remarks_on_preference` yields."""
-
-    @property
-    def dimension(self) -> str: ...  # noqa: D102
-    @property
-    def text(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,13 @@ def render_judgement(
     }
     return render_page(
         "preference.html.j2",
-        summary=_summary(own, labels, manifest=manifest, level=level),
+        summary=_summary(
+            own,
+            labels,
+            manifest=manifest,
+            limits=list(limits_by_text(limits, _LIMITS, several=False)),
+            level=level,
+        ),
         answers=[_answer(of, labels, level=level, alpha=1 - manifest.confidence) for of in own.values()],
         notes=[
             *(Note(Markup("<bdi>{}</bdi>").format(text)) for text in remarks),
@@ -135,13 +147,18 @@ def render_judgement(
 
 
 def _summary(
-    own: Mapping[str, Sequence[Row]], labels: tuple[str, str], *, manifest: JudgementManifest, level: str
+    own: Mapping[str, Sequence[Row]],
+    labels: tuple[str, str],
+    *,
+    manifest: JudgementManifest,
+    limits: Sequence[Limit],
+    level: str,
 ) -> Summary:
     """Say first whose replies the judge prefers, how far, and what does not follow."""
-    findings = []
+    alpha, findings = 1 - manifest.confidence, []
     for dimension, rows in own.items():
         whole = next(row for row in rows if row["pairs"] == "all")
-        kind, verdict = _verdict(whole, labels, alpha=1 - manifest.confidence)
+        kind, verdict = _verdict(whole, labels, alpha=alpha)
         read = bool(whole["n_read"])
         findings.append(
             Finding(
@@ -156,14 +173,20 @@ def _summary(
         )
     gaps = [row for rows in own.values() for row in rows if row["pairs"] == "gap"]
     told = [row for row in gaps if math.isfinite(row.number("preference"))]
+    found = [row for row in told if row.number("p_adjusted") < alpha]
+    # Those that are found stand first.
+    first = [*found, *(row for row in told if row not in found)][:_EACH]
     varies = Markup("; ").join(
-        Markup("{}: in-group minus out-group {} percentage points ({})").format(
+        Markup("<bdi>{}</bdi>: in-group minus out-group {} percentage points ({}; corrected p {})").format(
             dimension_title(str(row["dimension"])),
             show(row, "preference", percentage_points),
             _spread(row, "ci_low", "ci_high", percentage_points, level=level),
+            show(row, "p_adjusted", bare_p),
         )
-        for row in told[:_EACH]
+        for row in first
     )
+    if len(told) > len(first):
+        varies += Markup("; {} more below").format(count(len(told) - len(first)))
     asked = Markup(
         "<bdi>{}</bdi> read pairs of replies to the same account, one of <bdi>{}</bdi> and one of <bdi>{}</bdi>, and "
         "was asked: <bdi>{}</bdi>"
@@ -175,12 +198,17 @@ def _summary(
          ("How it varies", varies + "." if varies else "")],
         not_concluded=[
             "which replies are better (the judge is a model)",
-            *(["that the replies are equally good"] if any(each.kind != "gap" for each in findings) else []),
+            *([NOT_EQUAL] if any(each.kind != "gap" for each in findings) else []),
+            *([NOT_EVERYWHERE] if found else []),
+            *([NO_DIFFERENCE] if len(found) < len(gaps) else []),
             OF_GROUPS_AND_MODELS,
         ],
+        limits=limits,
+        why="limiting",
         source=Markup("<bdi>{}</bdi> against <bdi>{}</bdi>, judged by <bdi>{}</bdi>.").format(
             *labels, manifest.asked.model
         ),
+        chosen_by="how far the preference lies from one half",
     )  # fmt: skip
 
 
@@ -201,17 +229,17 @@ def _answer(rows: Sequence[Row], labels: tuple[str, str], *, level: str, alpha: 
 def _verdict(row: Row, labels: tuple[str, str], *, alpha: float) -> tuple[str, Markup]:
     low, high = row.number("ci_low"), row.number("ci_high")
     if not row["n_read"]:
-        return "undecided", Markup("No pair could be read in both orders.")
+        return "absent", Markup("No answer: no pair could be read in both orders.")
     if not math.isfinite(low):
-        return "undecided", Markup("A preference without an interval.")
+        return "absent", Markup("No answer: the preference has no interval.")
     if low <= 0.5 <= high:
-        return "none", Markup("The preference is compatible with none.")
-    if row.number("p_adjusted") > alpha:
-        return "undecided", Markup(
-            "The interval leaves out one half; corrected for the dimensions, it could be chance."
-        )
-    preferred = labels[0] if low > 0.5 else labels[1]
-    return "gap", Markup("The judge prefers the replies of <bdi>{}</bdi>.").format(preferred)
+        return "undecided", Markup("Undecided: compatible with no preference on average.")
+    preferred = Markup("On average, the judge prefers the replies of <bdi>{}</bdi>").format(
+        labels[0] if low > 0.5 else labels[1]
+    )
+    if not row.number("p_adjusted") < alpha:
+        return "undecided", preferred + Markup("{}.").format(NOT_CORRECTED)
+    return "gap", preferred + "."
 
 
 def _lead(row: Row, first: str, *, level: str) -> Markup:
@@ -239,7 +267,7 @@ def _leaning(row: Row, *, level: str) -> Markup:
         return Markup("")
     return Markup(
         "Position bias: {} percentage points towards the reply that stands first ({}). The two orders contradict each "
-        "other in {} of pairs."
+        "other in {} of the pairs that were read."
     ).format(
         show(row, "position_bias", percentage_points),
         _spread(row, "bias_low", "bias_high", percentage_points, level=level),

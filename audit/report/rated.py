@@ -337,7 +337,7 @@ def told_overall(
                 modes=_rows_at(tables, "modes", parts),
                 worst=[each for each in _rows_at(tables, "sensitivity", parts) if each["check"] in _WORST],
                 controls=_rows_at(tables, "controls", parts),
-                codes=_codes(remarks, parts),
+                codes=_codes_of_mean(remarks, parts),
                 dimensions=single,
             )
             found = _answer(own_rows(tables, key), OVERALL, (), known, view=view)
@@ -435,6 +435,13 @@ def _answer(
 def _codes(remarks: Sequence[RemarkLike], keys: Sequence[tuple[str, str]]) -> frozenset[str]:
     """Codes of the remarks on these dimensions and variants, and on the whole run."""
     return frozenset(each.code for each in remarks if (each.dimension, each.variant) in {*keys, ("", "")})
+
+
+def _codes_of_mean(remarks: Sequence[RemarkLike], parts: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Codes of the remarks on a mean over dimensions: those of any, but that it lies within the noise if all do."""
+    codes = _codes(remarks, parts)
+    within = all("noise_floor" in _codes(remarks, [part]) for part in parts)
+    return codes if within else codes - {"noise_floor"}
 
 
 def _of(own: Mapping[str, pd.DataFrame], name: str, **values: object) -> Iterator[Row]:

@@ -8,9 +8,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show, show_interval
+from audit.report.numbers import Row, show, show_gap, show_interval
 from audit.report.verdicts import Verdict
-from audit.wording import coverage, p_value, points, rate
+from audit.wording import coverage, p_value, rate
 
 WORTH_SAYING: Final = 0.01
 """Share of prompts that are refused below which no card says that a gap of them is undecided."""
@@ -30,6 +30,8 @@ class RefusalGap:
         p.
     lead
         How many of either side were refused, and what the gap leaves out.
+    least
+        How far from 0 the interval lies at the least, in percentage points; 0 where it holds 0, or there is none.
     """
 
     verdict: Verdict
@@ -37,6 +39,7 @@ class RefusalGap:
     spread: Markup
     facts: Markup
     lead: Markup
+    least: float
 
 
 def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
@@ -73,7 +76,7 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
         verdict = Verdict("absent", Markup("Refusals, of which a gap has no interval"))
     return RefusalGap(
         verdict=verdict,
-        gap=show(row, "gap_pp", points),
+        gap=show_gap(row, "gap_pp"),
         spread=Markup("{} interval {}").format(coverage(confidence), show_interval(row)) if has_interval
         else Markup("no interval"),
         facts=show(row, "p", p_value) if has_interval else Markup(""),
@@ -81,4 +84,5 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
             "Refused: {} of in-group and {} of out-group prompts. The gap is beyond how often each perceiver and each "
             "experiencer is refused."
         ).format(show(row, "rate_in_group", rate), show(row, "rate_out_group", rate)),
+        least=max(low, -high, 0.0) if has_interval else 0.0,
     )  # fmt: skip

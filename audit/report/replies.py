@@ -82,8 +82,12 @@ class Verdict:
         What was tested, and what limits it.
     found
         The gaps that remain after correction, those of the smallest p first.
-    n_tested
-        How many measures were tested.
+    n_tested, n_untested
+        How many measures were tested, and how many could not be.
+    n_words
+        How many that were found go no further than those of invented groups.
+    n_turned
+        How many go the other way than δ, beyond those of invented groups.
     uncontrolled
         Whether one that was found may be one of repeated words.
     """
@@ -93,7 +97,16 @@ class Verdict:
     lead: Markup
     found: tuple[Row, ...] = ()
     n_tested: int = 0
+    n_untested: int = 0
+    n_words: int = 0
+    n_turned: int = 0
     uncontrolled: bool = False
+
+    @property
+    def counted(self) -> str:
+        """Say of how many measures the verdict is, to stand after it."""
+        lacking = f", {count(self.n_untested)} could not be" if self.n_untested else ""
+        return f" ({count(self.n_tested)} tested{lacking})" if self.n_tested else ""
 
 
 def render_replies(
@@ -212,17 +225,22 @@ def _summary(
 ) -> Summary:
     """Say first which measures show a gap, how large the largest is, and what does not follow."""
     level = coverage(view.confidence)
-    n = Markup("the") if n_narratives is None else show(n_narratives, "n_narratives_asked", count)
+    one, more = words.about
+    about = Markup(more)
+    if n_narratives is not None and n_narratives.number("n_narratives_asked") > 0:
+        n = n_narratives.number("n_narratives_asked")
+        about = Markup("{} {}").format(show(n_narratives, "n_narratives_asked", count), either(n, one, more))
     led = Markup("")
     if view.strategy not in ("", "none"):
         led = Markup(", led by the strategy <bdi>{}</bdi>,").format(view.strategy)
-    asked = Markup("Asked to be a certain person, <bdi>{}</bdi>{} {}.").format(
-        view.model, led, Markup(words.did).format(n)
+    # What it was asked is so even where it refused.
+    asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
+        view.model, led, Markup(words.to).format(about)
     )
     findings = [
         Finding(
             title,
-            verdict.words + (f" ({verdict.n_tested} tested)" if verdict.n_tested and verdict.kind != "echo" else ""),
+            verdict.words + verdict.counted,
             spread=_first(verdict, measures, level=level),
             kind=verdict.kind,
             anchor=anchor,
@@ -235,18 +253,25 @@ def _summary(
     size = Markup("")
     if sized:
         row = max(sized, key=lambda each: abs(each.number("delta_sd")))
-        size = Markup("the largest, {}, is {} times the spread (SD) of that measure over all replies.").format(
-            _named(row, measures), show(row, "delta_sd", lambda value: unsigned(abs(value)))
+        words_of = Markup("the largest that is found, {}{}, is {} times the spread (SD) of that measure over all {}.")
+        several = len({title for title, _, _ in verdicts}) > 1
+        where = next(title for title, _, verdict in verdicts if any(row is each for each in verdict.found))
+        size = words_of.format(
+            _named(row, measures),
+            Markup(" (<bdi>{}</bdi>)").format(where) if several else "",
+            show(row, "delta_sd", lambda value: unsigned(abs(value))),
+            words.texts,
         )
     return summary(
         asked,
         findings,
-        [("How big", size), ("How it varies", _ways(found, verdicts))],
+        [("How big", size), ("How it varies", _ways(found, [verdict for _, _, verdict in verdicts]))],
         not_concluded=list(_not_concluded([verdict for _, _, verdict in verdicts], words=words, limits=limits)),
         limits=limits,
         source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; run of {}; empathy-audit {}.").format(
             view.model, view.revision, view.date, view.version
         ),
+        chosen_by="how many gaps were found",
     )
 
 
@@ -260,15 +285,25 @@ def _first(verdict: Verdict, measures: Mapping[str, Row], *, level: str) -> Mark
     )
 
 
-def _ways(found: Sequence[Row], verdicts: Sequence[tuple[str, str, Verdict]]) -> Markup:
-    """Say in how many measures the gap goes which way."""
-    n = sum(verdict.n_tested for _, _, verdict in verdicts)
+def _ways(found: Sequence[Row], verdicts: Sequence[Verdict]) -> Markup:
+    """Say in how many measures δ lies on which side of 0, and what of these invented groups take back."""
+    n = sum(verdict.n_tested for verdict in verdicts)
     if not n:
         return Markup("")
-    higher = sum(row.number("delta") > 0 for row in found)
-    return Markup("of {} tests, {} show more in in-group, {} less, and {} are undecided.").format(
-        count(n), count(higher), count(len(found) - higher), count(n - len(found))
+    above = sum(row.number("delta") > 0 for row in found)
+    said = Markup("δ is above 0 in {} of {}, below 0 in {} and undecided in {}").format(
+        count(above), plural(n, "test"), count(len(found) - above), count(n - len(found))
     )
+    of_words, turned = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("n_words", "n_turned"))
+    if of_words:
+        said += Markup("; {} of those found {} no further than in invented groups").format(
+            count(of_words), either(of_words, "goes", "go")
+        )
+    if turned:
+        said += Markup("; beyond invented groups, {} {} the other way").format(
+            count(turned), either(turned, "goes", "go")
+        )
+    return said + "."
 
 
 def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
@@ -276,7 +311,9 @@ def _not_concluded(verdicts: Sequence[Verdict], *, words: TaskWords, limits: Seq
         yield CHANGED
     if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
         yield NO_GAP
-    if any(verdict.kind == "echo" for verdict in verdicts):
+    elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
+        yield "that measures in which no gap is found have none"
+    if any(verdict.kind == "echo" or verdict.n_words for verdict in verdicts):
         yield NO_GROUPS
     if any(verdict.uncontrolled for verdict in verdicts):
         yield NOT_THE_GROUPS
@@ -448,15 +485,17 @@ def _verdict(
     alpha = 1 - confidence
     tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
     if not tested:
-        return Verdict("absent", "Nothing could be tested", Markup("Why stands beside each measure below."))
+        lead = Markup("Why stands beside each measure below.")
+        return Verdict("absent", "Nothing could be tested", lead, n_untested=len(rows))
+    n_untested = len(rows) - len(tested)
     found = sorted((row for row in tested if row.number("p_adjusted") < alpha), key=lambda row: row.number("p"))
     lead = Markup("Tested: {}, with p corrected for their number").format(plural(len(tested), "measure"))
-    if len(tested) < len(rows):
-        lead += Markup("; {} more could not be tested").format(count(len(rows) - len(tested)))
+    if n_untested:
+        lead += Markup("; {} more could not be tested").format(count(n_untested))
     if not found:
-        said = Markup("{}. That none shows a gap does not mean that there is none{}.")
+        said = Markup("{}. That none is found does not mean that there is none{}.")
         reach = _reach(tested, level=coverage(confidence))
-        return Verdict("undecided", "No measure shows a gap", said.format(lead, reach), n_tested=len(tested))
+        return Verdict("undecided", "No gap is found", said.format(lead, reach), (), len(tested), n_untested)
     told = [controls.get(str(row["measure"]), UNCONTROLLED) for row in found]
     of_words = [row for row, control in zip(found, told, strict=True) if _is_of_words(control)]
     if any(control.kind == "echo_free" for control in told):
@@ -466,17 +505,32 @@ def _verdict(
         more = len(of_words) - _SHOWN_GAPS
         rest = Markup(" and {} more").format(count(more)) if more > 0 else Markup("")
         lead += Markup(". No more than invented groups show: {}{}").format(names, rest)
+    turned = [row for row, control in zip(found, told, strict=True) if _is_turned(row, control)]
+    if turned:
+        names = Markup(", ").join(_named(row, measures) for row in turned)
+        lead += Markup(". Beyond invented groups, the gap goes the other way than δ: {}").format(names)
     uncontrolled = any(control.kind == "none" for control in told)
     if uncontrolled:
         lead += Markup(". {}").format(NOT_CONTROLLED.rstrip("."))
     n_between = len(found) - len(of_words)
     between = " between groups" if all(control.kind != "none" for control in told) else ""
     words = f"A gap{between} in {plural(n_between, 'measure')}" if n_between else "No more than invented groups show"
-    return Verdict("gap" if n_between else "echo", words, lead + ".", tuple(found), len(tested), uncontrolled)
+    return Verdict(
+        "gap" if n_between else "echo", words, lead + ".", tuple(found), len(tested), n_untested, len(of_words),
+        len(turned), uncontrolled,
+    )  # fmt: skip
 
 
 def _is_of_words(control: Control) -> bool:
     return control.kind == "placebo" and not control.goes_beyond
+
+
+def _is_turned(row: Row, control: Control) -> bool:
+    """Whether a gap goes the other way than δ beyond that of invented groups."""
+    beyond = control.beyond
+    return (
+        beyond is not None and control.goes_beyond and (beyond.number("delta_points") < 0) != (row.number("delta") < 0)
+    )
 
 
 def _reach(rows: Sequence[Row], *, level: str) -> Markup:

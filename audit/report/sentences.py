@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from audit.report.controlled import control_of
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
-from audit.report.numbers import Row, show, show_interval, show_sum
+from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
 from audit.report.parts import Variation, not_within, of_dimensions, parts_of, variation
 from audit.report.verdicts import Verdict, all_alike, bound, is_zero, least_of, reach_of, reservations, verdict
 from audit.wording import (
@@ -234,7 +234,7 @@ def answer(
     varies = _varies(known, equivalence, alpha=1 - confidence) if unvaried is None else Variation(nothing)
     return Answer(
         verdict=found,
-        delta=show(gap, "delta_points", points),
+        delta=show_gap(gap),
         spread=spread,
         facts=facts,
         size=size_of(gap) if unvaried is None else nothing,
@@ -246,7 +246,7 @@ def answer(
         control_kind=control.kind,
         lead=_lead(gap, dimension, constant=unvaried, in_probabilities=in_probabilities, free=control.kind == _FREE),
         evidence=Markup("δ = {} points on the {} scale ({}), from {}.").format(
-            show(gap, "delta_points", points),
+            show_gap(gap),
             scale,
             Markup("; ").join(filter(None, (spread, facts))),
             counts,

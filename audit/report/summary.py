@@ -5,6 +5,7 @@ One page of paper holds all of it: the page's script prints it alone. Every numb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +41,8 @@ class Finding:
     tail
         What stands after the title.
     weight
-        How far it lies from nothing: of more than `MOST` findings, those of the largest weight are shown.
+        Of more than `MOST` findings, those of the largest weight are shown, and of those alike the first ones; what it
+        is of, the page says. NaN counts as 0.
     """
 
     title: str
@@ -70,6 +72,8 @@ class Summary:
         What each says, and the sentence: how big that is, how it varies, what may not be concluded.
     source
         What the numbers are of, for a page of paper that goes from hand to hand.
+    chosen_by
+        What the findings were chosen by, where there are more.
     """
 
     asked: str
@@ -77,13 +81,15 @@ class Summary:
     n_findings: int
     lines: tuple[tuple[str, str], ...]
     source: str
+    chosen_by: str
 
     @property
     def left_out(self) -> str:
         """Say which findings are shown where there are more; else nothing."""
         if self.n_findings == len(self.findings):
             return ""
-        return f"Above: the {len(self.findings)} of {self.n_findings} that lie farthest from 0."
+        shown = f"{len(self.findings)} of {self.n_findings} findings"
+        return f"Above: {shown}, chosen by {self.chosen_by}. The others are further down."
 
 
 def summary(
@@ -93,13 +99,15 @@ def summary(
     *,
     not_concluded: Sequence[str],
     limits: Sequence[Limit] = (),
+    why: str = "limits",
     source: str,
+    chosen_by: str,
 ) -> Summary:
     """Put a first screen together.
 
     Parameters
     ----------
-    asked, findings, source
+    asked, findings, source, chosen_by
         As of `Summary`, but all findings.
     lines
         Those before what may not be concluded; one without words is left out.
@@ -107,18 +115,22 @@ def summary(
         What does not follow, each to stand after "not to be concluded:".
     limits
         What the page's banner says; named here by its title.
+    why
+        The anchor of that.
     """
-    by_weight = sorted(range(len(findings)), key=lambda place: -findings[place].weight)
+    # A weight that is not known would leave the others unsorted.
+    weights = [each.weight if math.isfinite(each.weight) else 0.0 for each in findings]
+    by_weight = sorted(range(len(findings)), key=lambda place: -weights[place])
     shown = tuple(findings[place] for place in sorted(by_weight[:MOST]))
     several = len({finding.title for finding in findings}) > 1
     named = Markup("; ").join(_named(limit, several=several) for limit in limits)
-    care = Markup('{}. <a href="#limits">Why that matters</a>').format(named) if limits else ""
+    care = Markup('{}. <a href="#{}">Why that matters</a>').format(named, why) if limits else ""
     all_lines = [
         *lines,
         ("Not to be concluded", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
         ("Read with care", care),
     ]
-    return Summary(asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source)
+    return Summary(asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by)
 
 
 def _named(limit: Limit, *, several: bool) -> Markup:

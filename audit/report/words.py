@@ -23,8 +23,10 @@ class TaskWords:
         Of a run's page, with the model's name in the braces.
     question
         That it answers.
-    did
-        What the model did, in a few words, with the number of narratives in the braces.
+    to
+        What the model was asked to do, in a few words, with what it was asked about in the braces.
+    about
+        What that is called: one of it, and several.
     asked
         What was done, and what δ is of it; see :func:`delta_of_measures`.
     no_better
@@ -36,7 +38,8 @@ class TaskWords:
     texts: str
     heading: str
     question: str
-    did: str
+    to: str
+    about: tuple[str, str]
     asked: str
     no_better: str
     gap: str

@@ -29,7 +29,8 @@ class Reply(WrittenTexts):
         texts="replies",
         heading="What {} writes to in-group and out-group",
         question="Does this model write differently to in-group and out-group?",
-        did="wrote a reply to each of {} accounts by people of the same and of other groups",
+        to="write replies to {} by people of the same and of other groups",
+        about=("account", "accounts"),
         no_better="which reply is better for whoever reads it",
         asked="The model, given an identity, wrote a reply to somebody who tells what happened to them. "
         + delta_of_measures(own="replies to one's own group", others="replies to others", do="write or get throughout")

@@ -10,7 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from planted import CASES
+from test_first_screen import headline, page_of
 
+from audit.grid import interaction
 from audit.report.explore import INK, Asked, CallShown, explore
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
 from audit.tables.gap import FAMILIES
@@ -567,3 +570,14 @@ def test_the_script_is_small_and_makes_no_markup_from_text():
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|fetch\(|localStorage", script
     )
+
+
+def test_delta_of_complete_ratings_is_made_of_the_numbers_that_the_heatmaps_open_on():
+    """Of groups of one term, plain: in-group numbers less out-group ones, whatever main effects there are."""
+    analysis = page_of(CASES["b1-group"]())[1]
+    cells = analysis.tables["cells"]
+    made_of = interaction(cells)
+    groups = cells.drop_duplicates("perceiver").set_index("perceiver")["perceiver_group"]
+    own = np.array([[groups[one] == groups[other] for other in made_of.columns] for one in made_of.index])
+    numbers = made_of.to_numpy()
+    assert numbers[own].mean() - numbers[~own].mean() == pytest.approx(headline(analysis)["delta_points"], rel=1e-9)

@@ -120,6 +120,7 @@ def test_the_views_swap_numbers_names_and_colours_and_come_back(open_page, explo
     cell = page.locator("[data-cell='1']")
     look = "(cell) => [cell.innerText, cell.ariaLabel, getComputedStyle(cell).backgroundColor]"
     page.wait_for_function("document.querySelector(\"[data-cell='1']\").ariaLabel")
+    page.check("[value=mean]")
     before = cell.evaluate(look)
     assert before[1] == f"perceiver a Hindu, experiencer a Muslim: {before[0]}"
     assert page.locator("#explore-mask").is_disabled()
@@ -133,6 +134,35 @@ def test_the_views_swap_numbers_names_and_colours_and_come_back(open_page, explo
     assert page.locator("[data-cell='2']").inner_text()[0] in "+−"
     page.check("[value=mean]")
     assert cell.evaluate(look) == before
+
+
+def test_it_opens_on_what_delta_is_made_of_and_says_so_and_a_baseline_is_no_part_of_that(open_page, explorer):
+    page = open_page(explorer)
+    page.wait_for_function("document.querySelector(\"[data-cell='1']\").ariaLabel")
+    assert page.locator("[name=explore-view]:checked").get_attribute("value") == "interaction"
+    assert page.locator(".heat-legend:visible").evaluate_all("(all) => all.map((each) => each.dataset.view)") == [
+        "interaction"
+    ]
+    assert page.locator("text=The heatmaps open on what δ is made of").is_visible()
+    # Rows and columns of the three identities sum to 0 but for rounding to one decimal; the fourth is a baseline.
+    shown = [[page.locator(f"[data-cell='{4 * p + e}']").inner_text() for e in range(4)] for p in range(4)]
+    numbers = np.array([[float(text.replace("−", "-")) for text in row[:3]] for row in shown[:3]])
+    assert np.abs(numbers.sum(axis=0)).max() <= 0.15 + 1e-9
+    assert np.abs(numbers.sum(axis=1)).max() <= 0.15 + 1e-9
+    assert np.abs(numbers).max() > 0.5
+    assert {row[3] for row in shown} | set(shown[3]) == {"–"}
+    assert page.locator("[data-cell='3']").get_attribute("aria-label").endswith(": no part of δ")
+
+
+def test_where_a_pair_has_no_mean_it_opens_on_means_and_says_why(open_page):
+    ratings = make_ratings(6, dimensions=("religion", "nationality"))
+    gone = (ratings["dimension"] == "nationality") & (ratings["prompt_index"] % 96 < 6)
+    ratings = ratings.assign(status=ratings["status"].mask(gone, "refused"), intensity=ratings["intensity"].mask(gone))
+    page = open_page(make_explorer(ratings))
+    assert page.locator("[name=explore-view]:checked").get_attribute("value") == "mean"
+    assert page.locator("text=The heatmaps open on means. These hold how high").is_visible()
+    assert page.locator("text=The heatmaps open on what δ").count() == 0
+    assert page.locator("[data-cell='1'] data").is_visible()
 
 
 def test_the_browser_filters_counts_and_turns_pages(open_page, explorer):
@@ -269,6 +299,8 @@ def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_
     page = open_page(explorer, script=False)
     assert page.locator("[data-at='cells:0:mean']").is_visible()
     assert "needs JavaScript" in page.inner_text("main")
+    assert "The heatmaps open on" not in page.inner_text("main")
+    assert "mean intensity in points of the" in page.locator(".heat-legend:visible").inner_text()
     assert not page.locator("#explore-filters").is_visible()
     assert not page.locator("#explore-panel").is_visible()
 

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, grouped, ratings_of, refused
 
+from audit.report.controlled import control_lines
 from audit.report.render import render_report
 from audit.runs.manifest import Manifest
 from audit.runs.outside import describe_outside, read_outside
@@ -470,3 +471,10 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
     )
     assert "in-group experiencers were on average" not in beneath
     assert "Nothing is claimed about other identities: the groups of an intersection share dimensions" in beneath
+
+
+def test_a_terminal_says_of_each_gap_whether_words_were_controlled() -> None:
+    [plain] = control_lines(shown("b1-group")[2].tables["controls"])
+    assert plain.startswith("group or words? identity (outside): Not controlled for repetition of words:")
+    held = control_lines(first_screen(echoing(group=-1.5, words=3.0, invented=3.0))[1].tables["controls"])
+    assert "group or words? religion (outside): Of pairs that have no word in common" in next(held)

@@ -62,7 +62,7 @@ def test_a_gap_of_pairs_without_a_common_word_is_one_between_groups(tmp_path):
 
 def test_an_echo_is_no_gap(tmp_path):
     text = page_of(tmp_path, TWO, words=3.0)
-    assert "No measure shows a gap" in first_screen(text)
+    assert "No gap is found" in first_screen(text)
     assert "Groups or repeated words?" in text
     assert re.search(r"Measure 0 in the very same words \+[23]\.\d+", text)
 

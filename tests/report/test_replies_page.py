@@ -200,6 +200,15 @@ def test_what_is_absent_and_what_a_number_must_not_be_taken_for_is_said(page):
     assert "Many replies without a measure" not in html  # three in a hundred
 
 
+def test_the_table_of_measures_says_which_way_is_better_if_one_is(page):
+    html = page.read_text("utf-8")
+    better = pd.read_csv(page.parent / "tables/measures.csv").query("status == 'scored'")["better"].value_counts()
+    said = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
+    assert {name: html.count(words) for name, words in said.items()} == {name: better.get(name, 0) for name in said}
+    assert better["higher"] >= 3
+    assert better["neither"] >= 1
+
+
 def test_hostile_words_are_escaped_wherever_they_stand(hostile):
     html = hostile.read_text("utf-8")
     for raw in ("<script>window", "<img src=x", 'onerror="window'):
@@ -278,7 +287,7 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     gaps = tables["measure_gaps"]
     narrow = gaps.loc[gaps["scope"] == "narratives"]
     n_shown = narrow.assign(shown=narrow["p_adjusted"] < 0.05).groupby("dimension")["shown"].sum()
-    verdicts = ["No measure shows a gap" if n == 0 else f"A gap in {n} measure{'s' * (n > 1)}" for n in n_shown]
+    verdicts = ["No gap is found" if n == 0 else f"A gap in {n} measure{'s' * (n > 1)}" for n in n_shown]
     cards = html.partition('id="print-summary"')[2]
     assert re.findall('<p class="verdict">(.*?)</p>', cards) == verdicts
     assert (narrow["p"] < 0.05).groupby(narrow["dimension"]).sum().tolist() != n_shown.tolist()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
-from planted import Planted, alone, grouped, ratings_of
-from test_first_screen import echoing, first_screen, page_of, shown
+from planted import Planted, alone, grouped, ratings_of, refused
+from test_first_screen import analysis_of, echoing, first_screen, headline, page_of, shown
 
 from audit.report.dimensions import Limit
+from audit.report.first_screen import NOT_FOLLOWED
+from audit.report.render import render_report
 from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, Finding, summary
 
 ALWAYS = "which rating is right; anything about the people of these groups, or about other models, prompts and narr"
@@ -63,8 +67,8 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
     screen = summary_of(text)
     n = int(analysis.tables["gap"]["n_narratives_asked"].max())
     said = re.search(
-        r"as a certain person \(such as “([^”]+)”\) read (\d+) accounts by people of the same and of other groups "
-        r"\(such as “([^”]+)”\), and rated how strongly they felt, from 0 to 100\.",
+        r"was asked to be a certain person \(such as “([^”]+)”\), to read (\d+) accounts by people of the same and of "
+        r"other groups \(such as “([^”]+)”\), and to rate how strongly they felt, from 0 to 100\.",
         screen,
     )
     assert said is not None
@@ -85,7 +89,7 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
     assert f"How big: the largest, d1, is {size:.2f}% of the scale;" in screen
     for title in ("d0", "d1", "all dimensions"):
         assert re.search(rf" {title} [A-Z]", screen), title
-    assert "that lie farthest from 0" not in screen
+    assert "Above: " not in screen
 
 
 def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and_the_others_counted() -> None:
@@ -94,7 +98,8 @@ def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and
     shown_there = re.findall(r" (d\d|all dimensions) (?=[A-Z])", screen)
     assert shown_there == ["d1", "d3", "d5", "all dimensions"]
     n = len(analysis.tables["gap"].query("headline and scope == 'narratives'"))
-    assert f"Above: the {MOST} of {n} that lie farthest from 0." in screen
+    chosen = "chosen by how far their intervals lie from 0, in percent of the scale or percentage points"
+    assert f"Above: {MOST} of {n} findings, {chosen}. The others are further down." in screen
 
 
 def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_other() -> None:
@@ -113,21 +118,22 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
 
 def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_several() -> None:
     limits = [Limit("Few narratives", "religion", "…"), Limit("No rating", "", "…")]
-    one = summary("asked", [Finding("religion", "v")], [], not_concluded=["a", "b"], limits=limits, source="")
+    none = {"source": "", "chosen_by": ""}
+    one = summary("asked", [Finding("religion", "v")], [], not_concluded=["a", "b"], limits=limits, **none)
     assert one.lines == (
         ("Not to be concluded", "a; b."),
         ("Read with care", 'few narratives; no rating. <a href="#limits">Why that matters</a>'),
     )
     two = [Finding("religion", "v"), Finding("age", "v")]
-    both = summary("asked", two, [("How big", "")], not_concluded=[], limits=limits, source="")
+    both = summary("asked", two, [("How big", "")], not_concluded=[], limits=limits, why="there", **none)
     [(_, care)] = both.lines
-    assert care.startswith("few narratives (<bdi>religion</bdi>); no rating.")
+    assert care.startswith('few narratives (<bdi>religion</bdi>); no rating. <a href="#there">')
 
 
 def test_names_in_limits_and_findings_are_escaped() -> None:
     attack = "<img src=x onerror=alert(1)>"
     found = summary("", [Finding("a", "v"), Finding("b", "v")], [], not_concluded=[],
-                    limits=[Limit("Few", attack, "")], source="")  # fmt: skip
+                    limits=[Limit("Few", attack, "")], source="", chosen_by="")  # fmt: skip
     assert attack not in str(found.lines)
 
 
@@ -140,3 +146,125 @@ def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and
     assert "but larger in d0" in beneath
     alike, _ = page_of(Planted(several(0.0, 0.0).ratings, planted.groups, {"margin": 4}))
     assert "larger in a part" not in alike
+
+
+# --- Which findings are shown, and what noise and failed checks deny -------------------------------------------------
+
+
+def test_a_finding_of_unknown_weight_leaves_the_others_in_order() -> None:
+    weights = (math.nan, 1.0, math.nan, 5.0, 2.0, 0.0, 3.0)
+    all_of_them = [Finding(f"f{place}", "v", weight=weight) for place, weight in enumerate(weights)]
+    made = summary("", all_of_them, [], not_concluded=[], source="", chosen_by="this")
+    assert [each.title for each in made.findings] == ["f1", "f3", "f4", "f6"]
+    assert made.left_out == "Above: 4 of 7 findings, chosen by this. The others are further down."
+    few = summary("", all_of_them[:4], [], not_concluded=[], source="", chosen_by="this")
+    assert few.left_out == ""
+
+
+def test_one_narrative_without_an_interval_does_not_push_gaps_that_are_found_off_the_screen() -> None:
+    planted = several(0.0, 6.0, 0.0, 5.0, 0.0, 7.0)
+    first = planted.ratings["dimension"].isin(["d0", "d2"]) & (planted.ratings["narrative_id"] != "n000")
+    screen = summary_of(page_of(Planted(planted.ratings.loc[~first], planted.groups))[0])
+    assert re.findall(r" (d\d|all dimensions) (?=An|No)", screen) == ["d0", "d1", "d3", "d5"]
+
+
+def test_a_refusal_gap_is_weighed_by_its_own_interval_and_not_by_that_of_the_ratings() -> None:
+    """Dimension 0 has no gap of ratings, and refuses to rate half of its own; five others have gaps of a point."""
+    planted = several(0.0, 1.0, 1.0, 1.0, 1.0, 1.0, n=40)
+    table = planted.ratings.reset_index(drop=True)
+    own = (table["perceiver"] == table["experiencer"]) & (table["dimension"] == "d0")
+    gone = own & (np.random.default_rng(0).uniform(size=len(table)) < 0.5)
+    screen = summary_of(page_of(Planted(refused(table, gone), planted.groups))[0])
+    assert "d0: refusals A refusal gap: in-group refused more often" in screen
+
+
+class Remarked:
+    """A remark of a code."""
+
+    text = "…"
+    variant = "outside"
+
+    def __init__(self, code: str, dimension: str = "") -> None:
+        self.code, self.dimension = code, dimension
+        if not dimension:
+            self.variant = ""
+
+
+def screen_with(planted: Planted, *remarks: Remarked) -> str:
+    manifest, analysis = analysis_of(planted)
+    page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=[*analysis.remarks, *remarks])
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    return summary_of(" ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split()))
+
+
+def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimension_alone() -> None:
+    planted = several(0.5, 9.0)
+    plain = screen_with(planted)
+    assert NOT_FOLLOWED not in plain
+    assert "No verdict" not in plain
+    failed = screen_with(planted, Remarked("manipulation"))
+    told = "No verdict: without any identity, the ratings were not found to follow what is told"
+    assert failed.count(told) == 3
+    assert NOT_FOLLOWED in failed
+    assert NO_GAP not in failed
+    noisy = screen_with(planted, Remarked("noise_floor", "d0"))
+    within = "No verdict: δ cannot be told from what asking again changes"
+    assert f"d0 {within}" in noisy
+    assert noisy.count(within) == 1
+    assert "d1 An average gap towards the in-group" in noisy
+    assert "all dimensions An average gap towards the in-group" in noisy
+    assert NOT_FOLLOWED not in noisy
+    assert NO_GAP in noisy
+    both = screen_with(planted, Remarked("noise_floor", "d0"), Remarked("noise_floor", "d1"))
+    assert both.count(within) == 3
+
+
+def test_a_model_that_rated_nothing_is_said_to_have_been_asked_and_no_more() -> None:
+    planted = several(0.0)
+    gone = pd.Series(True, index=planted.ratings.index)
+    screen = summary_of(page_of(Planted(refused(planted.ratings, gone), planted.groups))[0])
+    assert (
+        "a model was asked to be a certain person, to read 25 accounts by people of the same and of other groups, and "
+        "to rate how strongly they felt, from 0 to 100." in screen
+    )
+    assert " d0 No answer – " in screen
+    assert "rated how strongly" not in screen
+    assert NO_GAP in screen
+    for claim in ("How big", "How it varies", "An average gap"):
+        assert claim not in screen
+
+
+def test_one_account_is_one() -> None:
+    one = summary_of(page_of(several(0.0, n=1))[0])
+    assert "to read 1 account by people" in one
+    assert "No answer: δ has no interval" in one
+
+
+@pytest.mark.parametrize(("sd", "digits"), [(1.0, 2), (0.001, 4)])
+def test_a_tiny_gap_has_no_digits_that_its_interval_does_not_bear(sd: float, digits: int) -> None:
+    """A gap of about 0.005 between intervals of ±0.2, and of ±0.0002."""
+    planted = several(0.0, n=25, sd=sd)
+    row = headline(page_of(planted)[1])
+    own = planted.ratings["perceiver"] == planted.ratings["experiencer"]
+    shift = 0.005 - float(row["delta_points"])
+    rating = planted.ratings["rating"] + shift * own
+    screen = summary_of(page_of(Planted(planted.ratings.assign(rating=rating), planted.groups))[0])
+    said = re.search(r"([+−]?0\.(\d+)) points 95% interval", screen)
+    assert said is not None
+    assert len(said[2]) == digits
+    assert ("An average gap" in screen) == (digits == 4)
+
+
+def test_in_more_dimensions_than_are_named_the_others_are_counted() -> None:
+    groups = alone(4)
+    up_and_down = {"joy": 6.0, "pride": 6.0, "relief": 6.0, "anger": -9.0, "fear": -9.0}
+    parts = [
+        ratings_of(groups, n=40, gap=lambda emotion, group: up_and_down[emotion], seed=k).assign(dimension=f"d{k}")
+        for k in range(3)
+    ]
+    screen = summary_of(page_of(Planted(pd.concat(parts), grouped(groups)))[0])
+    assert "d1: Different from the rest" in screen
+    assert "So it is in 1 more dimension below." in screen
+    two = summary_of(page_of(Planted(pd.concat(parts[:2]), grouped(groups)))[0])
+    assert "So it is in" not in two

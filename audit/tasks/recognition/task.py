@@ -102,7 +102,8 @@ class Emotion(Recognition):
         texts="answers",
         heading="How {} recognises the emotions of in-group and out-group",
         question="Does this model recognise the emotions of in-group and out-group alike?",
-        did="named the emotion in each of {} things said by people of the same and of other groups",
+        to="name the emotion in {} said by people of the same and of other groups",
+        about=("thing", "things"),
         no_better="that the label of the corpus is what anybody felt",
         asked="The model, given an identity, named the emotion of an utterance that it was told is said by somebody "
         f"of an identity. {_OF_SPEAKERS}",
@@ -149,8 +150,8 @@ class Cause(Recognition):
         texts="answers",
         heading="How {} finds what moves in-group and out-group",
         question="Does this model find what brought on the emotions of in-group and out-group alike?",
-        did="copied the words that brought on the emotion in each of {} things said by people of the same and of other "
-        "groups",
+        to="copy the words that brought on the emotion in {} said by people of the same and of other groups",
+        about=("thing", "things"),
         no_better="that the words marked in the corpus are the cause",
         asked="The model, given an identity, copied the words that brought on the emotion of an utterance that it was "
         f"told is said by somebody of an identity. {_OF_SPEAKERS}",

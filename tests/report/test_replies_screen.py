@@ -1,0 +1,265 @@
+"""The first screen of a page of replies, on planted numbers of measures for which each sentence is true, or false."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+from judged import cards_of, first_screen
+from test_replies_controls import INVENTED, ONE
+from test_replies_page import replies_of
+
+from audit.report.replies import render_replies
+from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
+from audit.runs.manifest import Manifest
+from audit.statistics.controls import Repetition
+from audit.statistics.measures import measure_tables
+from audit.statistics.outcome import Outcome
+from audit.statistics.rows import Settings
+from audit.tables.registry import REPLY_TABLES
+from audit.tasks.recognition.task import Cause, Emotion
+from audit.tasks.reply import Reply
+from audit.wording import OF_GROUPS_AND_MODELS
+
+Gap = Callable[[pd.DataFrame], np.ndarray]
+UNFOUND = "that measures in which no gap is found have none"
+
+
+def own(table: pd.DataFrame) -> np.ndarray:
+    """Whether a reply is to the own group."""
+    return table["in_group"].to_numpy(bool).astype(float)
+
+
+def of_words(table: pd.DataFrame) -> np.ndarray:
+    return (table["perceiver"] == table["experiencer"]).to_numpy(float)
+
+
+def screen_of(
+    gaps: Mapping[str, Gap],
+    *,
+    groups: Mapping[str, list[str]] = ONE,
+    dimensions: tuple[str, ...] = ("religion",),
+    invented: bool = False,
+    n: int = 16,
+    sd: float | Mapping[str, float] = 1.0,
+    status: str = "written",
+    words=Reply.words,
+    remarks=(),
+    cards: bool = False,
+) -> str:
+    """Return the first screen of replies whose measures are noise and what is planted, as text; or the cards."""
+    parts = [replies_of(groups, n=n, dimensions=dimensions)]
+    parts += [replies_of(INVENTED, n=n, dimensions=("invented_1",))] if invented else []
+    replies = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: range(len(table)), status=status)
+    outcomes = []
+    for place, (name, gap) in enumerate(gaps.items()):
+        noise = np.random.default_rng(place).normal(0, 1, len(replies))
+        values = gap(replies) + (sd[name] if isinstance(sd, Mapping) else sd) * noise
+        written = values if status in ("written", "cut") else np.full(len(replies), np.nan)
+        outcomes.append(Outcome(name, unit="points", values=pd.Series(written, index=replies["prompt_index"])))
+    tables = {name: pd.DataFrame(columns=list(columns)) for name, columns in REPLY_TABLES.items()}
+    tables |= measure_tables(
+        replies, outcomes, seed=0, settings=Settings(n_permutations=100),
+        repetition=Repetition(placebo=("invented_1",) if invented else ()),
+    )  # fmt: skip
+    described = [
+        dict.fromkeys(REPLY_TABLES["measures"], 0.0)
+        | dict.fromkeys(("scorer", "source", "caution", "note"), "")
+        | {"measure": name, "title": f"Measure {name}", "unit": "points", "better": "higher", "status": "scored"}
+        for name in gaps
+    ]
+    tables["measures"] = pd.DataFrame(described, columns=list(REPLY_TABLES["measures"]))
+    manifest = {"model": {"name": "a model"}, "task": {"kind": "reply", "max_tokens": 9, "temperature": 0.0}, "seed": 0}
+    manifest |= {"config": {"statistics": {"confidence": 0.95}}, "started": "2026-01-01T00:00:00+00:00"}
+    page = render_replies(
+        manifest=Manifest.of(manifest), tables=tables, figures={}, remarks=list(remarks), replies=replies,
+        values=pd.DataFrame(), narratives={}, words=words,
+    )  # fmt: skip
+    return cards_of(page) if cards else first_screen(page)
+
+
+def nothing(table: pd.DataFrame) -> np.ndarray:
+    return np.zeros(len(table))
+
+
+def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_to_have_none() -> None:
+    screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: -2 * own(t), "c": nothing})
+    assert "religion A gap in 2 measures (3 tested)" in screen
+    assert "How it varies: δ is above 0 in 1 of 3 tests, below 0 in 1 and undecided in 1." in screen
+    assert re.search(r"Smallest p: Measure a \+[23]\.\d+ points, 95% interval \+2\.\d+ to \+3\.\d+", screen)
+    assert re.search(
+        r"How big: the largest that is found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen
+    )
+    assert UNFOUND in screen
+    assert NOT_THE_GROUPS in screen
+    for claim in (NO_GAP, NO_GROUPS, CHANGED, "show more", "invented"):
+        assert claim not in screen
+    assert "that a measure is empathy" in screen
+    assert Reply.words.no_better in screen
+    assert OF_GROUPS_AND_MODELS in screen
+
+
+def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
+    screen = screen_of({"a": nothing, "b": nothing})
+    assert "religion No gap is found (2 tested)" in screen
+    assert "How it varies: δ is above 0 in 0 of 2 tests, below 0 in 0 and undecided in 2." in screen
+    assert NO_GAP in screen
+    for claim in ("How big", "Smallest p", UNFOUND, NOT_THE_GROUPS, "A gap"):
+        assert claim not in screen
+
+
+def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
+    screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
+    assert "religion A gap in 2 measures (2 tested)" in screen
+    assert UNFOUND not in screen
+    assert NO_GAP not in screen
+
+
+def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_none() -> None:
+    """Three points more to the own group in each reply and no noise: a gap that nobody can test, and no lack of one."""
+    gaps = {"a": lambda t: 3 * own(t), "b": nothing}
+    screen = screen_of(gaps, sd={"a": 0.0, "b": 1.0})
+    assert "religion No gap is found (1 tested, 1 could not be)" in screen
+    assert "No measure shows" not in screen
+    alone = screen_of({"a": gaps["a"]}, sd=0.0)
+    assert "religion Nothing could be tested" in alone
+    for claim in ("tested)", "How it varies", "No gap"):
+        assert claim not in alone
+    assert NO_GAP in alone
+
+
+@pytest.mark.parametrize("status", ["refused", "empty", "failed", "other_script"])
+def test_a_model_that_wrote_nothing_is_said_to_have_been_asked_and_no_more(status: str) -> None:
+    screen = screen_of({"a": nothing}, status=status)
+    asked = "was asked to be a certain person and to write replies to 16 accounts by people of the same and of other"
+    assert f"a model {asked} groups." in screen
+    assert "religion Nothing could be tested" in screen
+    assert "wrote" not in screen
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "1 account by"), (16, "16 accounts by")])
+def test_one_account_is_one(n: int, said: str) -> None:
+    assert f"to write replies to {said} people" in screen_of({"a": nothing}, n=n)
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (Emotion.words, "to name the emotion in 16 things said by people of the same and of other groups."),
+        (Cause.words, "to copy the words that brought on the emotion in 16 things said by people of the same and of"),
+    ],
+)
+def test_what_was_asked_is_what_the_task_asks(words, asked: str) -> None:
+    screen = screen_of({"a": nothing}, words=words)
+    assert asked in screen
+    assert "replies" not in screen.partition("Not to be concluded")[0].partition("was asked")[2]
+    assert words.no_better in screen
+
+
+def test_an_echo_of_invented_groups_too_is_counted_as_one_and_a_gap_beyond_it_is_one_between_groups() -> None:
+    gaps = {"a": lambda t: 3 * of_words(t), "b": lambda t: 3 * own(t) * (t["dimension"] == "religion").to_numpy(float)}
+    screen = screen_of(gaps, invented=True)
+    assert "religion A gap between groups in 1 measure (2 tested)" in screen
+    assert (
+        "δ is above 0 in 2 of 2 tests, below 0 in 0 and undecided in 0; 1 of those found goes no further than in "
+        "invented groups." in screen
+    )
+    assert NO_GROUPS in screen
+    assert NOT_THE_GROUPS not in screen
+    echo = screen_of({"a": gaps["a"]}, invented=True)
+    assert "religion No more than invented groups show (1 tested)" in echo
+    beyond = screen_of({"b": gaps["b"]}, invented=True)
+    assert NO_GROUPS not in beyond
+    assert "invented" not in beyond
+
+
+def test_a_gap_that_goes_the_other_way_beyond_invented_groups_is_said_to() -> None:
+    """In-group +1 for real groups, +3 for invented ones: between groups it is −2."""
+
+    def turned(table: pd.DataFrame) -> np.ndarray:
+        return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
+
+    screen = screen_of({"a": turned}, invented=True)
+    assert "religion A gap between groups in 1 measure (1 tested)" in screen
+    assert (
+        "δ is above 0 in 1 of 1 test, below 0 in 0 and undecided in 0; beyond invented groups, 1 goes the other"
+        in screen
+    )
+
+
+def test_of_several_dimensions_the_largest_gap_is_told_with_its_own() -> None:
+    def gap(table: pd.DataFrame) -> np.ndarray:
+        return own(table) * np.where(table["dimension"] == "age", -4.0, 1.5)
+
+    screen = screen_of({"a": gap}, dimensions=("religion", "age"))
+    assert re.search(r"How big: the largest that is found, Measure a \(age\), is \d", screen)
+
+
+def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
+    def gap(table: pd.DataFrame) -> np.ndarray:
+        return 3 * own(table) * table["dimension"].isin(["d1", "d4"]).to_numpy(float)
+
+    names = tuple(f"d{place}" for place in range(5))
+    screen = screen_of({"a": gap}, dimensions=names, n=12)
+    assert re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen) == ["d0", "d1", "d4", "all dimensions"]
+    assert "Above: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
+
+
+class Accepted:
+    dimension = variant = ""
+    code = "accepted"
+    text = "1 file had changed."
+
+
+@pytest.mark.parametrize("remarks", [(), (Accepted(),)])
+def test_changed_files_are_denied_where_there_are_some(remarks) -> None:
+    screen = screen_of({"a": nothing}, remarks=remarks)
+    assert (CHANGED in screen) == bool(remarks)
+    assert ("Read with care: files that were changed." in screen) == bool(remarks)
+
+
+# --- The cards -------------------------------------------------------------------------------------------------------
+
+
+def test_the_card_says_how_far_the_intervals_of_what_is_undecided_reach() -> None:
+    card = screen_of({"a": nothing, "b": lambda t: 0.02 * own(t)}, cards=True)
+    said = re.search(
+        r"Tested: 2 measures, with p corrected for their number\. That none is found does not mean that there is none: "
+        r"the 95% intervals of single replies' measures reach from −(0\.\d\d) to \+(0\.\d\d) standard deviations\.",
+        card,
+    )
+    assert said is not None
+    assert all(0.1 < float(end) < 0.8 for end in said.groups())
+    assert "could not be tested" not in card
+    assert "in-group minus out-group, with" not in card
+
+
+def test_the_card_names_the_gaps_of_the_smallest_p_and_says_so_where_there_are_more() -> None:
+    gaps = {name: (lambda t, size=size: 2.0**size * own(t)) for size, name in enumerate("abcdefg")}
+    few = screen_of({name: gaps[name] for name in "ab"}, cards=True)
+    assert "δ, in-group minus out-group, with 95% intervals:" in few
+    assert "of the smallest p" not in few
+    many = screen_of(gaps, cards=True)
+    assert "The 5 gaps of the smallest p, in-group minus out-group, with 95% intervals:" in many
+    assert re.findall(r"Measure (\w): [+−]", many) == [*"gfedc"]
+
+
+def test_the_card_counts_what_could_not_be_tested_and_where_nothing_could_says_where_it_is_told_why() -> None:
+    some = screen_of({"a": lambda t: 3 * own(t), "b": nothing}, sd={"a": 0.0, "b": 1.0}, cards=True)
+    assert "Tested: 1 measure, with p corrected for their number; 1 more could not be tested." in some
+    none = screen_of({"a": nothing}, sd=0.0, cards=True)
+    assert "Nothing could be tested Why stands beside each measure below." in none
+
+
+def test_the_card_names_the_measures_that_invented_groups_turn_or_take_back() -> None:
+    def turned(table: pd.DataFrame) -> np.ndarray:
+        return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
+
+    card = screen_of({"a": turned, "b": lambda t: 3 * of_words(t)}, invented=True, cards=True)
+    assert "Beyond invented groups, the gap goes the other way than δ: Measure a" in card
+    assert "No more than invented groups show: Measure b" in card
+    plain = screen_of({"a": lambda t: 3 * own(t)}, cards=True)
+    assert "invented" not in plain
