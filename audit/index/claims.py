@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import AuditError
-from audit.index.published import read_table
 from audit.runs.manifest import ComparisonManifest
 from audit.runs.store import RunFolder
 from audit.tables.comparison import RUNS
 from audit.tables.gap import COMPARISONS
+from audit.tables.reading import read_table
 
 FOR, AGAINST, CANNOT_TELL = "for", "against", "cannot_tell"
 _OF_MODEL: Final = ("model", "path", "revision", "dtype", "quantization", "files")
@@ -172,7 +172,9 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
     try:
         if ComparisonManifest.read_if_there(path) is None:
             return None, "its manifest cannot be read"
-        runs, compared = (read_table(path / "tables" / f"{each.name}.csv", each) for each in (RUNS, COMPARISONS))
+        runs, compared = (
+            read_table(path / "tables" / f"{each.name}.csv").reindex(columns=list(each)) for each in (RUNS, COMPARISONS)
+        )
     except FileNotFoundError:
         return None, ""  # of runs of replies, which no claim is of
     except (OSError, ValueError, AuditError) as error:

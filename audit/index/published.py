@@ -32,9 +32,9 @@ from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHA
 from audit.statistics.scale_ends import END_SHARE
 from audit.tables.base import Table
 from audit.tables.index import INDEX
+from audit.tables.reading import read_table
 from audit.tables.registry import REPLY_TABLES, TABLES
 from audit.tables.shared import OVERALL
-from audit.tables.spreadsheets import as_it_was
 from audit.tasks.registry import task_of
 from audit.wording import encodable, plural
 
@@ -137,19 +137,9 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
         return pd.DataFrame(columns=list(described))
     check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
     try:
-        return read_table(path, described)
+        return read_table(path).reindex(columns=list(described))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
-
-
-def read_table(path: Path, described: Table) -> pd.DataFrame:
-    """Return a table with its texts as they were: a group called "NA" is a group, and no text is missing."""
-    texts = {name for name, column in described.items() if column.type.plain == "text"}
-    others = [name for name in pd.read_csv(path, nrows=0).columns if name not in texts]
-    table = pd.read_csv(
-        path, dtype=dict.fromkeys(texts, "str"), keep_default_na=False, na_values={name: [""] for name in others}
-    )
-    return as_it_was(table.reindex(columns=list(described)))
 
 
 # --- Ratings ---------------------------------------------------------------------------------------------------------
