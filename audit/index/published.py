@@ -7,7 +7,6 @@ bounds of :mod:`audit.statistics.remarks`, and a test holds every verdict here a
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.choices import choices_of, identity_of
-from audit.errors import StoreError
+from audit.errors import StoreError, report_command
 from audit.grid import BASELINES
 from audit.publish import PAGE
 from audit.report.controlled import control_of, controls_of_measures
@@ -77,7 +76,7 @@ def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """
     manifest = Manifest.read(folder)
     task = task_of(manifest)
-    again = f"`{shlex.join(['python', '-m', 'audit', 'report', name])}`"
+    again = f"`{report_command(name)}`"
     page = f"{name}/{PAGE}" if (folder / PAGE).is_file() else ""
     if page:
         check_made(folder, PAGE, remedy=f"{again} makes it anew")
