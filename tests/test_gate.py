@@ -365,7 +365,8 @@ def test_the_docs_describe_every_field_of_the_verdict(make_run):
 
 
 @pytest.mark.parametrize(
-    "words", [("margin=",), ("margin=0",), ("margin=2", "dimensions=[faith]"), ("margin=2", "strict=1"), ("--margin", "2")]
+    "words",
+    [("margin=",), ("margin=0",), ("margin=2", "dimensions=[faith]"), ("margin=2", "strict=1"), ("--margin", "2")],
 )
 def test_a_command_without_a_verdict_leaves_none_of_an_earlier_one(make_run, tmp_path, words):
     """Its exit code is 2, and a pipeline that reads the files finds none to take for today's."""

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from planted import Planted, alone, grouped, ratings_of
+from planted import alone, grouped, ratings_of
 from runs import outside_run
 
 import audit
 from audit.exchange.base import Collected
-from audit.tables.ratings import MANIPULATION
 from audit.tables.gap import GAP
+from audit.tables.ratings import MANIPULATION
 from audit.tables.reading import read_table
 
 REPORTS = Path(__file__).parents[1] / "reports"
@@ -73,7 +73,7 @@ def test_what_is_missing_is_missing_and_counts_and_flags_are_what_they_were(tmp_
 
 
 def test_a_dimension_that_a_parser_takes_for_nothing_keeps_its_name(tmp_path):
-    """"NA" is Namibia's code, and "007" no number."""
+    """ "NA" is Namibia's code, and "007" no number."""
     names, groups = ("NA", "007"), alone(3)
     ratings = pd.concat([ratings_of(groups, n=6).assign(dimension=name) for name in names])
     run = outside_run(tmp_path, ratings, pd.concat([grouped(groups).assign(dimension=name) for name in names]))

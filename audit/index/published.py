@@ -197,6 +197,7 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
         "narratives": choices["narratives"],
         "texts": choices["texts"],
         "elicitation": ", ".join(filter(None, how)),
+        "language": choices["language"],
         "identities": choices["identities"],
         "reason": "",
     }

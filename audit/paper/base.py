@@ -101,14 +101,16 @@ class Study:
 
     def own(self, table: str, gap: Row) -> pd.DataFrame:
         """Return the rows of a table that are of a gap's dimension and variant."""
-        found = self.tables[table]
-        return found.loc[(found["dimension"] == gap["dimension"]) & (found["variant"] == gap["variant"])]
+        rows = self.tables[table]
+        found: pd.DataFrame = rows.loc[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
+        return found
 
     def equivalence(self, gap: Row) -> pd.DataFrame:
         """Return the row that holds a headline's estimate against the margin, if the two tests were made."""
         own = self.own("equivalence", gap)
         own = own.loc[(own["estimator"] == gap["estimator"]) & (own["scope"] == gap["scope"])]
-        return own.loc[own["p_equivalence"].map(is_finite)]
+        tested: pd.DataFrame = own.loc[own["p_equivalence"].map(is_finite)]
+        return tested
 
     def controls(self, gap: Row) -> dict[str, dict[str, Any]]:
         """Return the controls of a gap that could be estimated, by name; of a mean over dimensions there are none."""

@@ -114,7 +114,9 @@ def held_to_margin(study: Study) -> Iterator[Line]:
         for p in map(p_written, study.equivalence(gap)["p_equivalence"])
     ]
     if told:
-        yield line(f"Two one-sided tests that δ lies within ±{unsigned(float(margin))} points: ", joined(told, "; "), ".")
+        yield line(
+            f"Two one-sided tests that δ lies within ±{unsigned(float(margin))} points: ", joined(told, "; "), "."
+        )
 
 
 def check_sentences(study: Study) -> Iterator[Line]:

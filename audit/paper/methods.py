@@ -75,7 +75,9 @@ def _responses(study: Study) -> Iterator[Line]:
             "it as the beginning of its answer", begun, ".",
         )  # fmt: skip
         if manifest.engine.name == SERVED:
-            yield ("The server told the probabilities of the likeliest tokens alone, and a rating is of what they tell.",)
+            yield (
+                "The server told the probabilities of the likeliest tokens alone, and a rating is of what they tell.",
+            )
     elif elicitation.method == "generate":
         limit = elicitation.content.get("max_tokens")
         most = f", in {limit:,} tokens at most" if isinstance(limit, int) else ""

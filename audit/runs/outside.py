@@ -110,8 +110,8 @@ def read_outside(
     Parameters
     ----------
     ratings
-        A ``.csv`` or ``.parquet`` file or a spreadsheet, one row a prompt. Columns: ``perceiver`` and ``experiencer``, the wordings of
-        the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
+        A ``.csv`` or ``.parquet`` file or a spreadsheet, one row a prompt. Columns: ``perceiver`` and ``experiencer``,
+        the wordings of the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
         ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`) may be left out;
         other columns are not read.
     groups
@@ -500,9 +500,7 @@ def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequ
     return {column: table.iloc[:, place] for column, place in found.items()}
 
 
-def _read_spreadsheet(
-    name: str, path: Path, required: Sequence[str], optional: Sequence[str]
-) -> dict[str, pd.Series]:
+def _read_spreadsheet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
     """Read the sheet that has the columns; labels of its rows are their numbers in the spreadsheet."""
     try:
         sheet = choose_sheet(path, read_sheets(path), required)

@@ -351,7 +351,7 @@ def outside(tmp_path_factory):
     [
         ("alike", ["Two one-sided tests that δ lies within ±4.00 points: identity, p < .001."],
          ["Beneath the average", "refusals", "many missing", "few narratives"]),
-        ("b1-emotions", ["Beneath the average of identity: Beyond the margin of 4.00 points: anger −7.37"], ["refusals"]),
+        ("b1-emotions", ["Beneath the average of identity: Beyond the margin of 4.00 points: anger −7.37"], []),
         ("b1-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: group 03 +35.31."], []),
         ("refused-when-high", ["Caution, of identity: refusals that differ between in-group and out-group;",
                                "Caution, of identity: many missing ratings;"], ["few narratives"]),
