@@ -41,7 +41,7 @@ _GROUPS: Final[Option[Path | None]] = Option(
     "groups",
     a_path,
     None,
-    "the same with term, group, and dimension where a term's group depends on it; 'unspecified' is the baseline's group",
+    "the same with term, group, and dimension where a term's group depends on it; 'unspecified' is the baseline",
     "FILE",
 )
 _LOW: Final[Option[float | None]] = Option("low", a_number, None, "the lower end of the rating scale, in points", "0")

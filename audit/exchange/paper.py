@@ -22,8 +22,8 @@ _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Of a run that does not say when it was made."""
 _FILES: Final = """\
 `paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
-same for LaTeX: `\\input` them (packages booktabs, graphicx and natbib). `methods.md` and `table.md` are the same in
-Markdown.
+same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`
+are the same in Markdown.
 `figures/` has each figure in the widths of one and of two columns, as PDF and as PNG with 600 dots an inch.
 
 All of it is a draft to edit. It says what the run recorded, and no more: why these groups, narratives and emotions were
@@ -100,7 +100,7 @@ def _markdown(sections: tuple[Section, ...], works: tuple) -> str:  # type: igno
 def _latex(sections: tuple[Section, ...]) -> str:
     from audit.paper.text import as_latex
 
-    lines = ["% In the preamble: \\usepackage[round]{natbib}", "\\section*{Method}", ""]
+    lines = ["% In the preamble: \\usepackage[T1]{fontenc} \\usepackage[round]{natbib}", "\\section*{Method}", ""]
     for section in sections:
         lines += [f"\\subsection*{{{section.title}}}", as_latex(section.text()), ""]
     return "\n".join(lines)

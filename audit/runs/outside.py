@@ -111,9 +111,9 @@ def read_outside(
     ----------
     ratings
         A ``.csv`` or ``.parquet`` file or a spreadsheet, one row a prompt. Columns: ``perceiver`` and ``experiencer``,
-        the wordings of the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
-        ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`) may be left out;
-        other columns are not read.
+        the wordings of the identities; ``narrative_id``; ``rating`` in points, empty where there is none.
+        ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status`` (see
+        :class:`audit.tables.ratings.Status`) may be left out; other columns are not read.
     groups
         A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
         depends on it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share one; where
