@@ -13,13 +13,13 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.runs.manifest import Manifest
+from audit.statistics.ratings import NO_PERSONA
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
 from audit.statistics.scale_ends import END_SHARE
-from stimuli.identities import NO_PERSONA, UNSPECIFIED
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
 """Tables that limits of single gaps are read from."""
-_BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
+_BASELINES: Final = ("unspecified", NO_PERSONA)
 
 
 def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:

@@ -128,7 +128,7 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
 
 
 def cells_are(cells, own, *, corrected):
-    """Hold all numbers of a row of the table against a row of the run's: each cell, and the dash where there is none."""
+    """Hold all numbers of a row of the table against a row of the run's: each cell, and the dash where none is."""
     has = not math.isnan(own["ci_low"])
     narratives, counted, delta, se, interval, t, df, p, *adjusted, _ = cells
     assert [number(each) for each in (narratives, counted)] == [own["n_narratives"], own["n"]]
