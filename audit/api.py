@@ -20,7 +20,7 @@ import pandas as pd
 from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
-from audit.tables.spreadsheets import as_it_was
+from audit.tables.reading import read_table
 
 if TYPE_CHECKING:
     from audit.gate.judge import Gated
@@ -65,7 +65,7 @@ class Tables(Mapping[str, pd.DataFrame]):
                     f"{path} is of a later analysis than the tables that were read before; open the folder again"
                 )
             self._of = of
-            self._read[name] = as_it_was(pd.read_csv(path, dtype={"note": "str"}).fillna({"note": ""}))
+            self._read[name] = read_table(path)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:

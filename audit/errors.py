@@ -50,9 +50,10 @@ def attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
         return error
 
 
-def report_command(folder: Path) -> str:
-    """Return the command that analyses a run's folder again, as it is typed."""
-    return f"python -m audit report {shlex.quote(str(folder))}"
+def report_command(*folders: Path | str, run_dir: str = "") -> str:
+    """Return the command that analyses a run's folder again, or compares several in ``run_dir``, as it is typed."""
+    words = [*map(str, folders), *([f"run_dir={run_dir}"] if run_dir else [])]
+    return f"python -m audit report {shlex.join(words)}"
 
 
 def recovery(folder: Path, does: str) -> str:

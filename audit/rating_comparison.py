@@ -59,10 +59,13 @@ class RatedRun(ComparedRun):
         What was estimated of them.
     text_differences
         By dimension and variant, how many differences in what the stages wrote were tested and found.
+    follows
+        False if, without any identity, the ratings were not found to follow what is told.
     """
 
     measured: Measured
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
+    follows: bool
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -82,6 +85,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.across_runs import measure_run
         from audit.statistics.controls import Repetition
         from audit.statistics.costs import cost_of
+        from audit.statistics.manipulation import manipulation_rows
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.rows import Settings
         from audit.statistics.texts import count_differences, text_tables
@@ -97,6 +101,8 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
+        checks = manipulation_rows(stored.read_manipulated(), confidence=used["confidence"])
+        follows = all(check["passed"] is not False for check in checks)
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
@@ -115,6 +121,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used["confidence"]),
                 sha256=digest,
+                follows=follows,
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
@@ -160,7 +167,12 @@ class RatingComparison(RunsCompared[RatedRun]):
             remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
         told = choice_table(choices, differing_choices(list(choices.values())))
         named = choice_table(choices, telling_choices(list(choices.values())))
-        paper = paper_table(tables["gap"], named, confidence=confidence)
+        paper = paper_table(
+            tables["gap"],
+            named,
+            confidence=confidence,
+            failed=[label for label, run in runs.items() if not run.follows],
+        )
         worth = None
         if len(tables["strategies"]):
             names = strategy_names(tables["strategies"])
@@ -423,7 +435,11 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
         }
     )
     for code, (title, why) in LIMITS.items():
-        limited = [label for label, each in measured.items() if code in {remark.code for remark in each.remarks}]
+        limited = [
+            label
+            for label, each in measured.items()
+            if code in {remark.code for remark in each.remarks} or (code == "manipulation" and not runs[label].follows)
+        ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."
     yield from analysed_otherwise(runs, used)

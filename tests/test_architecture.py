@@ -178,7 +178,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
         "tasks.registry",
     },
-    "paper": {*FOUNDATIONS, "grid", "report"},
+    "paper": {*FOUNDATIONS, "grid", "report", "statistics"},
     "exchange": {
         *FOUNDATIONS, "choices", "collect", "elicitation", "engines", "exported", "figures", "paper", "plan",
         "runs.files", "runs.ledger", "runs.parquet", "runs.store", "statistics", "stimuli", "tasks.rated",

@@ -344,3 +344,28 @@ def test_what_limits_some_runs_is_said_of_them(audit, tmp_path, capsys):
     said = "Few narratives (origin"
     assert said in capsys.readouterr().err
     assert said in (tmp_path / "out" / "comparison.html").read_text()
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(tmp_path, failed):
+    """Planted: a narrative's own emotion is rated 5 points lower than a wrong one, or higher."""
+    from audit.api import compare
+
+    own, wrong = (40, 45) if failed else (45, 40)
+    runs = [write_run(tmp_path / name, variant=name, seed=seed) for seed, name in enumerate(("origin", "persona-1"))]
+    with RunFolder(runs[1]) as kept:
+        kept.write_manipulated(
+            {
+                "narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated",
+                "intensity": float(rating + k % 2 * (kind == "own")), "response": "",
+            }
+            for k in range(6)
+            for kind, rating in (("own", own), ("wrong", wrong))
+        )  # fmt: skip
+    made = compare(*runs, run_dir=tmp_path / "beside", margin=99)
+    said = "A failed manipulation check (persona-1): ratings that do not follow what is told say nothing of empathy."
+    assert (said in made.remarks) == failed
+    verdicts = [line.split("|")[-2].strip() for line in (made.path / "table.md").read_text("utf-8").splitlines()[2:]]
+    assert "no verdict" not in verdicts[0]
+    assert (verdicts[1] == "no verdict: manipulation check failed") == failed
+    assert failed or "no gap" in verdicts[1]

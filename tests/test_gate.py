@@ -362,3 +362,38 @@ def test_the_docs_describe_every_field_of_the_verdict(make_run):
     found, text = verdict(run), DOCS.read_text("utf-8")
     fields = {*found, *found["gaps"][0], *found["run"], *found["gaps"][0]["gap"]}
     assert [name for name in sorted(fields) if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("margin=",), ("margin=0",), ("margin=2", "dimensions=[faith]"), ("margin=2", "strict=1"), ("--margin", "2")],
+)
+def test_a_command_without_a_verdict_leaves_none_of_an_earlier_one(make_run, tmp_path, words):
+    """Its exit code is 2, and a pipeline that reads the files finds none to take for today's."""
+    run, out = make_run(two_terms(n=20)), tmp_path / "out"
+    names = {"verdict.json", "junit.xml", "summary.md"}
+    for place, where in ((run / "gate", ()), (out, (f"out={out}",))):
+        assert gate(run, "margin=50", *where) == 3
+        (place / "mine.txt").write_text("mine")
+        assert {path.name for path in place.iterdir()} == {*names, "mine.txt"}
+        assert gate(run, *words, *where) == 2
+        assert [path.name for path in place.iterdir()] == ["mine.txt"]
+
+
+def test_files_of_the_same_names_that_others_wrote_stay(make_run, tmp_path):
+    run, out = make_run(two_terms(n=20)), tmp_path / "out"
+    out.mkdir()
+    theirs = {"verdict.json": '{"kind": "another"}', "junit.xml": '<testsuite name="pytest"/>', "summary.md": "# Ours"}
+    for name, text in theirs.items():
+        (out / name).write_text(text)
+    assert gate(run, "margin=0", f"out={out}") == 2
+    assert {path.name: path.read_text() for path in out.iterdir()} == theirs
+
+
+def test_a_verdict_is_withdrawn_before_the_run_is_read(make_run):
+    """A run that was damaged since has no verdict, and an earlier one is no longer there."""
+    run = make_run(two_terms(n=20))
+    assert gate(run, "margin=50") == 3
+    next(run.glob("ratings*")).rename(run / "gone")
+    assert gate(run, "margin=50") == 2
+    assert list((run / "gate").iterdir()) == []

@@ -361,7 +361,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"suffix": ".xlsx"}, ["ratings=r.xlsx", "'.xlsx'", ".csv or a .parquet"]),
+        ({"suffix": ".sav"}, ["ratings=r.sav", "'.sav'", ".csv or a .parquet file, or a spreadsheet (.xlsx)"]),
         ({"suffix": ""}, ["ratings=r", "no suffix"]),
         ({"low": 100.0}, ["low=100 high=100", "low must be below high"]),
         ({"high": math.inf}, ["high=inf"]),
@@ -486,3 +486,53 @@ def test_any_wording_survives_the_file(terms):
 
 def test_a_term_twice_in_one_group_is_no_contradiction(read):
     pd.testing.assert_frame_equal(read(groups=f"{GROUPS}a Hindu,Hindu\n").ratings, read().ratings)
+
+
+# --- A spreadsheet ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workbook(tmp_path, monkeypatch):
+    """Return a function that writes the rows of a CSV as sheets of a workbook, numbers as numbers, and reads them."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks, is not installed")
+    pytest.importorskip("python_calamine", reason="needs python-calamine: pip install 'empathy-audit[excel]'")
+    monkeypatch.chdir(tmp_path)
+
+    def cell(text):
+        try:
+            return float(text)
+        except ValueError:
+            return text or None
+
+    def written(sheets, groups=GROUPS, *, above=0):
+        for path, of in (("r.xlsx", sheets), ("g.xlsx", {"groups": groups})):
+            book = openpyxl.Workbook()
+            book.remove(book.active)
+            for name, content in of.items():
+                sheet = book.create_sheet(name)
+                for row, values in enumerate(csv.reader(content.splitlines()), start=above + 1):
+                    for column, value in enumerate(values, start=1):
+                        sheet.cell(row, column, cell(value))
+            book.save(path)
+        return read_outside(Path("r.xlsx"), Path("g.xlsx"), low=0, high=100)
+
+    return written
+
+
+@pytest.mark.parametrize("content", [RATED, FULL])
+def test_a_workbook_gives_the_table_of_the_same_rows_as_csv(content, workbook, read):
+    """The oracle is the file of CSV with the same cells."""
+    pd.testing.assert_frame_equal(workbook({"notes": "a,b\nc,d", "all": content}).ratings, read(content).ratings)
+
+
+def test_a_fault_in_a_workbook_names_the_row_that_the_spreadsheet_shows(workbook):
+    """Two rows above the header, and one that is empty among the others."""
+    with pytest.raises(ConfigError, match=r"ratings=r\.xlsx: row 6: the rating 'much' is not a number"):
+        workbook({"all": lines(ROW, "", "a Hindu,a Hindu,n1,much")}, above=2)
+
+
+def test_a_workbook_without_the_columns_or_that_is_none_is_refused(workbook, read):
+    with pytest.raises(StoreError, match=r"ratings=r\.xlsx: no sheet has all of the columns 'perceiver'"):
+        workbook({"one": "a,b\nc,d", "two": "e\nf"})
+    with pytest.raises(StoreError, match=r"ratings=r\.xlsx: is no spreadsheet that can be read"):
+        read(suffix=".xlsx")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ _DIMENSIONS: Final[Option[Sequence[str]]] = Option(
     "dimensions", _names, (), "look at these dimensions of the run alone", "[religion]"
 )
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "where the files go; RUN/gate unless given", "FOLDER")
+_FOLDER: Final = "gate"
 _USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
 
 _HELP: Final = """
@@ -56,11 +58,20 @@ def _help() -> str:
     return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
 
 
+def _places(words: Sequence[str]) -> Iterator[Path]:
+    """Yield where a verdict may lie that this command is to replace, however wrong its words are."""
+    out = [text for name, _, text in (word.partition("=") for word in words) if name == _OUT.name and text]
+    yield from map(Path, out or [os.path.join(word, _FOLDER) for word in words if os.path.isdir(word)])
+
+
 def _gate(words: Sequence[str]) -> int:
     from audit import __version__
-    from audit.gate.files import table_of, write_verdict
+    from audit.gate.files import table_of, withdraw_verdict, write_verdict
     from audit.gate.judge import gate_run, reasons_of, sentence
 
+    # A pipeline that reads the files must not find those of an earlier run where this one comes to no verdict.
+    for place in _places(words):
+        withdraw_verdict(place)
     given = _USAGE.read(words)
     path = given.one_folder()
     gated = gate_run(
@@ -72,7 +83,7 @@ def _gate(words: Sequence[str]) -> int:
         dimensions=given[_DIMENSIONS],
         defaults=statistics_defaults(),
     )
-    written = write_verdict(gated, given[_OUT] or path / "gate", version=__version__)
+    written = write_verdict(gated, given[_OUT] or path / _FOLDER, version=__version__)
     for said in gated.notes:
         note(said)
     print_table(list(table_of(gated)))

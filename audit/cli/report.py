@@ -33,15 +33,15 @@ _RATINGS: Final[Option[Path | None]] = Option(
     "ratings",
     a_path,
     None,
-    "CSV or Parquet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there are, emotion, "
-    "dimension, variant and status (rated, refused, unparseable or failed)",
+    "CSV, Parquet or a spreadsheet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there "
+    "are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
     "FILE",
 )
 _GROUPS: Final[Option[Path | None]] = Option(
     "groups",
     a_path,
     None,
-    "CSV with term, group, and dimension where a term's group depends on it; the group 'unspecified' is the baseline",
+    "the same with term, group, and dimension where a term's group depends on it; 'unspecified' is the baseline",
     "FILE",
 )
 _LOW: Final[Option[float | None]] = Option("low", a_number, None, "the lower end of the rating scale, in points", "0")

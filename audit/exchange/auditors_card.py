@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from audit.exchange.base import Collected, Files, Form, Told
-from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS, said_of_engine, said_of_narratives, table_of
+from audit.exchange.facts import (
+    NOT_RECORDED,
+    NOT_WHAT_IT_SHOWS,
+    said_of_engine,
+    said_of_language,
+    said_of_narratives,
+    table_of,
+)
 from audit.wording import MEANING, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
@@ -114,6 +121,7 @@ def _method(collected: Collected) -> Iterator[str]:
             if manifest.prompt.variant
             else "",
         ),
+        ("language of the prompts", said_of_language(manifest)),
         ("strategy", manifest.strategy.name),
         ("elicitation", manifest.elicitation.method),
         (

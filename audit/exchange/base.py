@@ -158,15 +158,13 @@ class Collected:
         StoreError
             If there is none, it is not what the report wrote, or rows were collected since.
         """
-        import pandas as pd
-
-        from audit.tables.spreadsheets import as_it_was
+        from audit.tables.reading import read_table
 
         place = f"tables/{name}.csv"
         try:
             if (self.path / place).exists():
                 check_made(self.path, place, remedy=f"make it anew: {self._report}")
-            read = pd.read_csv(self.path / place, dtype={"note": "str"}).fillna({"note": ""})
+            read = read_table(self.path / place)
         except FileNotFoundError as error:
             raise StoreError(f"{self.path} has no tables/{name}.csv; make it: {self._report}") from error
         except (OSError, ValueError) as error:
@@ -179,7 +177,7 @@ class Collected:
                 f"{self.path} was analysed when it had {counted:,} rows, and has {len(self.rows):,}; analyse it again: "
                 f"{self._report}"
             )
-        return as_it_was(read)
+        return read
 
     @property
     def _report(self) -> str:

@@ -41,8 +41,8 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
         yield "scale", f"{scale.low:g} ({scale.low_label}) to {scale.high:g} ({scale.high_label})"
     if manifest.prompt.variant:
         yield "prompt", f"{manifest.prompt.variant}, SHA-256 of its wording {manifest.prompt.sha256}"
-    if not manifest.language.is_english:
-        yield "language of the prompts", f"{manifest.language.name} (language pack {manifest.language.code})"
+    if spoken := said_of_language(manifest):
+        yield "language of the prompts", spoken
     if manifest.strategy.name:
         yield "strategy", manifest.strategy.name
     if manifest.stimuli.source:
@@ -62,6 +62,15 @@ def said_of_narratives(manifest: Manifest) -> str:
     of = f" of {stimuli.n_available:,}" if stimuli.n_available is not None else ""
     n = "" if stimuli.n_narratives is None else f"{stimuli.n_narratives:,}{of}, "
     return f"{n}{stimuli.source}; SHA-256 of what they tell {stimuli.sha256 or NOT_RECORDED}; their texts are not here"
+
+
+def said_of_language(manifest: Manifest) -> str:
+    """Say in what language was asked, and who has read that; empty of English, or where another tool asked."""
+    language = manifest.language
+    if language.is_english:
+        return ""
+    reviewed = f"; {language.reviewed}" if language.reviewed else ""
+    return f"{language.name} (language pack {language.code}{reviewed})"
 
 
 def said_of_engine(manifest: Manifest) -> str:

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from audit.paper.methods import Section
 
 _OF_RATINGS: Final = ("gap", "controls", "manipulation", "families", "cells")
+_OF_LIMITS: Final = ("outcomes", "missing", "sensitivity", "variances", "heterogeneity", "equivalence")
+"""Tables that what limits a gap is read from; of an earlier version one may not be there, and then is empty."""
 _OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Of a run that does not say when it was made."""
 _FILES: Final = """\
 `paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
-same for LaTeX: `\\input` them (packages booktabs, graphicx and natbib). `methods.md` and `table.md` are the same in
-Markdown.
+same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`
+are the same in Markdown.
 `figures/` has each figure in the widths of one and of two columns, as PDF and as PNG with 600 dots an inch.
 
 All of it is a draft to edit. It says what the run recorded, and no more: why these groups, narratives and emotions were
@@ -66,11 +68,19 @@ def _make(collected: Collected, told: Told) -> Files:
 
 
 def _study(collected: Collected) -> Study:
+    import pandas as pd
+
     from audit.paper.base import Study
+    from audit.tables.registry import TABLES
     from audit.tasks.registry import task_of
 
     names = _OF_RATINGS if collected.kind == "ratings" else _OF_REPLIES
     tables = {name: collected.statistics(name) for name in names}
+    if collected.kind == "ratings":
+        for name in _OF_LIMITS:
+            there = (collected.path / "tables" / f"{name}.csv").exists()
+            found = collected.statistics(name) if there else pd.DataFrame()
+            tables[name] = found.reindex(columns=list(TABLES[name]))
     asked_to = task_of(collected.manifest).asked_to
     return Study(collected.manifest, collected.kind, collected.rows, collected.n_missing, asked_to, tables)
 
@@ -90,7 +100,7 @@ def _markdown(sections: tuple[Section, ...], works: tuple) -> str:  # type: igno
 def _latex(sections: tuple[Section, ...]) -> str:
     from audit.paper.text import as_latex
 
-    lines = ["% In the preamble: \\usepackage[round]{natbib}", "\\section*{Method}", ""]
+    lines = ["% In the preamble: \\usepackage[T1]{fontenc} \\usepackage[round]{natbib}", "\\section*{Method}", ""]
     for section in sections:
         lines += [f"\\subsection*{{{section.title}}}", as_latex(section.text()), ""]
     return "\n".join(lines)

@@ -9,14 +9,14 @@ from audit.exchange.facts import about
 from audit.tables.base import dictionary
 
 _FILES: Final = """\
-`ratings.csv`: UTF-8 with commas; an empty field is missing. A text that a spreadsheet would take for a formula has an
-apostrophe before it. `dictionary.csv` describes the columns."""
+`ratings.csv`: UTF-8 with commas; an empty field is missing, and what is true or false is TRUE or FALSE. A text that a
+spreadsheet would take for a formula has an apostrophe before it. `dictionary.csv` describes the columns."""
 
 
 def _make(collected: Collected, told: Told) -> Files:
     """Return ``ratings.csv``, ``dictionary.csv`` and ``ABOUT.md``."""
     return {
-        "ratings.csv": collected.table.csv(collected.rows),
+        "ratings.csv": collected.table.csv(collected.rows, capital_flags=True),
         "dictionary.csv": dictionary([collected.table]),
         "ABOUT.md": about(collected, files=_FILES).encode(),
     }

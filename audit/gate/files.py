@@ -28,6 +28,34 @@ SCHEMA_VERSION: Final = 1
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
 
 
+_OURS: Final = {
+    "verdict.json": b'"kind": "empathy-audit gate verdict"',
+    "junit.xml": b'name="empathy-audit gate"',
+    "summary.md": b"Empathy gaps of ",
+}
+"""The files, and by what in their beginnings they are told from others of the same name."""
+_BEGINNING: Final = 1024
+
+
+def withdraw_verdict(folder: Path) -> None:
+    """Remove the verdict that lies in a folder, if one does; files of the same names that others wrote stay.
+
+    Raises
+    ------
+    StoreError
+        If it may not be removed.
+    """
+    with writing(folder):
+        for name, mark in _OURS.items():
+            path = folder / name
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                ours = mark in file.read(_BEGINNING)
+            if ours:
+                path.unlink()
+
+
 def write_verdict(gated: Gated, folder: Path, *, version: str) -> list[Path]:
     """Write ``summary.md``, ``junit.xml`` and, last, ``verdict.json``, each whole or not at all; return where they are.
 

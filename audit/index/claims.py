@@ -8,6 +8,7 @@ answers. Where there is none the page says how to make it: nothing is computed h
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -15,21 +16,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import AuditError
-from audit.index.published import read_table
 from audit.runs.manifest import ComparisonManifest
 from audit.runs.store import RunFolder
 from audit.tables.comparison import RUNS
 from audit.tables.gap import COMPARISONS
+from audit.tables.reading import read_table
 
 FOR, AGAINST, CANNOT_TELL = "for", "against", "cannot_tell"
 _OF_MODEL: Final = ("model", "path", "revision", "dtype", "quantization", "files")
 _OF_PROMPT: Final = ("prompt", "wording")
 _ALIKE: Final = (
     *_OF_MODEL, *_OF_PROMPT, "strategy", "leading", "narratives", "n_narratives", "texts", "elicitation", "parser",
-    "answering", "asking", "seed", "scale", "identities",
+    "answering", "asking", "seed", "scale", "identities", "language",
 )  # fmt: skip
 """Choices of :func:`audit.choices.choices_of` in which two runs are the same, but for those that a claim is of."""
 _RECORDED: Final = ("texts", "identities", "wording")
+_LARGER: Final = 1.1
+"""From a tenth more parameters on, a model counts as larger: words that were added to a vocabulary make no size."""
 _PLAIN: Final = "origin"
 """The prompt that the others are departures from."""
 
@@ -97,7 +100,7 @@ class Claim:
 
 
 def _is_larger(first: Entry, second: Entry) -> bool:
-    return first.parameters > second.parameters > 0
+    return first.parameters >= _LARGER * second.parameters > 0
 
 
 def _is_stronger_persona(first: Entry, second: Entry) -> bool:
@@ -172,17 +175,23 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
     try:
         if ComparisonManifest.read_if_there(path) is None:
             return None, "its manifest cannot be read"
-        runs, compared = (read_table(path / "tables" / f"{each.name}.csv", each) for each in (RUNS, COMPARISONS))
+        runs, compared = (
+            read_table(path / "tables" / f"{each.name}.csv").reindex(columns=list(each)) for each in (RUNS, COMPARISONS)
+        )
     except FileNotFoundError:
         return None, ""  # of runs of replies, which no claim is of
     except (OSError, ValueError, AuditError) as error:
         return None, f"cannot be read ({str(error).splitlines()[0]})"
-    known = {(entry.identity, entry.choices["prompt"]): entry for entry in entries}
+    known: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        known.setdefault((entry.identity, entry.choices["prompt"]), []).append(entry)
     of_label = {}
     for row in runs.to_dict("records"):
-        entry = known.get((str(row.get("identity")), str(row.get("prompt"))))
-        if entry is not None and RunFolder(entry.path).ratings_sha256() == row.get("ratings"):
-            of_label[row["run"]] = entry
+        same = known.get((str(row.get("identity")), str(row.get("prompt"))), [])
+        # Of a run that was made twice, the folder whose answers these are.
+        there = [one for one in same if RunFolder(one.path).ratings_sha256() == row.get("ratings")]
+        if there:
+            of_label[row["run"]] = there[0]
     rows: dict[tuple[Any, ...], Mapping[str, Any]] = {
         (row["dimension"], *_place(of_label[row["first"]]), *_place(of_label[row["second"]])): {
             str(name): value for name, value in row.items()
@@ -197,11 +206,26 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
 
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[Compared]) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table of claims for each pair of runs that bears on one, dimension by dimension."""
+    """Yield a row of the table of claims for each pair of runs that bears on one, dimension by dimension.
+
+    A folder that holds the answers of another one is a copy, and no run beside it.
+    """
+    entries = list(_without_copies(entries))
     for claim in CLAIMS:
         for first, second in _pairs(claim, entries):
             for dimension in (name for name in first.rows if name in second.rows):
                 yield _row(claim, dimension, first, second, comparisons)
+
+
+def _without_copies(entries: Sequence[Entry]) -> Iterator[Entry]:
+    n_of = Counter((entry.identity, entry.choices["prompt"]) for entry in entries)
+    seen = set()
+    for entry in entries:
+        key = (entry.identity, entry.choices["prompt"])
+        answers = RunFolder(entry.path).ratings_sha256() if n_of[key] > 1 else ""
+        if (*key, answers) not in seen:
+            seen.add((*key, answers))
+            yield entry
 
 
 def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
@@ -228,7 +252,7 @@ def _row(claim: Claim, dimension: str, first: Entry, second: Entry, comparisons:
             "delta_change": -numbers["delta_change"],
             "ci_low": -numbers["ci_high"], "ci_high": -numbers["ci_low"],
         }  # fmt: skip
-    said, why = _said(claim, numbers, row, first.rows[dimension], second.rows[dimension])
+    said, why = _said(claim, numbers, row, (first, second), dimension)
     return {**known, **numbers, "says": said, "why": why}
 
 
@@ -248,11 +272,17 @@ def _said(
     claim: Claim,
     numbers: Mapping[str, float],
     row: Mapping[str, Any],
-    first: Mapping[str, Any],
-    second: Mapping[str, Any],
+    pair: tuple[Entry, Entry],
+    dimension: str,
 ) -> tuple[str, str]:
-    """Return what a pair says of a claim, and why it cannot tell."""
-    for each in (first, second):
+    """Return what a pair says of a claim, and why it cannot tell.
+
+    Notes
+    -----
+    |δ₁| < |δ₂| holds if δ₂ − δ₁ and δ₂ + δ₁ have the sign of δ₂. The comparison has an interval of the former. That of
+    the latter is no wider than the two gaps' own intervals added, whatever they have in common.
+    """
+    for each in (entry.rows[dimension] for entry in pair):
         if each["verdict"] == "absent":
             return CANNOT_TELL, f"{each['folder']}: {each['verdict_words']}"
     if not row:
@@ -267,8 +297,18 @@ def _said(
         )
     if low <= 0.0 <= high:
         return CANNOT_TELL, "the interval of the difference holds 0"
+    if not _one_way(pair, dimension):
+        return CANNOT_TELL, "which way the two gaps go is not certain enough to say which of them is the smaller"
     grows = (low > 0) == (numbers["delta_second"] > 0)
     return (FOR if grows == (claim.sign > 0) else AGAINST), ""
+
+
+def _one_way(pair: tuple[Entry, Entry], dimension: str) -> bool:
+    """Whether the sum of two gaps, each in its scale's length, is shown not to be 0."""
+    low, high = (
+        math.fsum(float(entry.rows[dimension][end]) / entry.length for entry in pair) for end in ("ci_low", "ci_high")
+    )
+    return low > 0 or high < 0
 
 
 def _place(entry: Entry) -> tuple[str, str]:

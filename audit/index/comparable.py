@@ -19,6 +19,7 @@ ASPECTS: Final = {
     "scale": "scale",
     "texts": "narratives",
     "elicitation": "elicitation",
+    "language": "language of the prompts",
     "identities": "identities",
     "pairs": "scope (which in-group pairs)",
 }
@@ -26,6 +27,8 @@ ASPECTS: Final = {
 _RECORDED: Final = ("texts", "identities")
 """Of these a run of another tool, or of an early version, has no hash; then nobody knows whether two are the same."""
 _NAMED: Final = 4
+_USUAL: Final = "English"
+"""The language of prompts that is not told of."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def described(group: Group) -> list[tuple[str, str]]:
         *([("Scale", str(first["scale"]))] if first["scale"] else []),
         ("Narratives", f"{brief(str(first['narratives'])) or 'of unknown source'}, {_hash(first['texts'])}"),
         ("How asked", brief(str(first["elicitation"]), at_most=200) or "not recorded"),
+        *([("Language", str(first["language"]))] if first["language"] not in ("", _USUAL) else []),
         ("Identities", _hash(first["identities"])),
         ("In-group pairs", str(first["pairs"])),
     ]

@@ -1,13 +1,12 @@
 """What a run has published, as rows of the index: its tables, and what its page says of them by the page's own rules.
 
-The tables have no column for the remarks that a page makes. Those that bear on a verdict follow from the tables, by the
-bounds of :mod:`audit.statistics.remarks`, and a test holds every verdict here against the page's.
+The remarks that bear on a verdict follow from the tables (:mod:`audit.statistics.limits`), and a test holds every
+verdict here against the page's.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.choices import choices_of, identity_of
-from audit.errors import StoreError
-from audit.grid import BASELINES
+from audit.errors import StoreError, report_command
 from audit.publish import PAGE
 from audit.report.controlled import control_of, controls_of_measures
 from audit.report.dimensions import keys_of
@@ -28,13 +26,13 @@ from audit.report.sentences import LIMITS
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
-from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
-from audit.statistics.scale_ends import END_SHARE
+from audit.statistics.limits import limits_of_gap, limits_of_run
+from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.index import INDEX
+from audit.tables.reading import read_table
 from audit.tables.registry import REPLY_TABLES, TABLES
 from audit.tables.shared import OVERALL
-from audit.tables.spreadsheets import as_it_was
 from audit.tasks.registry import task_of
 from audit.wording import encodable, plural
 
@@ -77,7 +75,7 @@ def rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """
     manifest = Manifest.read(folder)
     task = task_of(manifest)
-    again = f"`{shlex.join(['python', '-m', 'audit', 'report', name])}`"
+    again = f"`{report_command(name)}`"
     page = f"{name}/{PAGE}" if (folder / PAGE).is_file() else ""
     if page:
         check_made(folder, PAGE, remedy=f"{again} makes it anew")
@@ -137,19 +135,9 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
         return pd.DataFrame(columns=list(described))
     check_made(folder, f"tables/{path.name}", remedy=f"{again} makes it anew")
     try:
-        return read_table(path, described)
+        return read_table(path).reindex(columns=list(described))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it anew") from error
-
-
-def read_table(path: Path, described: Table) -> pd.DataFrame:
-    """Return a table with its texts as they were: a group called "NA" is a group, and no text is missing."""
-    texts = {name for name, column in described.items() if column.type.plain == "text"}
-    others = [name for name in pd.read_csv(path, nrows=0).columns if name not in texts]
-    table = pd.read_csv(
-        path, dtype=dict.fromkeys(texts, "str"), keep_default_na=False, na_values={name: [""] for name in others}
-    )
-    return as_it_was(table.reindex(columns=list(described)))
 
 
 # --- Ratings ---------------------------------------------------------------------------------------------------------
@@ -164,12 +152,12 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
     gap = known["gap"]
     headline = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives")]
     known["gap"] = gap.assign(headline=gap["headline"].map(_is_true))
-    on_run = list(_codes_of_run(manifest, known))
+    on_run = list(limits_of_run(manifest, known))
     measured = [key for key in dict.fromkeys(key for name in ("gap", "cells") for key in keys_of(known[name]))
                 if key[0] != OVERALL]  # fmt: skip
     for key in measured:
-        codes = [*on_run, *_codes_of(key, known, manifest)]
-        remarks = [_Remark(code, *(key if place else ("", ""))) for code, place in codes]
+        on_gap = list(limits_of_gap(*key, known, manifest))
+        remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
         rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
         row = _first(headline, key)
         outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
@@ -191,7 +179,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "control": rated.answer.control_kind,
             "control_words": str(rated.answer.control.striptags()),
             "manipulation": _manipulation(known["manipulation"]),
-            "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in {code for code, _ in codes}),
+            "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in (*on_run, *on_gap)),
             "pairs": NO_WORD_IN_COMMON if rated.answer.control_kind == "echo_free" else ALL_PAIRS,
             **_asked(manifest, choices),
         }
@@ -209,82 +197,10 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
         "narratives": choices["narratives"],
         "texts": choices["texts"],
         "elicitation": ", ".join(filter(None, how)),
+        "language": choices["language"],
         "identities": choices["identities"],
         "reason": "",
     }
-
-
-def _codes_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, bool]]:
-    """Yield codes of remarks on the whole run, each with False."""
-    if manifest.accepted:
-        yield "accepted", False
-    if manifest.status != "complete":
-        yield "unfinished", False
-    if (tables["manipulation"]["passed"].map(str) == "False").any():
-        yield "manipulation", False
-
-
-def _codes_of(
-    key: tuple[str, str], tables: Mapping[str, pd.DataFrame], manifest: Manifest
-) -> Iterator[tuple[str, bool]]:
-    """Yield codes of remarks on one dimension and variant, each with True."""
-    own = {name: table.loc[[found == key for found in keys_of(table)]] for name, table in tables.items()
-           if "dimension" in table}  # fmt: skip
-    by_pairs = {str(row["pairs"]): row for row in own["outcomes"].to_dict("records")}
-    total = by_pairs.get("all", {})
-    between = [row for pairs, row in by_pairs.items() if pairs in ("in_group", "out_group")]
-    n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
-    refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
-    gap = _first(own["gap"].loc[own["gap"]["headline"] & (own["gap"]["scope"] == "narratives")], key)
-    found = {
-        "nothing_rated": total.get("n_rated") == 0,
-        "unrated_identity": bool(n_rated) and _has_unrated(own["cells"]),
-        "many_missing": MISSING_SHARE * n_prompts < n_prompts - n_rated < n_prompts,
-        "beyond_scale": total.get("n_below_scale", 0) + total.get("n_above_scale", 0) > 0,
-        "scale_end": n_rated > 0 and any(
-            sum(row[end] * row["n_rated"] for row in between if row["n_rated"]) / n_rated >= END_SHARE
-            for end in ("floor_share", "ceiling_share")
-        ),
-        "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
-        "refusal_gap": any(map(_differs, refusals.to_dict("records"))),
-        "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
-        "one_cue": _has_one_cue(own["cells"], manifest.cues.get(key[0], {})),
-    }  # fmt: skip
-    if n_rated:
-        found |= _codes_of_estimate(gap, own)
-    yield from ((code, True) for code, holds in found.items() if holds)
-
-
-def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) -> dict[str, bool]:
-    delta, se = gap.get("delta_points", math.nan), gap.get("se", math.nan)
-    if math.isnan(delta):
-        return {"not_estimable": True}
-    complete = own["sensitivity"].loc[own["sensitivity"]["check"] == "listwise", "n_narratives"]
-    n_complete = float(complete.iloc[0]) if len(complete) and math.isfinite(complete.iloc[0]) else 0.0
-    noise = own["controls"].loc[own["controls"]["control"] == "noise", "se"]
-    return {
-        "no_interval": math.isnan(se),
-        "few_narratives": math.isfinite(se) and gap["n_narratives"] < FEW_NARRATIVES,
-        "incomplete_narratives": n_complete < COMPLETE_SHARE * gap["n_narratives_asked"],
-        "noise_floor": bool(len(noise)) and abs(delta) < 2 * float(noise.iloc[0]),
-    }
-
-
-def _has_unrated(cells: pd.DataFrame) -> bool:
-    """Whether an identity that is compared has no rating, as one who rates or one who is rated."""
-    compared = cells.loc[~cells["perceiver_group"].isin(BASELINES) & ~cells["experiencer_group"].isin(BASELINES)]
-    return any((compared.groupby(side)["n_rated"].sum() == 0).any() for side in ("perceiver", "experiencer"))
-
-
-def _has_one_cue(cells: pd.DataFrame, cues: Mapping[str, str]) -> bool:
-    """Whether all wordings tell their group in one way."""
-    return len({cues[term] for side in ("perceiver", "experiencer") for term in cells[side] if term in cues}) == 1
-
-
-def _differs(refusals: Mapping[Any, Any]) -> bool:
-    """Whether refusals of in-group and out-group differ by more than an accident and by enough to matter."""
-    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
-    return bool(certain and abs(refusals["gap_pp"]) > REFUSAL_GAP)
 
 
 def _manipulation(table: pd.DataFrame) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import pandas as pd
 
 from audit import __version__
 from audit.choices import choices_of, identity_of
-from audit.errors import AuditError, ConfigError, StoreError
+from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.index import claims as of_claims
 from audit.index.comparable import Group, described, groups_of, not_comparable, numbered
 from audit.index.find import MADE_OF_RUNS, RUN, Found, find_runs, is_of_runs
@@ -231,7 +230,7 @@ def _command(names: Sequence[str], folder: Path, base: Path) -> str:
     if not names:
         return ""
     run_dir = _name(folder / "comparison-of-claims", base)
-    return encodable(shlex.join(["python", "-m", "audit", "report", *names, f"run_dir={run_dir}"]))
+    return encodable(report_command(*names, run_dir=run_dir))
 
 
 def _table(described: Table, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

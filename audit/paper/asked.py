@@ -9,15 +9,13 @@ from typing import Final
 import pandas as pd
 
 from audit.grid import BASELINES
-from audit.paper.base import OUTSIDE, Study
+from audit.paper.base import CONVERSATIONS, OUTSIDE, SERVED, Study
 from audit.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
 from audit.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
 from audit.runs.manifest import Manifest
 from audit.wording import dimension_title, either, listed, plural, scale_end
 
 _OURS: Final = ("geneva", "geneva20")
-_SERVED: Final = "openai"
-_CONVERSATIONS: Final = "conversations"
 _DELTA: Final = Symbol("δ")
 
 
@@ -40,7 +38,7 @@ def model_sentences(study: Study) -> Iterator[Line]:
         )  # fmt: skip
         return
     path = line(" (", Told(model.path), ")") if model.path and model.path != model.name else ()
-    if engine.name == _SERVED:
+    if engine.name == SERVED:
         yield line(
             "The model was ", name, path, ", asked at a server. A server does not tell which revision of the weights "
             "answers.",
@@ -100,11 +98,26 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     if manifest.prompt.variant and manifest.elicitation.method != OUTSIDE:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
         yield line("The wording of the prompts is the variant ", Told(manifest.prompt.variant), digest, ".")
+    yield from _language(manifest)
     if (n := _n_wordings(study)) > 1:
         yield line(
             f"Each prompt was asked in {n} wordings, the original among them; the mean of its ratings counts once."
         )
     yield from _led(manifest)
+
+
+def _language(manifest: Manifest) -> Iterator[Line]:
+    """Say in what language the model was asked, and who has read that; nothing of English, or of another tool's."""
+    language = manifest.language
+    if language.is_english or manifest.elicitation.method == OUTSIDE:
+        return
+    digest = line(", SHA-256 ", _digest(language.sha256)) if language.sha256 else ()
+    yield line(
+        "The prompts were in ", Told(language.name), ", by the language pack ", Told(language.code),
+        " of empathy-audit", digest, ".",
+    )  # fmt: skip
+    if language.reviewed:
+        yield line("Of these texts the pack says: ", Told(language.reviewed), ".")
 
 
 def _task(study: Study) -> Line:
@@ -137,7 +150,7 @@ def _digest(sha256: str) -> Told:
 
 
 def _is_talk(manifest: Manifest) -> bool:
-    return manifest.stimuli.source == _CONVERSATIONS
+    return manifest.stimuli.source == CONVERSATIONS
 
 
 def _narratives(study: Study) -> Iterator[Line]:

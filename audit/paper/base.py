@@ -18,6 +18,10 @@ NARRATIVES, TERMS = SCOPES
 """The two scopes of an interval: any such narratives, and any such identities too."""
 OUTSIDE: Final = "outside"
 """The method of a run whose ratings another tool collected."""
+SERVED: Final = "openai"
+"""The engine that asks a server."""
+CONVERSATIONS: Final = "conversations"
+"""The source of narratives that are utterances."""
 OF_MEASURES: Final = (
     "how much higher a measure is where perceiver and experiencer are of one group than where they are not, beyond "
     "what single perceivers and experiencers add"
@@ -83,6 +87,31 @@ class Study:
         """Those about any such identities that have an interval."""
         return [row for row in self.of_scope(TERMS) if has_interval(row)]
 
+    @property
+    def over_conversations(self) -> bool:
+        """Whether narratives are utterances of fewer conversations, whose spread the standard errors go by."""
+        return self.manifest.stimuli.source == CONVERSATIONS and any(
+            str(gap.get("note") or "").startswith("over ") for gap in self.narrow
+        )
+
+    @property
+    def several_variants(self) -> bool:
+        """Whether gaps are of several variants of the prompt, so that a dimension alone does not name one."""
+        return len({gap["variant"] for gap in self.narrow}) > 1
+
+    def own(self, table: str, gap: Row) -> pd.DataFrame:
+        """Return the rows of a table that are of a gap's dimension and variant."""
+        rows = self.tables[table]
+        found: pd.DataFrame = rows.loc[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
+        return found
+
+    def equivalence(self, gap: Row) -> pd.DataFrame:
+        """Return the row that holds a headline's estimate against the margin, if the two tests were made."""
+        own = self.own("equivalence", gap)
+        own = own.loc[(own["estimator"] == gap["estimator"]) & (own["scope"] == gap["scope"])]
+        tested: pd.DataFrame = own.loc[own["p_equivalence"].map(is_finite)]
+        return tested
+
     def controls(self, gap: Row) -> dict[str, dict[str, Any]]:
         """Return the controls of a gap that could be estimated, by name; of a mean over dimensions there are none."""
         if gap["dimension"] == OVERALL:
@@ -117,12 +146,8 @@ class Study:
         """Return what δ would vary by if the same prompts were asked again; NaN where that is not known."""
         if not self.is_rated:
             return float("nan")
-        table = self.tables["controls"]
-        own = table.loc[
-            (table["control"] == "noise")
-            & (table["dimension"] == gap["dimension"])
-            & (table["variant"] == gap["variant"])
-        ]
+        own = self.own("controls", gap)
+        own = own.loc[own["control"] == "noise"]
         return float(own["se"].iloc[0]) if len(own) else float("nan")
 
     def checks(self) -> Iterator[tuple[dict[str, Any], bool | None]]:

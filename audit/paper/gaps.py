@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from audit.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
-from audit.paper.limits import cautions
+from audit.paper.limits import beneath, cautions, held_to_margin
 from audit.paper.table import (
     Marks,
     PaperTable,
@@ -52,7 +52,7 @@ def _of_ratings(study: Study) -> PaperTable:
     every = [*gaps, *study.wider, *(own[name] for _, own in listed for name in CONTROL_ROWS if name in own)]
     decimals = decimals_for(row["se"] for row in every)
     corrected = any(is_finite(gap["p_family_size"]) and gap["p_family_size"] > 1 for gap in gaps)
-    several = len({gap["variant"] for gap in gaps}) > 1
+    several = study.several_variants
     wider = {(row["dimension"], row["variant"]): row for row in study.wider}
     rows: list[Laid] = []
     for gap, controls in listed:
@@ -154,9 +154,7 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
     yield line(_P, " is two-sided.")
     if corrected:
         yield line("Corrected ", _P, " is by Holm's method, over all gaps but means over dimensions and controls.")
-    yield line(
-        Symbol("d", "z"), " is ", _DELTA, " over ", Symbol("SE"), " times the root of the number of narratives.",
-    )  # fmt: skip
+    yield line(Symbol("d", "z"), " is ", _DELTA, " over the standard deviation of the narratives' own gaps.")
     free = [dimension_title(str(gap["dimension"])) for gap in study.narrow if study.is_free(gap)]
     if free:
         yield line(
@@ -164,6 +162,8 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
             "beneath it that name words are of other pairs.",
         )  # fmt: skip
     yield from _scope(study)
+    yield from held_to_margin(study)
+    yield from beneath(study)
     yield from cautions(study)
 
 
@@ -186,7 +186,8 @@ def _scope(study: Study) -> Iterator[Line]:
         *(["wordings"] if any("wording" in study.controls(gap) for gap in study.narrow) else []),
     ]
     but = f", but for the rows of any such {listed(wider, last='or')}" if wider else ""
-    yield line(f"All rows speak of the identities that were asked and of any such narratives{but}.")
+    of = "conversations" if study.over_conversations else "narratives"
+    yield line(f"All rows speak of the identities that were asked and of any such {of}{but}.")
 
 
 def _title(gap: Row) -> Line:

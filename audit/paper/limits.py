@@ -6,17 +6,23 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from audit.paper.base import Row, Study, has_interval, is_finite
-from audit.paper.table import decimals_for, interval_written, written
-from audit.paper.text import Line, Symbol, Told, line, told_names
+from audit.paper.table import decimals_for, interval_written, p_written, written
+from audit.paper.text import Line, Symbol, Told, joined, line, told_names
 from audit.report.controlled import NOT_CONTROLLED
+from audit.report.numbers import rows_of
+from audit.report.parts import variation
+from audit.report.sentences import LIMITS
+from audit.statistics.limits import limits_of_gap
 from audit.tables.shared import OVERALL
-from audit.wording import coverage, dimension_title, either, plural
+from audit.wording import coverage, dimension_title, either, plural, unsigned
 
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
     "intensity": ("the strong version of a situation", "the mild one"),
 }
 """Of each manipulation check, what is to be rated higher than what."""
+_SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "noise_floor")
+"""Limits that a mark in the table, or a sentence with its number, tells of."""
 
 
 def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
@@ -57,14 +63,60 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
         every = not study.is_rated and len(uncontrolled) == len(estimated)
         whose = ("all measures",) if every else _names(study, uncontrolled)
         yield line("Caution, of ", whose, ": ", _lower(str(NOT_CONTROLLED)))
+    yield from _other_limits(study)
     for gap in study.narrow:
         noise = study.noise(gap)
         if abs(float(gap["delta_points"])) < 2 * noise:
             yield line(
-                "Caution, of ", Told(dimension_title(str(gap["dimension"]))), ": ", Symbol("δ"), " is below twice what "
+                "Caution, of ", Told(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
                 f"it would vary by if the same prompts were asked again ({written(noise, decimals_for([noise]))} "
                 "points): it cannot be told from rounding.",
             )  # fmt: skip
+
+
+def _other_limits(study: Study) -> Iterator[Line]:
+    """Yield what else limits gaps of ratings, in the words of the run's page, limit by limit."""
+    if not study.is_rated:
+        return
+    of_limit: dict[str, list[Row]] = {}
+    for gap in study.narrow:
+        if gap["dimension"] != OVERALL:
+            found = limits_of_gap(str(gap["dimension"]), str(gap["variant"]), study.tables, study.manifest)
+            for code in found:
+                of_limit.setdefault(code, []).append(gap)
+    for code, (what, so) in LIMITS.items():
+        if code in of_limit and code not in _SAID_OTHERWISE:
+            yield line("Caution, of ", _names(study, of_limit[code]), f": {_lower(what)}; {so}.")
+
+
+def beneath(study: Study) -> Iterator[Line]:
+    """Yield what an average gap of ratings hides: emotions, groups and pairs that were found to differ."""
+    if not study.is_rated:
+        return
+    alpha = 1 - study.manifest.statistics.confidence
+    for gap in study.narrow:
+        families, tests = (rows_of(study.own(name, gap), name) for name in ("families", "heterogeneity"))
+        margin = next(iter(rows_of(study.equivalence(gap), "equivalence")), None)
+        found = variation(families, tests, margin=margin, alpha=alpha)
+        if found.found:
+            words = " ".join(str(found.words.striptags()).split())
+            yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))
+
+
+def held_to_margin(study: Study) -> Iterator[Line]:
+    """Yield the outcome of the two one-sided tests, gap by gap; nothing where none was made."""
+    margin = study.manifest.statistics.margin
+    if margin is None or not study.is_rated:
+        return
+    told = [
+        line(Told(_name(study, gap)), ", ", Symbol("p"), " ", p if p[0] in "<>" else f"= {p}")
+        for gap in study.narrow
+        for p in map(p_written, study.equivalence(gap)["p_equivalence"])
+    ]
+    if told:
+        yield line(
+            f"Two one-sided tests that δ lies within ±{unsigned(float(margin))} points: ", joined(told, "; "), "."
+        )
 
 
 def check_sentences(study: Study) -> Iterator[Line]:
@@ -117,10 +169,11 @@ def _names(study: Study, gaps: Iterable[Row]) -> Line:
 
 
 def _name(study: Study, gap: Row) -> str:
-    if study.is_rated:
-        name = str(gap["dimension"])
-        return "the mean over dimensions" if name == OVERALL else dimension_title(name)
-    return study.title(gap)
+    if not study.is_rated:
+        return study.title(gap)
+    name = str(gap["dimension"])
+    title = "the mean over dimensions" if name == OVERALL else dimension_title(name)
+    return f"{title} ({gap['variant']})" if study.several_variants else title
 
 
 def _lower(sentence: str) -> str:

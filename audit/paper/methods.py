@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from audit.paper.asked import model_sentences, package_of, prompt_sentences
-from audit.paper.base import OF_MEASURES, OUTSIDE, Study, has_interval, is_finite
+from audit.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
 from audit.paper.limits import cautions, check_sentences, estimability
-from audit.paper.references import HARTUNG, HOLM, HOU, JUDD, LIBRARIES, SCHUIRMANN, SIDIK, TITLES
+from audit.paper.references import HARTUNG, HOLM, HOU, JUDD, LIBRARIES, MACKINNON, SCHUIRMANN, SIDIK, TITLES
 from audit.paper.text import Cite, Line, Symbol, Told, joined, line, told_names
+from audit.tables.shared import OVERALL
 from audit.wording import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
 
 _DELTA: Final = Symbol("δ")
@@ -73,6 +74,10 @@ def _responses(study: Study) -> Iterator[Line]:
             "A rating is the mean of the scale's whole numbers, each weighted by the probability that the model gives "
             "it as the beginning of its answer", begun, ".",
         )  # fmt: skip
+        if manifest.engine.name == SERVED:
+            yield (
+                "The server told the probabilities of the likeliest tokens alone, and a rating is of what they tell.",
+            )
     elif elicitation.method == "generate":
         limit = elicitation.content.get("max_tokens")
         most = f", in {limit:,} tokens at most" if isinstance(limit, int) else ""
@@ -125,12 +130,16 @@ def _analysis(study: Study) -> Iterator[Line]:
     if not gaps:
         return
     kinds = {str(gap["estimator"]) for gap in gaps}
+    with_error: Line = (
+        ()
+        if study.over_conversations
+        else (", with the Hartung–Knapp–Sidik–Jonkman standard error ", Cite((HARTUNG, SIDIK)))
+    )
     if "contrast" in kinds:
         yield line(
             f"Within each narrative, its own valid {'ratings' if study.is_rated else 'values'} were regressed by least "
             "squares on in-group, perceiver and experiencer. The in-group coefficients of the narratives were pooled "
-            "as in a random-effects meta-analysis (REML), with the Hartung–Knapp–Sidik–Jonkman standard error ",
-            Cite((HARTUNG, SIDIK)), ".",
+            "as in a random-effects meta-analysis (REML)", *with_error, ".",
         )  # fmt: skip
     if "mixed" in kinds:
         yield line(
@@ -139,6 +148,13 @@ def _analysis(study: Study) -> Iterator[Line]:
         )  # fmt: skip
     if "jackknife" in kinds:
         yield ("Gaps in diversity, a measure of whole corpora, are by a jackknife over narratives.",)
+    if study.over_conversations:
+        yield line(
+            "Utterances of one conversation are not independent: standard errors are by a jackknife that leaves out "
+            "conversations ", Cite((MACKINNON,)), ".",
+        )  # fmt: skip
+    if any(gap["dimension"] == OVERALL for gap in gaps):
+        yield line("In the mean over dimensions, each dimension counts alike.")
     free = [dimension_title(str(gap["dimension"])) for gap in gaps if study.is_free(gap)]
     if free:
         yield line(
@@ -153,7 +169,7 @@ def _analysis(study: Study) -> Iterator[Line]:
         )  # fmt: skip
     yield from estimability(study)
     yield from _corrected(study, gaps)
-    if study.wider:
+    if study.wider and study.is_rated:
         yield line(
             "Intervals for any such identities are by a jackknife over groups"
             + (", where the table has them." if len(study.wider) < len(gaps) else "."),
@@ -182,9 +198,13 @@ def _margin(study: Study) -> Iterator[Line]:
     if margin is None or not study.is_rated:
         return
     alpha = error_rate(study.manifest.statistics.confidence)
+    counted = f"A gap of less than {unsigned(float(margin))} points counted as too small to matter"
+    if not any(len(study.equivalence(gap)) for gap in study.narrow):
+        yield (f"{counted}; no gap could be held against that.",)
+        return
     yield line(
-        f"A gap of less than {unsigned(float(margin))} points counted as too small to matter, and was tested for by "
-        "two one-sided tests ", Cite((SCHUIRMANN,)), f", each at an error rate of {alpha}.",
+        f"{counted}. Whether a gap lies within that margin was tested by two one-sided tests ", Cite((SCHUIRMANN,)),
+        f", each at an error rate of {alpha}.",
     )  # fmt: skip
 
 

@@ -188,6 +188,11 @@ JUDD: Final = Reference(
     "largely ignored problem", where="Journal of Personality and Social Psychology", volume="103", issue="1",
     pages="54--69", doi="10.1037/a0028347",
 )  # fmt: skip
+MACKINNON: Final = Reference(
+    "mackinnon2023", _people("MacKinnon, J. G.; Nielsen, M. Ø.; Webb, M. D."), "2023",
+    "Cluster-robust inference: A guide to empirical practice", where="Journal of Econometrics", volume="232",
+    issue="2", pages="272--299", doi="10.1016/j.jeconom.2022.04.001",
+)  # fmt: skip
 NUMPY: Final = Reference(
     "harris2020",
     _people(

@@ -85,7 +85,7 @@ class PaperTable:
         notes = "\\\\\n".join([rf"\textit{{Note.}} {general}", *marked])
         return "\n".join(
             [
-                "% In the preamble: \\usepackage{booktabs,graphicx}",
+                "% In the preamble: \\usepackage[T1]{fontenc} \\usepackage{booktabs,graphicx}",
                 "\\begin{table}[htbp]",
                 f"\\caption{{{as_latex(self.title)}}}",
                 f"\\label{{tab:gap{self.number}}}",

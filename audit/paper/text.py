@@ -46,9 +46,10 @@ _MARKDOWN: Final = re.compile(r"[\\`*_|~$#]|[<&](?=[A-Za-z#/!?])|\](?=[(\[])")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Words of a run, a file or a user: text, whatever it looks like; a very long one is cut."""
+    """Words of a run, a file or a user: text, whatever it looks like; a very long one is cut, unless it is a list."""
 
     text: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ def _cut(word: str) -> list[str]:
 
 
 def _told(piece: Told) -> str:
-    return " ".join(printable(brief(piece.text, at_most=300)).split())
+    return " ".join(printable(piece.text if piece.whole else brief(piece.text, at_most=300)).split())
 
 
 def _in_markdown(piece: Piece) -> str:

@@ -352,7 +352,7 @@ def _claim(claim: ClaimShown) -> dict[str, object]:
         "summary": _told(claim),
         "caution": claim.caution,
         "command": claim.command,
-        "left_out": f"{plural(rest, 'more pair')} in the files." if (rest := len(claim.rows) - _SHOWN) > 0 else "",
+        "left_out": f"{plural(rest, 'more row')} in the files." if (rest := len(claim.rows) - _SHOWN) > 0 else "",
         "rows": [
             (
                 named(row["first"]), named(row["second"]), dimension_title(str(row["dimension"])),
@@ -370,13 +370,15 @@ def _told(claim: ClaimShown) -> str:
     if not claim.rows:
         return f"These runs cannot tell: {claim.lacking}."
     n = {said: sum(row["says"] == said for row in claim.rows) for said in _SAID}
-    whole = plural(len(claim.rows), "pair")
-    bears = either(len(claim.rows), "bears", "bear")
+    n_pairs = len({(row["first"], row["second"]) for row in claim.rows})
+    bears = f"{plural(n_pairs, 'pair')} of runs {either(n_pairs, 'bears', 'bear')} on it"
+    if len(claim.rows) > n_pairs:  # a pair has a row for each dimension
+        bears += f", with {plural(len(claim.rows), 'difference')}"
     if n["for"] == n["against"] == 0:
-        return f"These runs cannot tell: {whole} of runs {bears} on it, and none of them decides."
+        return f"These runs cannot tell: {bears}, and none of them decides."
     return (
-        f"{whole} of runs {bears} on it: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} "
-        "cannot tell. Pairs that share a run are not independent, and none is corrected for their number."
+        f"{bears}: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} "
+        "cannot tell. Those that share a run are not independent, and none is corrected for their number."
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -28,6 +28,7 @@ from audit.wording import (
     count,
     coverage,
     dimension_title,
+    fixed,
     mean_count,
     points,
     rate,
@@ -47,6 +48,11 @@ _LATEX: Final = {
     '"': "''",
 }
 """After tabulate's escapes: what pdfLaTeX has no letter for, and what it takes for an option after a line's end."""
+
+
+_NARROWEST: Final = 1e-9
+"""Half an interval below which it is the rest of a floating-point sum."""
+_NO_VERDICT: Final = "no verdict: manipulation check failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,9 @@ class PaperTable:
         return f"% \\usepackage{{booktabs}}\n{escaped}\n"
 
 
-def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> PaperTable:
+def paper_table(
+    gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, failed: Collection[str] = ()
+) -> PaperTable:
     """Lay out the table: what sets each run apart, the dimension, δ and what belongs to it.
 
     Parameters
@@ -89,7 +97,13 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
         Runs in rows, by label; what sets them apart in columns, each headed by its name.
     confidence
         Coverage of the intervals.
+    failed
+        Runs whose ratings were not found to follow what is told: of these the table gives no verdict.
     """
+
+    def against_margin(row: Row) -> str:
+        return _NO_VERDICT if str(row["run"]) in failed else str(row["verdict"])
+
     rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
     level = coverage(confidence)
     # The column of the equivalence tests says the level that they go by.
@@ -108,7 +122,7 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> 
             number("n narratives", "n_narratives", count),
             number("n ratings", "n_ratings", count),
             number("missing", "missing_share", rate),
-            *([text(against, "verdict")] if gap["margin"].notna().any() else []),
+            *([Column(against, against_margin, words=True)] if gap["margin"].notna().any() else []),
         ),
         _caption(gap, confidence),
     )
@@ -216,7 +230,13 @@ def _told(row: Row, *, told: pd.DataFrame, place: int) -> str:
 def with_interval(
     row: Row, name: str, low: str = "ci_low", high: str = "ci_high", *, write: Callable[[float], str] = points
 ) -> Markup:
-    """Write an estimate with its interval, if it has one."""
+    """Write an estimate with its interval, if it has one.
+
+    In points all three numbers have two decimals, or as many as tell the ends of a narrow interval apart.
+    """
+    half = (row.number(high) - row.number(low)) / 2
+    if write is points and half > _NARROWEST:
+        write = partial(fixed, decimals=max(2, -math.floor(math.log10(half))), signed=True)
     estimate = show(row, name, write)
     if math.isfinite(row.number(low)):
         estimate += Markup(" [{}, {}]").format(*(show(row, end, write) for end in (low, high)))

@@ -29,6 +29,7 @@ from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
+from stimuli.spreadsheets import SUFFIXES, choose_sheet, read_sheets
 from stimuli.tables import find_delimiter
 from stimuli.yaml_files import may_be_file, read_text
 
@@ -109,10 +110,10 @@ def read_outside(
     Parameters
     ----------
     ratings
-        A ``.csv`` or ``.parquet`` file, one row a prompt. Columns: ``perceiver`` and ``experiencer``, the wordings of
-        the identities; ``narrative_id``; ``rating`` in points, empty where there is none. ``dimension``, ``variant``,
-        ``emotion`` (one for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`) may be left out;
-        other columns are not read.
+        A ``.csv`` or ``.parquet`` file or a spreadsheet, one row a prompt. Columns: ``perceiver`` and ``experiencer``,
+        the wordings of the identities; ``narrative_id``; ``rating`` in points, empty where there is none.
+        ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status`` (see
+        :class:`audit.tables.ratings.Status`) may be left out; other columns are not read.
     groups
         A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` where a term's group
         depends on it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share one; where
@@ -364,6 +365,8 @@ class _Table:
         if self.path.suffix.lower() == ".csv":
             with contextlib.suppress(csv.Error):  # a cell longer than that reader's limit
                 return f"line {next(itertools.islice(_records(self.path), row + 1, None))[0]}"
+        if self.path.suffix.lower() in SUFFIXES:
+            return f"row {next(iter(self.columns.values())).index[row]}"
         return f"row {row + 1}"
 
     def refuse(self, wrong: BoolArray, fault: str) -> NoReturn:
@@ -375,16 +378,17 @@ class _Table:
 
 def _read_table(option: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> _Table:
     name, suffix = f"{option}={path}", path.suffix.lower()
-    if suffix not in (".csv", ".parquet"):
+    if suffix not in (".csv", ".parquet", *SUFFIXES):
         raise ConfigError(
-            f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a .csv or a .parquet file"
+            f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a .csv or a .parquet file, or a "
+            "spreadsheet (.xlsx)"
         )
     if not may_be_file(path):
         raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
     with _reading(name, path):
         with path.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        read = _read_csv if suffix == ".csv" else _read_parquet
+        read = {".csv": _read_csv, ".parquet": _read_parquet}.get(suffix, _read_spreadsheet)
         columns = read(name, path, required, optional)
     n_rows = len(columns[required[0]])
     if not n_rows:
@@ -494,6 +498,22 @@ def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequ
         table = table.reset_index()  # pandas writes an index as columns, and makes them an index again
     found = _find_columns(name, [str(column) for column in table.columns], required, optional)
     return {column: table.iloc[:, place] for column, place in found.items()}
+
+
+def _read_spreadsheet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
+    """Read the sheet that has the columns; labels of its rows are their numbers in the spreadsheet."""
+    try:
+        sheet = choose_sheet(path, read_sheets(path), required)
+    except StimulusError as error:
+        raise StoreError(f"{name}{str(error).removeprefix(str(path))}") from error
+    header, *below = sheet.rows
+    found = _find_columns(name, header, required, optional)
+    filled = [place for place, row in enumerate(below) if any(row)]
+    labels = [sheet.first + 1 + place for place in filled]
+    return {
+        column: pd.Series([below[row][place] or None for row in filled], index=labels, dtype=object)
+        for column, place in found.items()
+    }
 
 
 def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:

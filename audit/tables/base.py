@@ -196,13 +196,16 @@ class Table(Mapping[str, Column]):
                     f"holds {table[name].dropna().iloc[0]!r} among others"
                 )
 
-    def csv(self, table: pd.DataFrame) -> bytes:
+    def csv(self, table: pd.DataFrame, *, capital_flags: bool = False) -> bytes:
         """Return the file of a table, which is checked first, as by :meth:`check`.
 
         A text that a spreadsheet would take for a formula has an apostrophe before it, see
-        :mod:`audit.tables.spreadsheets`.
+        :mod:`audit.tables.spreadsheets`. With ``capital_flags``, flags are TRUE and FALSE: R takes True for a text.
         """
         self.check(table)
+        if capital_flags:
+            flags = [name for name, column in self.items() if column.type == Type.FLAG]
+            table = table.assign(**{name: table[name].map({True: "TRUE", False: "FALSE"}) for name in flags})
         return defused(table).to_csv(index=False).encode("utf-8", "replace")
 
 

@@ -20,7 +20,7 @@ INDEX: Final = Table(
         "page": text("the run's page as a link from there, percent-encoded; empty where there is none"),
         "group": text(
             "number of the set of gaps that the row may be held against: those of the same outcome, unit, dimension, "
-            "scale, narratives, elicitation, identities and pairs; empty without a gap"
+            "scale, narratives, elicitation, language, identities and pairs; empty without a gap"
         ),
         "task": text("what the run asks for"),
         "status": text("complete or running"),
@@ -61,6 +61,7 @@ INDEX: Final = Table(
         "narratives": RUNS["narratives"],
         "texts": RUNS["texts"],
         "elicitation": text("how a rating is got, with what answers were begun with, parser and thinking, if so"),
+        "language": RUNS["language"],
         "identities": RUNS["identities"],
         "pairs": text("which in-group pairs the gap is of: all, or those without a word in common"),
         "identity": RUNS["identity"],

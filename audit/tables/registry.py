@@ -145,3 +145,9 @@ PREFERENCE_TABLES: Final = _by_name(JUDGED_PAIRS, PREFERENCE)
 
 PEOPLE_PREFERENCE_TABLES: Final = _by_name(CHOICES, PEOPLE_PREFERENCE)
 """What a folder holds in which people choose between the replies of two runs."""
+
+EVERY: Final = (
+    *OF_RATINGS, *OF_REPLIES, *OF_ANSWERS, *AFFECT_TABLES.values(), *COMPARISON_TABLES.values(),
+    *REPLY_COMPARISON_TABLES.values(), *PREFERENCE_TABLES.values(), *PEOPLE_PREFERENCE_TABLES.values(),
+)  # fmt: skip
+"""All of these. Some have a name in common: those of a run, and those of several."""

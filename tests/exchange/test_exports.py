@@ -107,6 +107,9 @@ def test_csv_has_the_numbers_of_the_run_and_missing_stays_missing(there, audit):
     assert missing["intensity"].isna().all()
     assert (written["response"] == FORMULA).any()
     assert f",'{FORMULA}" in Path("out/csv/ratings.csv").read_text(encoding="utf-8")
+    raw = pd.read_csv("out/csv/ratings.csv", dtype=str, keep_default_na=False)
+    # R's read.csv takes True for a text, and pandas reads both.
+    assert raw["in_group"].tolist() == [{True: "TRUE", False: "FALSE"}.get(each, "") for each in own["in_group"]]
     columns = pd.read_csv("out/csv/dictionary.csv").set_index("column")
     assert columns.loc["intensity", "unit"] == "points"
     assert list(columns.index) == list(RATINGS)

@@ -36,6 +36,7 @@ HOSTILE = (
     "R&D_50%#1 \\input{/etc/passwd} $x^2$ ~{}[a](http://evil.example) <script>alert(1)</script> | \x1b[31m\n`*@me*` –"
 )
 MAIN = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
 \usepackage[round]{natbib}
 \usepackage{booktabs,graphicx}
 \begin{document}
@@ -124,6 +125,88 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
         assert re.fullmatch(r"−?\d\.\d{3}", delta)
         # Two digits of the smallest standard error of the table, .0135.
         assert len(se.partition(".")[2]) == 3
+
+
+def cells_are(cells, own, *, corrected):
+    """Hold all numbers of a row of the table against a row of the run's: each cell, and the dash where none is."""
+    has = not math.isnan(own["ci_low"])
+    narratives, counted, delta, se, interval, t, df, p, *adjusted, _ = cells
+    assert [number(each) for each in (narratives, counted)] == [own["n_narratives"], own["n"]]
+    low, high = interval.strip("[]").split(", ") if has else ("–", "–")
+    exact = {"delta": delta, "se": se, "ci_low": low, "ci_high": high, "df": df, "t": t}
+    for name, text in exact.items():
+        value = own["delta"] / own["se"] if name == "t" else own[name]
+        if has or (name == "delta" and not math.isnan(value)):
+            assert shown_as(value, text), (name, text, value)
+        else:
+            assert text == "–", name
+    for text, value in ((p, own["p"]), *((each, own.get("p_adjusted", math.nan)) for each in adjusted)):
+        if not has or math.isnan(value):
+            assert text == "–"
+        elif value < 0.001:
+            assert text == "< .001"
+        elif value > 0.999:
+            assert text == "> .999"
+        else:
+            assert re.fullmatch(r"\.\d{3}", text)
+            assert shown_as(value, f"0{text}")
+    assert len(adjusted) == corrected
+
+
+@pytest.fixture
+def two_dimensions(tmp_path, monkeypatch):
+    """A run of two dimensions with opposite gaps, of which one has groups enough to speak about others."""
+    monkeypatch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+    four, six = alone(4), {f"a kind {k}": f"kind {k}" for k in range(6)}
+    ratings = [
+        ratings_of(four, n=12, gap=lambda emotion, group: 0.4).assign(dimension="faith"),
+        ratings_of(six, n=12, gap=lambda emotion, group: -2.0, seed=3).assign(dimension="nation"),
+    ]
+    groups = [grouped(four).assign(dimension="faith"), grouped(six).assign(dimension="nation")]
+    return outside_run(tmp_path, pd.concat(ratings), pd.concat(groups))
+
+
+def test_every_number_of_a_table_of_several_dimensions_is_the_tables(audit, two_dimensions):
+    head, *rows = word_table(export(audit, two_dimensions) / "paper.docx")
+    gap = pd.read_csv(two_dimensions / "tables" / "gap.csv").query("headline")
+    gap = gap.rename(columns={"delta_points": "delta", "n_ratings": "n"}).set_index(["dimension", "scope"])
+    of = {
+        "faith": ("faith", "narratives"), "nation": ("nation", "narratives"),
+        "any such identities": ("nation", "narratives_and_terms"), "mean over dimensions": ("all", "narratives"),
+    }  # fmt: skip
+    assert head == [
+        "Gap", "Narratives", "Ratings", "δ", "SE", "95% CI", "t", "df", "p", "p corrected", "dz"
+    ]  # fmt: skip
+    assert [row[0] for row in rows] == list(of)
+    for (name, *cells), key in zip(rows, of.values(), strict=True):
+        own = gap.loc[key]
+        cells_are(cells, own, corrected=True)
+        assert cells[-1] == "–" if math.isnan(own["d_z"]) else shown_as(own["d_z"], cells[-1]), name
+    # One column, one number of decimals; a gap towards the out-group has a true minus.
+    for column in (3, 4, 6, -1):
+        assert len({len(row[column].partition(".")[2]) for row in rows if row[column] != "–"}) == 1
+    assert rows[1][3].startswith("\N{MINUS SIGN}2.")
+
+
+def test_every_number_of_a_table_of_measures_is_the_tables(audit):
+    head, *rows = word_table(export(audit, REPLIES) / "paper.docx")
+    gaps = pd.read_csv(REPLIES / "tables" / "measure_gaps.csv").query("headline and scope == 'narratives'")
+    units = pd.read_csv(REPLIES / "tables" / "measures.csv").set_index("measure")["unit"]
+    assert head[-2:] == ["p corrected", "δ in SD"]
+    for (_, unit, *cells), own in zip(rows, gaps.rename(columns={"n_replies": "n"}).to_dict("records"), strict=True):
+        assert unit == units.get(own["measure"], "–")
+        cells_are(cells, own, corrected=True)
+        assert cells[-1] == "–" if math.isnan(own["delta_sd"]) else shown_as(own["delta_sd"], cells[-1])
+
+
+@pytest.mark.parametrize("run", [EXAMPLE, REPLIES], ids=lambda run: run.name)
+def test_the_word_file_has_the_sentences_of_the_section_on_methods(audit, run):
+    """Whose numbers tests/paper/test_methods.py holds against the manifest and the tables."""
+    text = [each.text for each in docx.Document(str(export(audit, run) / "paper.docx")).paragraphs]
+    sections = methods(study_of(run.name))
+    assert [as_plain(section.text()) for section in sections] == [
+        text[place + 1] for place, each in enumerate(text) if each in {section.title for section in sections}
+    ]
 
 
 def test_word_latex_and_markdown_have_one_table(audit, tmp_path):
@@ -288,12 +371,25 @@ def test_what_a_label_holds_is_text_in_word():
         assert b'Target="http' not in zipped.read("word/_rels/document.xml.rels")
 
 
+def german():
+    """A run in German, whose quotation marks are other ones."""
+    study = study_of()
+    return planted(
+        study,
+        language={"code": "de", "name": "German", "sha256": "d" * 64, "reviewed": "„niemand“ hat es gelesen, ‚ja‘"},
+        **within(study, "scale", low_label="überhaupt nicht", high_label="äußerst"),
+        **within(study, "elicitation", prefill="Zahl: „"),
+    )
+
+
 FIXED = pd.Timestamp("2026-01-02T03:04:05").to_pydatetime()
 
 
 @needs_tex
 @pytest.mark.parametrize(
-    "make", [study_of, lambda: study_of("example-replies"), hostile], ids=["ratings", "replies", "hostile"]
+    "make",
+    [study_of, lambda: study_of("example-replies"), hostile, lambda: german()],
+    ids=["ratings", "replies", "hostile", "german"],
 )
 def test_the_latex_files_compile(make, tmp_path):
     study = make()

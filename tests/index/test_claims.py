@@ -148,7 +148,14 @@ def test_a_comparison_of_other_answers_than_are_there_now_is_not_used(kept, tmp_
 
 
 @pytest.mark.parametrize(
-    "other", [{"stimuli__sha256": "9" * 64}, {"identity__identities": "9" * 64}, {"seed": 5}, {"stimuli__sha256": ""}]
+    "other",
+    [
+        {"stimuli__sha256": "9" * 64},
+        {"identity__identities": "9" * 64},
+        {"seed": 5},
+        {"stimuli__sha256": ""},
+        {"elicitation__method": "generate", "language__name": "German", "language__code": "de"},
+    ],
 )
 def test_a_pair_that_differs_in_more_than_its_size_bears_on_nothing(kept, tmp_path, other):
     folder = lay(kept, tmp_path, "two", "six", two={**LARGE, **other}, six=SMALL)
@@ -173,3 +180,103 @@ def test_a_run_whose_page_gives_no_verdict_cannot_tell(tmp_path):
     [row], _ = claims_of(tmp_path, "size")
     assert row["says"] == "cannot_tell"
     assert "No verdict: without any identity" in row["why"]
+
+
+def asked(method="generate", **language):
+    """A run of ours, of which the language is known."""
+    return {"elicitation__method": method, **{f"language__{name}": value for name, value in language.items()}}
+
+
+def test_a_prompt_in_another_language_is_no_persona_and_its_gap_stands_apart(kept, tmp_path):
+    """Prompt and wording may differ in this claim, and the wording of a German prompt always does."""
+    german = asked(name="German", code="de")
+    folder = lay(kept, tmp_path, "six", "persona", six=asked(), persona=german)
+    rows, _ = claims_of(folder, "persona")
+    assert rows == []
+    made = write_index(folder)
+    assert made.rows["language"].tolist() == ["German", "English"] or made.rows["language"].tolist() == [
+        "English",
+        "German",
+    ]
+    assert len(made.groups) == 2
+    page = made.page.read_text("utf-8")
+    assert "(other language of the prompts)" in page
+    assert "German" in page
+    changed(folder / "persona", **asked(name="English", code="en"))
+    assert [row["first"] for row in claims_of(folder, "persona")[0]] == ["persona"]
+
+
+def test_a_few_more_parameters_make_no_larger_model(kept, tmp_path):
+    """A vocabulary with some words more has a few parameters more."""
+    folder = lay(kept, tmp_path, "two", "six", two={"model__parameters": 1_090_000}, six=SMALL)
+    assert claims_of(folder, "size")[0] == []
+    changed(folder / "two", model__parameters=1_100_001)
+    assert [row["first"] for row in claims_of(folder, "size")[0]] == ["two"]
+
+
+def shared(size, seed):
+    """A gap that differs a lot between narratives, in the same way in every run."""
+    made = planted_gap(size, seed=seed)
+    ratings = made.ratings
+    of = {name: 8 * value for name, value in zip(sorted(set(ratings["narrative_id"])), SPREAD, strict=True)}
+    own = ratings["perceiver"] == ratings["experiencer"]
+    moved = ratings["rating"] + ratings["narrative_id"].map(of).where(own, 0.0)
+    return Planted(ratings.assign(rating=moved), made.groups)
+
+
+SPREAD = [(-1) ** place * (1 + place % 3) / 3 for place in range(40)]
+"""Their sum is near 0."""
+
+
+def test_a_sure_difference_of_gaps_whose_way_is_not_sure_does_not_say_which_is_the_smaller(tmp_path):
+    """.5 and 1.5 with an error of 1 each: it could be −1.5 and −.5, of which the second is the smaller."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(tmp_path / "low", shared(0.5, 1), identity__name="low", model__name="m", **LARGE)
+        published(tmp_path / "high", shared(1.5, 2), identity__name="high", model__name="m", **SMALL)
+    beside(tmp_path, "low", "high")
+    [row], _ = claims_of(tmp_path, "size")
+    assert row["ci_low"] < row["ci_high"] < 0, "the paired difference is sure"
+    assert row["delta_first"] > 0
+    assert (row["says"], row["why"]) == (
+        "cannot_tell",
+        "which way the two gaps go is not certain enough to say which of them is the smaller",
+    )
+
+
+def test_a_copy_of_a_run_is_not_counted_again(kept, tmp_path):
+    folder = lay(kept, tmp_path, "two", "six", two=LARGE, six=SMALL)
+    beside(folder, "six", "two")
+    shutil.copytree(folder / "six", folder / "backup")
+    rows, page = claims_of(folder, "size")
+    assert [(row["first"], row["says"]) for row in rows] == [("two", "for")]
+    assert "1 pair of runs bears on it: 1 as claimed" in page
+    assert "not in this folder as it compared them" not in page
+
+
+def test_a_comparison_finds_the_answers_that_it_is_of_though_the_run_was_made_again(kept, tmp_path):
+    """The same command gave other answers in the second folder, which comes later in the order."""
+    folder = lay(kept, tmp_path, "two", "six", two=LARGE, six=SMALL)
+    beside(folder, "six", "two")
+    shutil.copytree(kept / "minus", folder / "z-again")
+    changed(folder / "z-again", identity__name="six", **SMALL)
+    rows, page = claims_of(folder, "size")
+    assert {row["second"]: row["says"] for row in rows} == {"six": "for", "z-again": "cannot_tell"}
+    assert "not in this folder as it compared them" not in page
+
+
+def test_a_pair_of_two_dimensions_is_one_pair(kept, tmp_path):
+    def twice(size, seed):
+        made = planted_gap(size, seed=seed)
+        both = [made.ratings.assign(dimension=name) for name in ("faith", "nation")]
+        groups = [made.groups.assign(dimension=name) for name in ("faith", "nation")]
+        return Planted(pd.concat(both), pd.concat(groups))
+
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(tmp_path / "two", twice(2.0, 1), identity__name="two", model__name="m", **LARGE)
+        published(tmp_path / "six", twice(6.0, 0), identity__name="six", model__name="m", **SMALL)
+    beside(tmp_path, "two", "six")
+    rows, page = claims_of(tmp_path, "size")
+    assert len(rows) == 2
+    assert "1 pair of runs bears on it, with 2 differences: 2 as claimed, 0 the other way, 0 cannot tell." in page

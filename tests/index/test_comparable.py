@@ -10,6 +10,7 @@ from audit.index.published import whole_row
 ALIKE = {
     "state": "gap", "dimension": "religion", "outcome": "intensity", "unit": "points", "scale": "0–100",
     "texts": "a" * 64, "elicitation": "expected", "identities": "c" * 64, "pairs": "all", "narratives": "geneva",
+    "language": "English",
 }  # fmt: skip
 
 
@@ -30,6 +31,7 @@ def test_model_prompt_and_strategy_may_differ_within_a_group():
         ("scale", "0–10", "scale"),
         ("texts", "b" * 64, "narratives"),
         ("elicitation", "generate", "elicitation"),
+        ("language", "German", "language of the prompts"),
         ("identities", "d" * 64, "identities"),
         ("pairs", "without a word in common", "scope (which in-group pairs)"),
         ("unit", "% of the scale", "unit"),
@@ -78,3 +80,5 @@ def test_a_group_says_what_its_gaps_have_in_common():
     said = dict(described(group))
     assert (said["Scale"], said["How asked"], said["In-group pairs"]) == ("0–100", "expected", "all")
     assert "aaaaaaaa" in said["Narratives"]
+    assert "Language" not in said
+    assert dict(described(groups_of([row(language="German")])[0]))["Language"] == "German"

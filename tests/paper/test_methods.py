@@ -10,11 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import planted as cases
 import pytest
+from runs import outside_run
 
 sys.path.insert(0, str(Path(__file__).parent))
 from studies import planted, said, study_of, within
 
+from audit.exchange.base import Collected
+from audit.exchange.paper import _study
 from audit.paper.gaps import gap_table
 from audit.paper.methods import methods
 from audit.paper.references import bibliography
@@ -50,6 +54,19 @@ def gaps(run, **values):
 
 def without_interval(run):
     return gaps(run, se=math.nan, ci_low=math.nan, ci_high=math.nan, p=math.nan, note="one narrative says nothing")
+
+
+def with_margin(run, **values):
+    """Set a margin, and what came of holding the headline against it."""
+    content = run.manifest.content["config"]
+    margin = {"config": {**content, "statistics": {**content["statistics"], "margin": 2.0}}}
+    return planted(run, tables={"equivalence": run.tables["equivalence"].assign(margin=2.0, **values)}, **margin)
+
+
+def both_dimensions(run):
+    """Add a mean over dimensions."""
+    gap = run.tables["gap"]
+    return planted(run, tables={"gap": pd.concat([gap, gap.assign(dimension="all")], ignore_index=True)})
 
 
 def with_status(run, **n):
@@ -121,10 +138,24 @@ PLANTED = {
                     "Of 576 prompts of the 600 that the run has, 576 gave a rating.", "Asking began on 2026-11-23."]),
     "several gaps": (lambda run: gaps(run, p_family_size=3.0),
                      ["p values were corrected over the run's 3 gaps by Holm's method (Holm, 1979)."]),
-    "margin": (lambda run: planted(run, config={**run.manifest.content["config"], "statistics": {
-        **run.manifest.content["config"]["statistics"], "margin": 2.0}}),
-        ["A gap of less than 2.00 points counted as too small to matter, and was tested for by two one-sided tests "
-         "(Schuirmann, 1987), each at an error rate of .05."]),
+    "margin": (lambda run: with_margin(run, p_equivalence=0.012),
+               ["A gap of less than 2.00 points counted as too small to matter. Whether a gap lies within that margin "
+                "was tested by two one-sided tests (Schuirmann, 1987), each at an error rate of .05."]),
+    "margin and no interval": (lambda run: with_margin(run, p_equivalence=math.nan),
+                               ["A gap of less than 2.00 points counted as too small to matter; no gap could be held "
+                                "against that."]),
+    "German": (lambda run: planted(run, language={"code": "de", "name": "German", "sha256": "d" * 64,
+                                                  "reviewed": "no native speaker has read it yet"}),
+               ["The prompts were in German, by the language pack de of empathy-audit, SHA-256 dddddddddddd…. Of these "
+                "texts the pack says: no native speaker has read it yet."]),
+    "a server's probabilities": (lambda run: planted(run, engine={"name": "openai"}),
+                                 ["The server told the probabilities of the likeliest tokens alone, and a rating is of "
+                                  "what they tell."]),
+    "utterances of few conversations": (lambda run: gaps(
+        planted(run, **within(run, "stimuli", source="conversations")),
+        note="over 5 conversations: utterances of one are not independent"),
+        ["standard errors are by a jackknife that leaves out conversations (MacKinnon et al., 2023)."]),
+    "two dimensions": (lambda run: both_dimensions(run), ["In the mean over dimensions, each dimension counts alike."]),
     "in words": (lambda run: planted(run, **within(run, "elicitation", method="generate", prefill="", max_tokens=24)),
                  ["The model was asked to write its answer at temperature 0, in 24 tokens at most. A parser read the "
                   "rating from what was written."]),
@@ -182,6 +213,7 @@ def test_what_is_planted_is_said_and_of_no_other_run(run, kind):
         ("mixed model", "regressed by least squares"),
         ("any such identities", "Nothing is claimed about other identities"),
         ("unfinished", "It was asked on 2026-11-23"),
+        ("utterances of few conversations", "Hartung"),
     ],
 )
 def test_what_is_planted_takes_back_what_would_be_false(run, kind, gone):
@@ -270,12 +302,12 @@ def test_a_failed_check_and_changed_files_stand_beneath_the_table_too(run):
     assert "Caution: the manipulation check failed." in notes
     assert "Caution: 1 file of the run had changed" in notes
     passed = " ".join(as_plain(note) for note in gap_table(check(run, passed=True)).all_notes())
-    assert "Caution" not in passed
+    assert "manipulation" not in passed
+    assert "had changed" not in passed
 
 
 def test_the_mean_over_dimensions_is_named_so(run):
-    gap = run.tables["gap"]
-    both = planted(run, tables={"gap": pd.concat([gap, gap.assign(dimension="all")], ignore_index=True)})
+    both = both_dimensions(run)
     assert [as_plain(row.cells[0]) for row in gap_table(both).rows if not row.depth] == [
         "religion",
         "mean over dimensions",
@@ -290,3 +322,88 @@ def test_a_row_of_any_such_wordings_speaks_of_more_than_narratives():
     assert "of any such narratives, but for the rows of any such wordings." in general
     assert "(Judd et al., 2012)" in said(study_of("example-wordings"))
     assert "any such wordings" not in as_plain(gap_table(study_of()).all_notes()[0])
+
+
+# --- What limits a gap, beneath its table ----------------------------------------------------------------------------
+
+
+def note_of(study):
+    return as_plain(gap_table(study).all_notes()[0])
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    """Returns the study of a planted case, made by the project's own command."""
+
+    def study(name):
+        case = cases.CASES[name]()
+        folder = tmp_path_factory.mktemp(name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("audit.figures.gallery.draw_figures", lambda *_, **__: {})
+            run = outside_run(folder, case.ratings, case.groups, **case.settings)
+        return _study(Collected.read(run, unfinished=False, texts=False))
+
+    return study
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "not_said"),
+    [
+        ("alike", ["Two one-sided tests that δ lies within ±4.00 points: identity, p < .001."],
+         ["Beneath the average", "refusals", "many missing", "few narratives"]),
+        ("b1-emotions", ["Beneath the average of identity: Beyond the margin of 4.00 points: anger −7.37"], []),
+        ("b1-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: group 03 +35.31."], []),
+        ("refused-when-high", ["Caution, of identity: refusals that differ between in-group and out-group;",
+                               "Caution, of identity: many missing ratings;"], ["few narratives"]),
+        ("few-narratives", ["Caution, of identity: few narratives; the interval leans on how these few differ."], []),
+        ("constant", [], ["Two one-sided tests", "few narratives"]),
+    ],
+)  # fmt: skip
+def test_the_note_says_what_an_average_hides_and_what_limits_it(outside, name, said, not_said):
+    """What is planted is the oracle: opposite gaps, one odd group, refusals of what is rated high; and nothing."""
+    note = note_of(outside(name))
+    assert [words for words in said if words not in note] == []
+    assert [words for words in not_said if words in note] == []
+
+
+def test_a_model_that_would_write_no_number_is_told_of(run):
+    outcomes = run.tables["outcomes"]
+    words = "Caution, of religion: low number mass; the model would often have written something other than a number"
+    assert words not in note_of(run)
+    assert words in note_of(planted(run, tables={"outcomes": outcomes.assign(mean_number_mass=0.1)}))
+
+
+def test_a_gap_that_is_not_shown_to_lie_within_the_margin_is_not_said_to(run):
+    study = with_margin(run, p_equivalence=0.213, scope="narratives", estimator="contrast", dimension="religion")
+    assert "Two one-sided tests that δ lies within ±2.00 points: religion, p = .213" in note_of(study)
+
+
+def test_of_two_variants_a_limit_names_its_own(run):
+    """The gap of the second variant is within the noise, and only that."""
+    gap, controls = run.tables["gap"], run.tables["controls"]
+    both = planted(
+        run,
+        tables={
+            "gap": pd.concat([gap, gap.assign(variant="persona-1", delta_points=1e-6)]),
+            "controls": pd.concat([controls, controls.assign(variant="persona-1")]),
+        },
+    )
+    note = note_of(both)
+    assert "Caution, of religion (persona-1): δ is below twice what it would vary by" in note
+    assert "Caution, of religion (origin): δ is below" not in note
+
+
+def test_of_utterances_the_note_speaks_of_conversations(run):
+    study = PLANTED["utterances of few conversations"][0](run)
+    assert "and of any such conversations" in note_of(study)
+    assert "conversations" not in note_of(run)
+
+
+def test_what_a_table_of_measures_does_not_show_is_not_said(replies):
+    """Its rows are of any such narratives alone, though the run has intervals for any such identities, too."""
+    made = replies.tables["measure_gaps"]
+    wider = planted(replies, tables={"measure_gaps": made.assign(ci_low=made["ci_low"].fillna(-1.0),
+                                                                ci_high=made["ci_high"].fillna(1.0))})  # fmt: skip
+    assert wider.wider
+    assert "jackknife over groups" not in said(wider)
+    assert "Nothing is claimed about other identities" in said(wider)

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from audit.report.comparison import render_comparison
+from audit.report.numbers import Row
 from audit.report.page import asset
-from audit.report.paper_table import paper_table
+from audit.report.paper_table import paper_table, with_interval
 from audit.tables.registry import COMPARISON_TABLES
 from audit.wording import points
 
@@ -301,3 +302,17 @@ def test_markdown_takes_no_mark_from_a_label(given, written):
     [row] = [line for line in paper_of(given).markdown().splitlines() if "religion" in line]
     assert row.startswith(f"| {written} ")
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 12  # around its eleven columns
+
+
+@pytest.mark.parametrize(
+    ("delta", "low", "high", "shown"),
+    [
+        (1.0789, 0.9508, 1.2071, "+1.08 [+0.95, +1.21]"),
+        (0.0072652, -0.0023616, 0.0168920, "+0.007 [\N{MINUS SIGN}0.002, +0.017]"),
+        (2.8124, 2.8121, 2.8127, "+2.8124 [+2.8121, +2.8127]"),
+        (0.25, math.nan, math.nan, "+0.25"),
+    ],
+)
+def test_a_gap_and_its_interval_have_one_number_of_decimals(delta, low, high, shown):
+    row = Row({"delta": delta, "ci_low": low, "ci_high": high}, table="gap", line=0)
+    assert with_interval(row, "delta").striptags() == shown

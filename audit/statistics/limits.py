@@ -1,0 +1,117 @@
+"""Which limits of its numbers a run's published tables show, by the codes of their remarks.
+
+The tables have no column for the remarks that a page makes. Those that limit what may be claimed follow from the
+tables, by the bounds of :mod:`audit.statistics.remarks`, and a test holds them against the pages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from audit.runs.manifest import Manifest
+from audit.statistics.ratings import NO_PERSONA
+from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
+from audit.statistics.scale_ends import END_SHARE
+
+READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
+"""Tables that limits of single gaps are read from."""
+_BASELINES: Final = ("unspecified", NO_PERSONA)
+
+
+def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Yield codes of what limits all gaps of a run.
+
+    Parameters
+    ----------
+    manifest
+        The run's.
+    tables
+        Its table ``manipulation``, and any others.
+    """
+    if manifest.accepted:
+        yield "accepted"
+    if manifest.status != "complete":
+        yield "unfinished"
+    if (tables["manipulation"]["passed"].map(str) == "False").any():
+        yield "manipulation"
+
+
+def limits_of_gap(
+    dimension: str, variant: str, tables: Mapping[str, pd.DataFrame], manifest: Manifest
+) -> Iterator[str]:
+    """Yield codes of what limits the gap of one dimension and variant.
+
+    Parameters
+    ----------
+    dimension, variant
+        Which.
+    tables
+        :data:`READ` of the run's.
+    manifest
+        The run's.
+    """
+    own = {name: _own(tables[name], dimension, variant) for name in READ}
+    by_pairs = {str(row["pairs"]): row for row in own["outcomes"].to_dict("records")}
+    total = by_pairs.get("all", {})
+    between = [row for pairs, row in by_pairs.items() if pairs in ("in_group", "out_group")]
+    n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
+    refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
+    headline = own["gap"]["headline"].map(str) == "True"
+    gap = next(iter(own["gap"].loc[headline & (own["gap"]["scope"] == "narratives")].to_dict("records")), {})
+    found = {
+        "nothing_rated": total.get("n_rated") == 0,
+        "unrated_identity": bool(n_rated) and _has_unrated(own["cells"]),
+        "many_missing": MISSING_SHARE * n_prompts < n_prompts - n_rated < n_prompts,
+        "beyond_scale": total.get("n_below_scale", 0) + total.get("n_above_scale", 0) > 0,
+        "scale_end": n_rated > 0 and any(
+            sum(row[end] * row["n_rated"] for row in between if row["n_rated"]) / n_rated >= END_SHARE
+            for end in ("floor_share", "ceiling_share")
+        ),
+        "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
+        "refusal_gap": any(map(_differs, refusals.to_dict("records"))),
+        "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
+        "one_cue": _has_one_cue(own["cells"], manifest.cues.get(dimension, {})),
+    }  # fmt: skip
+    if n_rated:
+        found |= _codes_of_estimate(gap, own)
+    yield from (code for code, holds in found.items() if holds)
+
+
+def _own(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:
+    return table.loc[(table["dimension"].map(str) == dimension) & (table["variant"].map(str) == variant)]
+
+
+def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) -> dict[str, bool]:
+    delta, se = gap.get("delta_points", math.nan), gap.get("se", math.nan)
+    if math.isnan(delta):
+        return {"not_estimable": True}
+    complete = own["sensitivity"].loc[own["sensitivity"]["check"] == "listwise", "n_narratives"]
+    n_complete = float(complete.iloc[0]) if len(complete) and math.isfinite(complete.iloc[0]) else 0.0
+    noise = own["controls"].loc[own["controls"]["control"] == "noise", "se"]
+    return {
+        "no_interval": math.isnan(se),
+        "few_narratives": math.isfinite(se) and gap["n_narratives"] < FEW_NARRATIVES,
+        "incomplete_narratives": n_complete < COMPLETE_SHARE * gap["n_narratives_asked"],
+        "noise_floor": bool(len(noise)) and abs(delta) < 2 * float(noise.iloc[0]),
+    }
+
+
+def _has_unrated(cells: pd.DataFrame) -> bool:
+    """Whether an identity that is compared has no rating, as one who rates or one who is rated."""
+    compared = cells.loc[~cells["perceiver_group"].isin(_BASELINES) & ~cells["experiencer_group"].isin(_BASELINES)]
+    return any((compared.groupby(side)["n_rated"].sum() == 0).any() for side in ("perceiver", "experiencer"))
+
+
+def _has_one_cue(cells: pd.DataFrame, cues: Mapping[str, str]) -> bool:
+    """Whether all wordings tell their group in one way."""
+    return len({cues[term] for side in ("perceiver", "experiencer") for term in cells[side] if term in cues}) == 1
+
+
+def _differs(refusals: Mapping[Any, Any]) -> bool:
+    """Whether refusals of in-group and out-group differ by more than an accident and by enough to matter."""
+    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
+    return bool(certain and abs(refusals["gap_pp"]) > REFUSAL_GAP)

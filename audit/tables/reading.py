@@ -1,0 +1,74 @@
+"""Reads a table of ``tables/`` back as it was written: texts are texts, and numbers are the same to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from audit.tables.registry import EVERY
+from audit.tables.spreadsheets import as_it_was
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FLAGS: Final = {"True": True, "False": False}
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a table that an analysis published, with the columns that its file has.
+
+    Parameters
+    ----------
+    path
+        ``NAME.csv``. The tables of that name say which columns hold text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Texts as they were before a spreadsheet's formulas were defused in them: a group called "NA" or "007" is that
+        group, and an empty text is empty. Of other columns an empty field is missing. Whole numbers without a missing
+        one are int64, all other numbers float64. Flags are bool, or objects where one is missing.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is no table.
+
+    Notes
+    -----
+    Numbers are read by Python and not by pandas: the parser of pandas reads the last digit only under an option that
+    its third version deprecates.
+    """
+    import pandas as pd
+
+    written = pd.read_csv(path, dtype=str, keep_default_na=False)
+    texts = _texts_of(path.stem)
+    others = {name: _read(written[name]) for name in written.columns if name not in texts}
+    return as_it_was(written.assign(**others))
+
+
+def _texts_of(name: str) -> set[str]:
+    """Return the columns that hold text in tables of a name, of whatever kind of run."""
+    columns = (column for table in EVERY if table.name == name for column in table.items())
+    return {name for name, column in columns if column.type.plain == "text"}
+
+
+def _read(written: pd.Series) -> pd.Series:
+    """Return the numbers or flags that texts stand for; texts of which one stands for neither stay as they are."""
+    import numpy as np
+    import pandas as pd
+
+    values = written.to_numpy(dtype=object)
+    missing = values == ""
+    if set(values[~missing]) <= set(_FLAGS) and not missing.all():
+        flags: list[Any] = [_FLAGS.get(value, np.nan) for value in values]
+        return pd.Series(flags, index=written.index, dtype=object if missing.any() else bool)
+    filled = np.where(missing, "nan", values).astype(object)
+    for dtype in (np.float64,) if missing.any() else (np.int64, np.float64):
+        try:
+            return pd.Series(filled.astype(dtype), index=written.index)
+        except (ValueError, OverflowError):
+            continue
+    return written
