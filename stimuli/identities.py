@@ -355,15 +355,15 @@ def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str
         where = at_line(path, name) if path is not None and isinstance(name, str) else place
         if not isinstance(name, str):
             raise StimulusError(
-                f"{where}: the dimension name {shown(name)} is no text; put it in quotes (YAML reads yes, no, on and off "
-                "as true and false)"
+                f"{where}: the dimension name {shown(name)} is no text; put it in quotes (YAML reads yes, no, on and "
+                "off as true and false)"
             )
         if not name or any(c in name for c in f"{CROSS}/\\ "):
             raise StimulusError(f"{where}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
         if not isinstance(body, dict) or name in _Dimension.model_fields:
             raise StimulusError(
-                f"{where}: {name!r} is no dimension; at the left edge stands a dimension's name, below it `groups:`, and "
-                "below that the groups"
+                f"{where}: {name!r} is no dimension; at the left edge stands a dimension's name, below it `groups:`, "
+                "and below that the groups"
             )
         stripped = [str(key) for side in body.values() if isinstance(side, dict) for key in side]
         if twice := next((key for key in stripped if key != key.strip()), None):

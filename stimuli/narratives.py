@@ -369,8 +369,8 @@ def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named:
             cell = cells.get(name, "")
             if cell.casefold() in _NO_VALUE:
                 raise StimulusError(
-                    f"{place}: {cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or leave "
-                    "the row out"
+                    f"{place}: {cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or "
+                    "leave the row out"
                 )
             if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
                 raise StimulusError(
@@ -387,7 +387,8 @@ def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named:
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
             raise StimulusError(
-                f"{place}: narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them"
+                f"{place}: narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of "
+                "them"
             )
 
 

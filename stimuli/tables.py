@@ -117,9 +117,7 @@ def _columns_there(asked: str, table: _Table, wanted: Sequence[str]) -> str:
     return said if is_header else f"{said}; write the names of the columns in the first {line}"
 
 
-def _also_there(
-    path: Path, header: Sequence[str], names: Collection[str], *, taken: Collection[str]
-) -> dict[str, str]:
+def _also_there(path: Path, header: Sequence[str], names: Collection[str], *, taken: Collection[str]) -> dict[str, str]:
     """Return the columns that may be missing and are there; StimulusError if one stands twice, or almost is there."""
     for name in names:
         if header.count(name) > 1:
