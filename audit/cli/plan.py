@@ -96,12 +96,13 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print it, and return it as plain values."""
     from audit.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
+    from stimuli.mentions import remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
-    if plan.grid.narratives is not None and plan.grid.narratives.remark:
-        note(plan.grid.narratives.remark)
+    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+        note(text)
     served = config.model.base_url is not None
     if options["like"] is not None:  # before a probe takes its time
         unlike(options["like"], plan)
