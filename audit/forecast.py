@@ -618,7 +618,7 @@ def unlike(run: Path, plan: Planned) -> list[str]:
     """
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
-        raise StoreError(f"like={run} has no manifest, so it is no run")
+        raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")
     scale, there = plan.grid.variant.scale, manifest.scale
     if scale is not None and (there.low, there.high) != (scale.low, scale.high) and not math.isnan(there.low):
         raise StoreError(
@@ -649,7 +649,8 @@ def _gaps_of(run: Path) -> pd.DataFrame:
             worded = controls.loc[controls["control"] == "wording", columns]
             rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
     except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} cannot be read ({error}); like=RUN_DIR is a run whose report is made") from error
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise StoreError(f"{path} cannot be read ({why}); {again}") from error
     return rows
 
 

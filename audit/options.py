@@ -114,6 +114,12 @@ def choices() -> dict[str, list[str]]:
     return {f.name: sorted(p.stem for p in f.glob("*.yaml") if p.stem not in ("base", "none")) for f in folders}
 
 
+def offered() -> dict[str, list[str]]:
+    """Return the choices of each group as :func:`choices` does, with ``none`` where a group has it."""
+    has = {group for group in choices() if (conf_folder() / group / "none.yaml").is_file()}
+    return {group: sorted([*names, *(["none"] if group in has else [])]) for group, names in choices().items()}
+
+
 def group_rows() -> tuple[GroupRow, ...]:
     """Return the groups, with what may be chosen; ``run`` comes first.
 
@@ -126,8 +132,8 @@ def group_rows() -> tuple[GroupRow, ...]:
     groups = [GroupRow(RUN, "", ())]
     for name in _usual():
         standard = _usual()[name]
-        also = ["none"] if (conf_folder() / name / "none.yaml").is_file() else []
-        rows = tuple(ChoiceRow(each, _file(name, each).head) for each in (*also, *choices()[name]))
+        names = sorted(offered()[name], key=lambda each: each != "none")
+        rows = tuple(ChoiceRow(each, _file(name, each).head) for each in names)
         groups.append(GroupRow(name, standard, rows))
     return tuple(groups)
 

@@ -25,6 +25,7 @@ from audit.tables.gap import CALIBRATION
 from audit.tasks.base import Published, Task
 from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
+from stimuli.mentions import remarks
 from stimuli.stereotypes import load_stereotypes
 
 
@@ -66,11 +67,10 @@ def run_audit(
 
 
 def _announce(plan: Planned, say: Say) -> None:
-    """Say what is asked, and what was taken for words that a user's file does not give."""
+    """Say what is asked, and what to know of a user's own narratives."""
     say(plan.announced)
-    narratives = plan.grid.narratives
-    if narratives is not None and narratives.remark:
-        say(f"note: {narratives.remark}")
+    for remark in remarks(plan.grid.narratives, plan.grid.dimensions):
+        say(f"note: {remark}")
 
 
 def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -> Published:

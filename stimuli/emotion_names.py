@@ -49,6 +49,16 @@ def _listed() -> tuple[EmotionWords, ...]:
     return (*dict.fromkeys(emotion_words().values()), *(EmotionWords(*pair) for pair in pairs))
 
 
+_GUESSED: Final = "its own name, since no list has it"
+"""What is said of an emotion whose words nobody gave."""
+
+
+def _is_listed(emotion: str) -> bool:
+    """Tell whether any list has the emotion, by its name, noun or adjective."""
+    name = emotion.casefold()
+    return name in emotion_words() or any(name in (each.noun, each.adjective) for each in _listed())
+
+
 def words_of(emotion: str) -> EmotionWords:
     """Return the words of an emotion: of the lists, by its name, noun or adjective; or else its name for both.
 
@@ -104,7 +114,7 @@ def complete(
     >>> words[2]
     EmotionWords(noun='rage', adjective='Wut')
     >>> list(said.values())
-    ["'angry': noun 'anger', adjective 'angry'", "'Wut': adjective 'Wut'"]
+    ["'angry': noun 'anger', adjective 'angry'", "'Wut': adjective 'Wut' (its own name, since no list has it)"]
     """
     nouns: dict[str, dict[str, None]] = {}
     adjectives: dict[str, dict[str, None]] = {}
@@ -138,5 +148,6 @@ def complete(
             if not known[emotion]
         ]
         if lacking and emotion not in emotion_words():
-            said[emotion] = f"{emotion!r}: {', '.join(lacking)}"
+            guessed = "" if _is_listed(emotion) else f" ({_GUESSED})"
+            said[emotion] = f"{emotion!r}: {', '.join(lacking)}{guessed}"
     return tuple(words), said

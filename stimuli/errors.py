@@ -26,6 +26,7 @@ def suggest(name: str, options: Iterable[str]) -> str:
     "did you mean 'religion'? there are: nationality, religion"
     """
     known = sorted(options)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    near = [each for each in known if each.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}there are: {', '.join(known)}" if known else f"{hint}there are none"

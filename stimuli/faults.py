@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -64,7 +65,9 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None, conten
     whole = fault["type"] == "value_error" and isinstance(value, (Mapping, BaseModel))
     if fault["type"] not in ("missing", "extra_forbidden") and not whole:
         said += f" (given: {shown(value)})"
-    if fault["type"] == "string_type" and isinstance(value, (bool, int, float)):
+    if fault["type"] == "string_type" and isinstance(value, bool):
+        said += "; put it in quotes (YAML reads yes, no, on and off as true and false)"
+    elif fault["type"] == "string_type" and isinstance(value, (int, float, date)):
         said += "; put it in quotes"
     return f"{place}: {said}" if place else said
 
@@ -110,6 +113,8 @@ def shown(value: object) -> str:
     """Return a value as a user wrote it, cut where it is long."""
     if value is None:
         return "nothing"
+    if isinstance(value, date):
+        return str(value)
     return str(value).lower() if isinstance(value, bool) else f"{value!r:.80}"
 
 

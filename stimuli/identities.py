@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.faults import explain, place_of
+from stimuli.faults import explain, place_of, shown
 from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
@@ -49,12 +49,21 @@ class _Term(_Strict):
 
 def _as_term(value: object) -> object:
     if isinstance(value, str):
-        return {"term": value}
+        value = {"term": value}
+    if isinstance(value, dict) and len(value) == 1 and not set(value) & set(_Term.model_fields) and _is_text(value):
+        raise ValueError(f"a wording with a colon in it must be in quotes: '{': '.join(map(str, *value.items()))}'")
+    if isinstance(value, dict) and any(len(str(value.get(name)).splitlines()) > 1 for name in ("term", "stem")):
+        raise ValueError("a wording is one line; write it without line breaks")
     if not isinstance(value, (dict, _Term)):
         raise ValueError(
             "a wording is a text, or has its text in `term: ...`; a number, true or false must be in quotes"
         )
     return value
+
+
+def _is_text(value: dict[object, object]) -> bool:
+    """Tell whether a mapping may be a text that YAML took for a name and its value."""
+    return all(isinstance(key, str) and " " in key for key in value)
 
 
 class _Group(_Strict):
@@ -84,6 +93,8 @@ _Groups = dict[Word, Annotated[_Group, BeforeValidator(_as_group)]]
 
 def _as_in_group(value: object) -> object:
     listed = isinstance(value, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in value)
+    if listed and not all(isinstance(name, str) for pair in cast("Sequence[Sequence[object]]", value) for name in pair):
+        raise ValueError("the names of groups are texts; a number, true or false must be in quotes")
     if value not in ("same_group", "same_cluster") and not listed:
         raise ValueError("must be same_group, same_cluster or a list of [perceiver's group, experiencer's group]")
     return value
@@ -104,19 +115,33 @@ class _Dimension(_Strict):
     @model_validator(mode="after")
     def _check(self) -> _Dimension:
         if (self.groups is None) == (self.perceivers is None and self.experiencers is None):
-            raise ValueError("give `groups`, or both `perceivers` and `experiencers`")
+            raise ValueError("give either `groups`, or both `perceivers` and `experiencers`")
+        self._check_spelling()
         for side in (self.perceiver_groups, self.experiencer_groups):
             if not side:
                 raise ValueError("give both `perceivers` and `experiencers`, each with groups")
-            owner: dict[str, str] = {self.unspecified: UNSPECIFIED}
+            owner: dict[str, str] = {}
             for name, group in side.items():
                 if name in (UNSPECIFIED, NO_PERSONA):
                     raise ValueError(f"{name!r} is the name of a baseline; call the group otherwise")
                 for term in (each.term for each in group.terms):
-                    if term in owner:
-                        raise ValueError(f"the term {term!r} is in {owner[term]!r} and again in {name!r}; keep one")
-                    owner[term] = name
+                    if (same := " ".join(term.split())) == " ".join(self.unspecified.split()):
+                        raise ValueError(
+                            f"{term!r} in {name!r} is how a person of no group is worded; reword it, or give the "
+                            "dimension another text under `unspecified`"
+                        )
+                    if same in owner:
+                        raise ValueError(f"the term {term!r} is in {owner[same]!r} and again in {name!r}; keep one")
+                    owner[same] = name
         return self
+
+    def _check_spelling(self) -> None:
+        """Refuse names of groups that differ in capitals or white space alone: they are meant to be one group."""
+        seen: dict[str, str] = {}
+        for name in (*self.perceiver_groups, *self.experiencer_groups):
+            first = seen.setdefault(_plain(name), name)
+            if name != first:
+                raise ValueError(f"the group {name!r} is also written {first!r}; write it in one way")
 
     @property
     def perceiver_groups(self) -> _Groups:
@@ -148,6 +173,11 @@ class _Dimension(_Strict):
             for e, experiencer_group in experiencers.items()
             if perceiver_group.cluster == experiencer_group.cluster
         )
+
+
+def _plain(text: str) -> str:
+    """Return a text without what nobody would tell two groups by: capitals and white space."""
+    return " ".join(text.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +352,22 @@ def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str
         raise StimulusError(f"{place}: has no dimension, and needs at least one: a name, and its groups below it")
     dimensions: dict[str, _Dimension] = {}
     for name, body in content.items():
-        if not isinstance(name, str) or not name or any(c in name for c in f"{CROSS}/\\ "):
-            where = at_line(path, name) if path is not None and isinstance(name, str) else place
+        where = at_line(path, name) if path is not None and isinstance(name, str) else place
+        if not isinstance(name, str):
+            raise StimulusError(
+                f"{where}: the dimension name {shown(name)} is no text; put it in quotes (YAML reads yes, no, on and "
+                "off as true and false)"
+            )
+        if not name or any(c in name for c in f"{CROSS}/\\ "):
             raise StimulusError(f"{where}: the dimension name {name!r} must be a word without {CROSS!r}, '/' or spaces")
+        if not isinstance(body, dict) or name in _Dimension.model_fields:
+            raise StimulusError(
+                f"{where}: {name!r} is no dimension; at the left edge stands a dimension's name, below it `groups:`, "
+                "and below that the groups"
+            )
+        stripped = [str(key) for side in body.values() if isinstance(side, dict) for key in side]
+        if twice := next((key for key in stripped if key != key.strip()), None):
+            raise StimulusError(f"{where}: {name}: the name {twice!r} begins or ends with a space; leave the space out")
         try:
             dimensions[name] = _Dimension.model_validate(body)
         except ValidationError as error:
@@ -505,9 +548,12 @@ def _build(
             break
     else:
         which = "every" if True in verdicts else "no"
-        raise StimulusError(
-            f"{which} pair is in-group, so there is no gap; name groups alike or list pairs in in_group"
+        remedy = (
+            "add a second group"
+            if True in verdicts
+            else "give perceivers and experiencers groups of the same names, or list pairs in in_group"
         )
+        raise StimulusError(f"{which} pair is in-group, so there is no gap; {remedy}")
     return dimension
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ _DATA: Final = Path(__file__).parent / "data"
 GENEVA_FILE: Final = _DATA / "geneva_narratives.csv"
 GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
+_NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
+"""What R, pandas, spreadsheets and data banks write where there is no value."""
 INTENSITIES: Final = ("mild", "middle", "strong")
 """The intensities that each situation of ``geneva20`` is written in."""
 HOU2025_COUNTS: Final = {
@@ -174,7 +177,8 @@ def load_narratives(
     ------
     StimulusError
         If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
-        stands twice, an emotion is unknown or has too few situations, or no emotion is asked for.
+        stands twice, an emotion is unknown or has too few situations, or no emotion is asked for. Of a user's file also
+        if a cell has no letter or stands for no value, an emotion is spelt in two ways, or two rows tell the same.
 
     Examples
     --------
@@ -331,7 +335,15 @@ def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[lis
             raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
     if not any(wording in named for wording in WORDINGS):
         raise StimulusError(f"stimuli.columns must name a column for at least one of {', '.join(WORDINGS)}")
-    read = read_cells(path, named, of="narratives", may_be_empty=_WORDS, may_be_missing=set(_WORDS) - set(named))
+    read = read_cells(
+        path,
+        named,
+        of="narratives",
+        may_be_empty=_WORDS,
+        may_be_missing=[word for word in _WORDS if word not in named],
+        remedy="or name your own: stimuli.columns.OURS=COLUMN",
+    )
+    _check_own(read, path, named)
     cells = [row for _, row in read]
     words, said = complete(
         [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
@@ -339,6 +351,51 @@ def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[lis
     rows = [_narrative(row, own) for row, own in zip(cells, words, strict=True)]
     _check_unique(rows, str(path))
     return rows, said
+
+
+def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str]) -> None:
+    """Refuse what a model would be shown and nobody meant: no value, two spellings of one emotion, a row given twice.
+
+    Raises
+    ------
+    StimulusError
+        If a cell says that there is no value or has no letter, or a row differs from an earlier one in its spelling or
+        its identifier alone.
+    """
+    spelt: dict[str, tuple[str, str]] = {}
+    told: dict[tuple[str, ...], str] = {}
+    for place, cells in read:
+        for name in ("emotion", *WORDINGS, *_WORDS):
+            cell = cells.get(name, "")
+            if cell.casefold() in _NO_VALUE:
+                raise StimulusError(
+                    f"{place}: {cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or "
+                    "leave the row out"
+                )
+            if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
+                raise StimulusError(
+                    f"{place}: {cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave "
+                    "the row out"
+                )
+        emotion = cells["emotion"]
+        same = _spelling(emotion)
+        first, where = spelt.setdefault(same, (emotion, place))
+        if emotion != first:
+            earlier = where.removeprefix(f"{path}: ")
+            raise StimulusError(f"{place}: the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
+        texts = (same, *(cells.get(name, "") for name in WORDINGS))
+        twin = told.setdefault(texts, cells["narrative_id"])
+        if twin != cells["narrative_id"]:
+            raise StimulusError(
+                f"{place}: narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of "
+                "them"
+            )
+
+
+def _spelling(emotion: str) -> str:
+    """Return an emotion's name without what nobody would tell two emotions by: capitals, spaces, invisible signs."""
+    seen = "".join(c for c in unicodedata.normalize("NFKC", emotion) if unicodedata.category(c) != "Cf")
+    return " ".join(seen.casefold().split())
 
 
 def _read_table(path: Path, columns: Mapping[str, str], *, delimiter: str | None = None) -> list[Narrative]:

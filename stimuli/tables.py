@@ -58,7 +58,7 @@ def read_cells(
     may_be_missing
         Columns that are read by their own names if they are there; where they are not, their cells are empty.
     remedy
-        What can be done about a column that is not there, beside mending its name.
+        What can be done about a column that is not there, beside mending its name. OURS in it stands for our name.
 
     Raises
     ------
@@ -70,14 +70,13 @@ def read_cells(
         table = _open(path, delimiter, list(columns.values()))
         for ours, theirs in columns.items():
             if theirs not in table.header:
-                also = f"; {remedy}" if remedy else ""
-                raise StimulusError(
-                    f"{path}: no column {theirs!r} (for {ours}); {suggest(theirs, filter(None, table.header))}{also}"
-                )
+                also = f"; {remedy.replace('OURS', ours)}" if remedy else ""
+                there = _columns_there(theirs, table, list(columns.values()))
+                raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {there}{also}")
             if table.header.count(theirs) > 1:
                 n = table.header.count(theirs)
                 raise StimulusError(f"{path}: {n} columns are called {theirs!r} (for {ours}); keep one")
-        also_there = {name: name for name in may_be_missing if table.header.count(name) == 1}
+        also_there = _also_there(path, table.header, may_be_missing, taken=columns.values())
         lacking = dict.fromkeys(set(may_be_missing) - set(also_there), "")
         wanted = {**columns, **also_there}
         rows = [(place, _cells(table, row, wanted, may_be_empty, place) | lacking) for place, row in table.rows]
@@ -102,6 +101,37 @@ def column_names(path: Path) -> list[str]:
         raise StimulusError(f"{path}: its header: {error}") from error
 
 
+def _columns_there(asked: str, table: _Table, wanted: Sequence[str]) -> str:
+    """Return which columns a table has, and what may be wrong with its header where none of them is wanted."""
+    names = [name for name in table.header if name]
+    line = "row" if table.of_spreadsheet else "line"
+    if not names:
+        return f"the file is empty; write the names of the columns in its first {line}"
+    if len(names) == 1 and not table.of_spreadsheet:
+        return (
+            f"its first line is one column, {names[0][:60]!r}; write the names of all columns there, with a comma, a "
+            "semicolon or a tab between them"
+        )
+    said = suggest(asked, names)
+    is_header = set(wanted) & set(names) or said.startswith("did you mean")
+    return said if is_header else f"{said}; write the names of the columns in the first {line}"
+
+
+def _also_there(path: Path, header: Sequence[str], names: Collection[str], *, taken: Collection[str]) -> dict[str, str]:
+    """Return the columns that may be missing and are there; StimulusError if one stands twice, or almost is there."""
+    for name in names:
+        if header.count(name) > 1:
+            raise StimulusError(f"{path}: {header.count(name)} columns are called {name!r}; keep one")
+        near = [each for each in header if each not in taken and each != name and _plain(each) == _plain(name)]
+        if near:
+            raise StimulusError(f"{path}: the column {near[0]!r} is not read; call it {name!r}")
+    return {name: name for name in names if name in header}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.casefold())
+
+
 _MEANT: Final[Mapping[str, str]] = {
     "unexpected end of data": "a quotation mark is never closed; close or remove it",
     "expected after": "text stands after a closing quotation mark; write quotation marks within a text twice",
@@ -122,7 +152,8 @@ class _Malformed(ValueError):
 
 def _open(path: Path, delimiter: str | None, wanted: Sequence[str]) -> _Table:
     if not may_be_file(path):
-        raise StimulusError(f"{path} is not a file; check its name and its folder")
+        what = "is a folder, and a file is wanted" if path.is_dir() else "is not a file; check its name and its folder"
+        raise StimulusError(f"{path} {what}")
     if path.suffix.lower() in SUFFIXES:
         sheet = choose_sheet(path, read_sheets(path), wanted)
         header, *below = sheet.rows

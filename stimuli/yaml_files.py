@@ -16,7 +16,13 @@ _DEEPEST: Final = 100
 _REMEDIES: Final[Mapping[str, str]] = {
     "<stream end>": "a bracket or a quote is not closed",
     "'\\t'": "a tab stands before a name; write spaces",
-    "mapping values are not allowed": "a text with a colon in it must be in quotes",
+    "mapping values are not allowed": "a text with a colon in it must be in quotes, and after a name's colon stands a "
+    "space",
+    "expected ',' or": "a bracket is not closed, or a comma is missing",
+    "another document": "a line --- begins another document; leave it out",
+    "undefined alias": "a text that begins with * must be in quotes",
+    "2002:merge": "<< is not read; write out what is meant",
+    "a constructor for the tag": "a text that begins with ! must be in quotes",
     "could not find expected ':'": "a colon is missing after a name",
     "expected <block end>": "names of one level must begin at the same place of their lines",
     "cannot start any token": "a text that begins with this character must be in quotes",
@@ -73,20 +79,29 @@ def read_text(path: Path) -> str:
     Raises
     ------
     StimulusError
-        If the file cannot be read, or is not UTF-8: names the line.
+        If the file cannot be read, is not UTF-8, or holds a NUL character: names the line.
     """
     try:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:  # a name may hold what no name of a file can
         raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if raw.startswith(b"PK\x03\x04"):
+        raise StimulusError(
+            f"{path}: is no text, but packed as .xlsx, .ods and .docx files are; give a spreadsheet the ending of its "
+            "kind, or save it as text in UTF-8"
+        )
     try:
-        return raw.decode("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+        text = raw.decode("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         excel = ' (in Excel: "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""
         raise StimulusError(
             f"{path}: line {line} is not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8{excel}"
         ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise StimulusError(f"{path}: line {line} holds a NUL character, which no text has; save the file as UTF-8")
+    return text
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

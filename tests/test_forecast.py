@@ -295,8 +295,8 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
         (("price.most=3",), "price.most needs the price of tokens"),
         (("price.input=3",), "have a price each"),
         (("hours=3",), "hours needs a probe"),
-        (("probe=-1",), "probe=-1.0: must be a number from 0 up"),
-        (("like=nowhere",), "nowhere/tables/gap.csv cannot be read"),
+        (("probe=-1",), "probe=-1: must be a number from 0 up"),
+        (("like=nowhere",), "like=nowhere has no manifest.json, so it is no run"),
         (("prob=3",), "prob: there is no such option"),
     ],
 )

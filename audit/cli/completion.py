@@ -102,7 +102,7 @@ def script(shell: str) -> str:
         If there is none for it; suggests one.
     """
     if shell not in SHELLS:
-        raise ConfigError(f"completion {shell}: there is a script for bash, zsh and fish; {suggest(shell, SHELLS)}")
+        raise ConfigError(f"completion {shell}: there is no script for it; {suggest(shell, SHELLS)}")
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
     rows = dict.fromkeys(candidates())
     shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # which bash does not show

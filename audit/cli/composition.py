@@ -6,6 +6,7 @@ The only place that imports Hydra; its own command line is not ours, and what it
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,15 @@ from audit.cli.overrides import (
     arranged,
     check_texts,
     did_you_mean,
+    given_twice,
     several_values,
     stands_for,
     why_unread,
 )
-from audit.cli.printing import tell
+from audit.cli.printing import note, tell
 from audit.options import choices as choices
 from audit.options import conf_folder as conf_folder
+from audit.options import offered
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -209,6 +212,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
         except (HydraException, ValueError, RecursionError):  # the last two where it breaks at a word
             return None
 
+    for text in given_twice(words):
+        note(text)
     check_texts(words, parse, options)
     _check_choices(words, parse)
     if any(word.startswith("--cfg") for word in words):
@@ -287,7 +292,7 @@ def _options() -> Options:
     """Return what overrides may name."""
     from audit.config import option_types
 
-    return Options(choices(), option_types())
+    return Options(offered(), option_types())
 
 
 def _check_folders(words: Sequence[str]) -> None:
@@ -361,7 +366,7 @@ def _check_choices(words: Sequence[str], parse: Parse) -> None:
 
     from audit.errors import ConfigError
 
-    groups = choices()
+    groups = offered()
     for word in words:
         if word.startswith("-") or word.partition("=")[0] not in groups or (parsed := parse(word)) is None:
             continue
@@ -400,13 +405,18 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
         if name in options.groups:
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
                 own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
-                if isinstance(value, str) and value not in options.groups[name] and value != "none" and not own:
+                if isinstance(value, str) and value not in options.groups[name] and not own:
                     return f"{name}={value}: there is no such choice; {suggest(value, options.groups[name])}"
+        if "Could not append" in str(error) and word.startswith("+") and name in options.takes:
+            return f"{word}: {name} is an option already; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
         if parsed.is_delete():
             return f"{word}: no option can be taken away; {name}=null leaves empty what may be empty"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     key = _unknown_key(lines)
     if key is not None:
+        group, _, choice = key.partition(".")
+        if choice in options.groups.get(group, ()):
+            return f"{key}: there is no such option; did you mean {group}={choice}?"
         return f"{key}: there is no such option; {_near_option(key)}see python -m audit options"
     if (said := stands_for(str(error), words)) or not lines:
         return said

@@ -9,9 +9,11 @@ from typing import Final
 from audit.cli.base import OK, Command, command_line
 from audit.cli.options import Usage, usage_lines
 from audit.cli.overrides import FLAGS
-from audit.cli.printing import WIDTH, tell
-from audit.options import RUN, GroupRow, OptionRow, group_rows, option_rows
+from audit.cli.printing import WIDTH, note, tell
+from audit.errors import ConfigError
+from audit.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
 from audit.wording import plural
+from stimuli.errors import suggest
 
 _USAGE: Final = Usage("options", "[GROUP ...]")
 _LONGEST: Final = 60
@@ -31,6 +33,8 @@ def _help() -> str:
 
 def _options(words: Sequence[str]) -> int:
     asked = _USAGE.read([word if word.startswith("-") else word.partition("=")[0] for word in words]).places
+    for word in words:
+        _say_whose_values(word)
     chosen = [option_rows(name) for name in asked] if asked else [option_rows()]
     groups = {group.name: group for group in group_rows()}
     shown = dict.fromkeys([name for name in asked if name in groups] if asked else groups)
@@ -40,6 +44,27 @@ def _options(words: Sequence[str]) -> int:
     if not asked:
         _show_index(list(groups.values()))
     return OK
+
+
+def _say_whose_values(word: str) -> None:
+    """Say of ``GROUP=CHOICE`` where that choice's values are shown: what is listed are those of the usual choice.
+
+    Raises
+    ------
+    ConfigError
+        If the group has no such choice.
+    """
+    group, _, choice = word.partition("=")
+    usual = next((each.default for each in group_rows() if each.name == group), "")
+    if not (usual and choice):
+        return
+    if choice not in offered()[group]:
+        raise ConfigError(f"{word}: there is no such choice; {suggest(choice, offered()[group])}")
+    if choice != usual:
+        note(
+            f"values are those of {group}={usual}; those of {word}: "
+            f"{command_line('run', word, '--cfg=job', f'--package={group}')}"
+        )
 
 
 def _show(group: GroupRow, rows: Sequence[OptionRow], *, whole: bool) -> None:

@@ -79,8 +79,8 @@ def _export(words: Sequence[str]) -> int:
 
     given = _USAGE.read(words)
     path = given.one_folder()
-    form = FORMS[given.need(_FORM, to="write a run in it")]
-    to = given.need(_TO, to="write there")
+    form = FORMS[given.need(_FORM, to="say in what form the run is written")]
+    to = given.need(_TO, to="say which folder takes it")
     told = Told(
         texts=given[_TEXTS],
         license=given[_LICENSE],

@@ -76,7 +76,7 @@ def _gate(words: Sequence[str]) -> int:
     path = given.one_folder()
     gated = gate_run(
         path,
-        margin=given.need(_MARGIN, to="hold a run against it"),
+        margin=given.need(_MARGIN, to="say which gap is too small to matter"),
         refusal_margin=given[_REFUSALS],
         baseline=given[_BASELINE],
         strict_average=given[_AVERAGE],

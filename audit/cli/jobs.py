@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.base import OK, Fault, attempt
-from audit.cli.composition import Composed, choices, compose
+from audit.cli.composition import Composed, compose
 from audit.cli.elsewhere import Jobs, gathered, without_results
 from audit.cli.options import Given, Usage
 from audit.cli.printing import WIDTH, say
+from audit.options import offered
 
 if TYPE_CHECKING:
     from audit.config import AuditConfig
@@ -74,7 +75,7 @@ class Job:
 
 def overrides_help(command: str) -> str:
     """Return what the help of a command says of overrides, with the packaged choices."""
-    groups = "\n".join(_listed(name, names) for name, names in choices().items() if names)
+    groups = "\n".join(_listed(name, names) for name, names in offered().items() if names)
     return _OVERRIDES.format(command=command, groups=groups)
 
 

@@ -114,11 +114,17 @@ class Usage:
             if not word:
                 raise ConfigError(f"{self.command} got an empty word; a variable of the shell may be unset")
             if word.startswith("-"):
-                raise ConfigError(f"{self.command} has no flag {word}; {see(self.command)}")
+                bare = word.lstrip("-")
+                known = sign and bare.partition("=")[0] in names
+                hint = f"an option has no dashes: {shlex.quote(bare)}; " if known else ""
+                raise ConfigError(f"{self.command} has no flag {word}; {hint}{see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
             elif name not in names:
-                hint = f"did you mean {SETTING}{word}? " if f"{SETTING}{name}" in names else suggest(name, names)
+                hint = suggest(name, names)
+                bare = name.removeprefix(SETTING)
+                if f"{SETTING}{name}" in names or (bare != name and bare in names):
+                    hint = f"did you mean {f'{SETTING}{word}' if bare == name else word.removeprefix(SETTING)}?"
                 raise ConfigError(f"{name}: {self.command} has no such option; {hint.rstrip()}")
             elif name in texts:
                 raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
@@ -231,7 +237,7 @@ def a_text(name: str, text: str) -> str:
 def a_path(name: str, text: str) -> Path:
     """Read the path of a file or folder, which may not be there; an empty one is no folder that was meant."""
     if not text:
-        raise ConfigError(f"{name}= is empty; name a path, or leave {name} out")
+        raise ConfigError(f"{name}= is empty; name a path, or leave it out")
     return Path(text)
 
 
@@ -274,7 +280,8 @@ class _OneOf(Generic[_Choice]):
     def __call__(self, name: str, text: str) -> _Choice:
         found = next((choice for choice in self.choices if choice == text), None)
         if found is None:
-            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted; {suggest(text, self.choices)}")
+            near = suggest(text, self.choices).partition("there are: ")[0].strip()
+            raise ConfigError(f"{name}={text}: {' or '.join(self.choices)} is wanted{f'; {near}' if near else ''}")
         return found
 
 

@@ -105,8 +105,13 @@ def arranged(words: Sequence[str]) -> list[str]:
                 f"{given} is a flag of Hydra's that is of no use here; python -m audit options explains every option, "
                 "run --cfg job shows their values, and python -m audit doctor the machine and the packages"
             )
+        elif given == "--":
+            raise ConfigError("--: no word needs it; leave it out")
+        elif sign and (name := given.lstrip("-")) and _NAME.fullmatch(name):
+            plain = shlex.quote(f"{name}={value}")
+            raise ConfigError(f"{word}: there is no such flag; an option has no dashes: {plain}")
         else:
-            raise ConfigError(f"{word}: there is no such flag; {suggest(given, _FLAGS)}")
+            raise ConfigError(f"{word}: there is no such flag; {suggest(given, _FLAGS)}; an option is KEY=VALUE")
     names = [word.partition("=")[0] for word in made if word.startswith("-")]
     short = {flag: "-m" if flag == "--multirun" else flag for flag in names}
     if {"--cfg", "--multirun"} <= short.keys():
@@ -157,12 +162,33 @@ def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
             continue
         value = parsed.value()
         if not text:
-            raise ConfigError(f"{word} is empty; name a path, or leave {name} out")
+            raise ConfigError(f"{word} is empty; name a path, or leave it out")
         if isinstance(value, (bool, int, float, list, dict)):
             what = (
                 "a list" if isinstance(value, list) else "names with values" if isinstance(value, dict) else "no text"
             )
             raise ConfigError(f"{word}: a path is wanted, and this is {what}; {_in_quotes(word, parse)}")
+
+
+def given_twice(words: Sequence[str]) -> list[str]:
+    """Return what to say of options that are given more than once, of which Hydra silently takes the last.
+
+    Examples
+    --------
+    >>> given_twice(["seed=1", "wordings=8", "seed=2"])
+    ['seed is given more than once; the last one counts: seed=2']
+    """
+    given: dict[str, list[str]] = {}
+    for word in words:
+        name, sign, value = word.lstrip("+").partition("=")
+        if word.startswith(("-", "~")) or not sign or not _NAME.fullmatch(name):
+            continue
+        given.setdefault(name, []).append(value)
+    return [
+        f"{name} is given more than once; the last one counts: {shlex.quote(f'{name}={values[-1]}')}"
+        for name, values in given.items()
+        if len(set(values)) > 1
+    ]
 
 
 def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
@@ -186,7 +212,7 @@ def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -
         owners = [group for group, choices in options.groups.items() if word in choices]
         if owners:
             return f"{said}; did you mean {owners[0]}={word}?"
-        return f"{said}; {options.near(word)}python -m audit run --help tells of them"
+        return f"{said}; {options.near(word)}see python -m audit options"
     if not _NAME.fullmatch(bare):
         return f"{said}; {name!r} is no name of an option; {options.near(bare)}see python -m audit options"
     if bare in options.groups:

@@ -71,7 +71,7 @@ def _plan(words: Sequence[str]) -> int:
     options = {option.name: given[option] for option in _OPTIONS}
     for name, value in options.items():
         if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
-            raise ConfigError(f"{name}={value}: must be a number from 0 up")
+            raise ConfigError(f"{name}={given.texts[name]}: must be a number from 0 up")
     priced = (options["price.input"] is not None, options["price.output"] is not None)
     if any(priced) != all(priced):
         raise ConfigError(
@@ -96,13 +96,17 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print it, and return it as plain values."""
     from audit.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
+    from stimuli.mentions import remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
-    if plan.grid.narratives is not None and plan.grid.narratives.remark:
-        note(plan.grid.narratives.remark)
+    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+        note(text)
     served = config.model.base_url is not None
+    if options["like"] is not None:  # before a probe takes its time
+        unlike(options["like"], plan)
+        detectable(options["like"], plan)
     if options["hours"] is not None and served and options["probe"] is None:
         raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S

@@ -45,13 +45,14 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     from audit.exported import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
     from audit.runs.prompts import PromptsAsked
     from audit.tasks.registry import TASKS
+    from stimuli.mentions import remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     if left_out := sample_of(plan):
         note(left_out)
-    if plan.grid.narratives is not None and plan.grid.narratives.remark:
-        note(plan.grid.narratives.remark)
+    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+        note(text)
     out, export = config.out, export_id(plan)
     follows = out in written
     digest = hashlib.sha256()

@@ -153,8 +153,16 @@ def _report(words: Sequence[str]) -> int:
     elif not own:
         show_outcome(report_run(given.one_folder(), defaults=statistics_defaults(), settings=settings, command=shown))
     elif given.places:
-        raise ConfigError(f"report takes a run folder, ratings=FILE or answers=FILE, got {shlex.join(words)}")
+        first = next(word for word in words if word.partition("=")[0] in own)
+        raise ConfigError(
+            f"{first} is for ratings=FILE, answers=FILE or several run folders, and there is one, "
+            f"{shlex.quote(given.places[0])}; leave out the one or the other"
+            if len(given.places) == 1
+            else f"report takes run folders, ratings=FILE or answers=FILE, and one kind alone; got {shlex.join(words)}"
+        )
     elif own & {_ANSWERS.name, _PROMPTS.name, _BY.name}:
+        if _RATINGS.name in own:
+            raise ConfigError("ratings= and answers= cannot be given together; keep one")
         if more := sorted(own - set(_ELSEWHERE.names)):
             raise ConfigError(f"{more[0]}= is of ratings=FILE, and these are answers; leave it out")
         purpose = "read answers"

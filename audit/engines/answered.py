@@ -345,7 +345,10 @@ class AnsweredEngine:
         """See :class:`audit.engines.base.Engine`; a prompt without an answer has no text."""
         places, self._places = self._places, ()
         if len(prompts) != len(places):
-            raise ModelError(f"{len(prompts)} prompts are asked where answers to {len(places)} were read")
+            raise ModelError(
+                f"{len(prompts)} prompts are asked, and answers to {len(places)} were read: this is a fault of "
+                "empathy-audit, not of the answers"
+            )
         done(len(prompts))
         missing = Generated(None, 0, False)
         return [self._answers.texts.get(place, missing) for place in places]

@@ -113,7 +113,10 @@ class ChatTokenizer:
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_remote_code)
         except Exception as error:
-            raise ModelError(f"model {name}: no tokenizer could be read from {where} ({first_line(error)})") from error
+            raise ModelError(
+                f"model {name}: no tokenizer could be read from {where} ({first_line(error)}); download or copy the "
+                "model again, with its tokenizer's files"
+            ) from error
         return cls(
             tokenizer,
             name=name,

@@ -165,7 +165,10 @@ def _load(folder: Path, model: str, device: str) -> tuple[Any, str]:
         )
         lacking = _lacking(embedder, folder)
     except Exception as error:
-        raise ModelError(f"embedder {model} cannot be loaded from {folder}: {first_line(error)}") from error
+        raise ModelError(
+            f"embedder {model} cannot be loaded from {folder}: {first_line(error)}; download or copy it again, or "
+            "choose another"
+        ) from error
     if lacking:
         raise ModelError(
             f"embedder {model}: {len(lacking)} weights are missing in {folder} (first: {lacking[0]}); download or copy "

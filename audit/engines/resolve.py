@@ -181,15 +181,24 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
     """Raise ModelError unless a folder holds a model's configuration and, where asked for, its weights."""
     config = folder / "config.json"
     if not config.is_file():
-        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder")
+        adapter = (folder / "adapter_config.json").is_file()
+        remedy = (
+            "it holds an adapter alone: merge it with its model, and name the folder of both"
+            if adapter
+            else "name the folder that holds config.json and the weights"
+        )
+        raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder; {remedy}")
     try:
         told = parse_json(config.read_bytes(), numbers_alone=False)
         if not isinstance(told, dict):
             raise ValueError("it holds no names with values")
     except (OSError, ValueError) as error:
-        raise ModelError(f"model {name}: {config} cannot be read ({error})") from error
+        raise ModelError(f"model {name}: {config} cannot be read ({error}); download or copy it again") from error
     if weights and not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
-        raise ModelError(f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)})")
+        raise ModelError(
+            f"model {name}: {folder} has no weights ({', '.join('*' + s for s in _WEIGHTS)}); download or copy them "
+            "into it, or name another folder"
+        )
 
 
 def _download(path: str, *, asked: str, revision: str | None, patterns: list[str], download: bool) -> Path:

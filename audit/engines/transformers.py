@@ -71,7 +71,8 @@ class TransformersEngine(TokenEngine):
             self._model: Any = _with_float32_head(torch, loaded).to(self._device).eval()
         except Exception as error:
             raise ModelError(
-                f"transformers cannot load model {model.name} from {files.folder}: {first_line(error)}"
+                f"transformers cannot load model {model.name} from {files.folder}: {first_line(error)}; download or "
+                "copy it again; a model that is newer than the installed transformers needs a later one"
             ) from error
         # transformers makes up what a file lacks, at random, and only warns.
         lacking = sorted(map(str, loading["missing_keys"]))

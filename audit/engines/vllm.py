@@ -88,7 +88,10 @@ class VllmEngine(TokenEngine):
                 **options,
             )
         except Exception as error:
-            raise ModelError(f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}") from error
+            raise ModelError(
+                f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
+                "engine=transformers does without vLLM"
+            ) from error
         self._vllm = vllm
         self.tokenizer = ChatTokenizer(
             self._llm.get_tokenizer(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
@@ -590,7 +591,7 @@ class Manifest(_Written):
         except (FileNotFoundError, NotADirectoryError) as error:
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
-                raise StoreError(said) from error
+                raise StoreError(f"{said}; {_which(folder)}") from error
             raise DamagedError(f"{said}; but it holds what was collected: {recovery(folder, _DOES)}") from error
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedError(f"{path} cannot be read ({error}); {recovery(folder, _DOES)}") from error
@@ -751,6 +752,21 @@ def _has_collected(folder: Path) -> bool:
     """Tell whether a folder without a manifest is a run's all the same."""
     there = (folder / name for kind in _COLLECTED for name in (kind, f"{kind}.parquet"))
     return (folder / COPY).exists() or any(path.exists() for path in there)
+
+
+def _which(folder: Path) -> str:
+    """Return what may be meant where a folder is none of a run's."""
+    try:
+        if not folder.is_dir():
+            is_file = folder.exists()
+            return "it is a file; name the run's folder" if is_file else "there is no such folder; check its name"
+        inside = sorted(path.parent.name for path in folder.glob(f"*/{FILE}"))
+    except OSError:
+        return "check its name"
+    if inside:
+        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
+        return f"it holds runs ({inside[0]}{more}); name one of them, such as {shlex.quote(str(folder / inside[0]))}"
+    return 'name the folder that the run called its "run folder"'
 
 
 def _explain(fault: ErrorDetails) -> str:

@@ -130,7 +130,9 @@ def correlate(
         )
     for name, side in (("first", first), ("second", second)):
         if (side == side[0]).all():
-            raise NotEstimableError(f"the {name} side is {side[0]:g} in all {n} pairs, and so has no order")
+            raise NotEstimableError(
+                f"the {name} number is {side[0]:g} in all {n} pairs, so there is no order to compare"
+            )
     of_unit = np.unique(units[known], return_inverse=True)[1]
     n_units = int(of_unit.max()) + 1
     points = _Points.of(first, second, of_unit)

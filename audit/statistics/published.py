@@ -283,7 +283,8 @@ def standardise_cells(means: FloatArray) -> FloatArray:
 
 def _in_minus_out(z: FloatArray, in_group: BoolArray) -> float:
     if in_group.all() or not in_group.any():
-        raise NotEstimableError(f"{'every' if in_group.any() else 'no'} one of {in_group.size} pairs is in-group")
+        which = f"all {in_group.size} pairs are" if in_group.any() else f"none of {in_group.size} pairs is"
+        raise NotEstimableError(f"{which} in-group, so there is nothing to compare")
     return float(z[in_group].mean() - z[~in_group].mean())
 
 

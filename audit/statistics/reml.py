@@ -188,7 +188,7 @@ class Reml:
         inverse = linalg.cho_solve((lower, True), np.eye(scales.size))
         rest = float(system[-1, -1] - right @ b)
         if rest <= 0:
-            raise linalg.LinAlgError("rounding has taken all that is left of the ratings")
+            raise linalg.LinAlgError("what the model leaves of the ratings is too small to compute with")
         free = self.n_ratings - self.n_fixed
         variance = rest / free if log_variance is None else float(np.exp(log_variance))
         criterion = (
@@ -243,7 +243,9 @@ class Reml:
             except linalg.LinAlgError:  # a start from which the search leaves what floating point can hold
                 continue
         if best is None:
-            raise NotEstimableError("the likelihood of the mixed model cannot be evaluated: noise is next to nothing")
+            raise NotEstimableError(
+                "the mixed model cannot be computed: the ratings have next to no noise beside what is fitted"
+            )
         return best[1], False
 
     def _guess(self) -> list[float]:

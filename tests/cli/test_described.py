@@ -69,3 +69,17 @@ def test_what_cfg_shows_says_where_options_are_explained_and_stays_yaml(audit, c
     out = capsys.readouterr().out
     assert out.startswith("# What each option means: python -m audit options\n")
     assert yaml.safe_load(out)["seed"] == 0
+
+
+def test_the_values_of_another_choice_are_told_by_a_command_that_works(audit, capsys):
+    import yaml
+
+    assert audit("options", "stimuli=csv") == 0
+    out, err = capsys.readouterr()
+    assert "  stimuli.columns.narrative_id=null\n" in out  # of stimuli=geneva
+    told = re.fullmatch("note: values are those of stimuli=geneva; those of stimuli=csv: python -m audit (.+)\n", err)
+    assert told is not None
+    assert audit(*told[1].split()) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["columns"]["narrative_id"] == "narrative_id"
+    assert audit("options", "stimuli=geneva") == 0
+    assert not capsys.readouterr().err

@@ -167,7 +167,7 @@ def test_a_number_of_more_digits_than_anything_has_ends_in_one_line(text):
 def test_an_empty_word_is_not_taken_for_the_folder_that_one_is_in():
     with pytest.raises(ConfigError, match="people export got an empty word; a variable of the shell may be unset"):
         WAY.read(["", "model=m"])
-    with pytest.raises(ConfigError, match="run_dir= is empty; name a path, or leave run_dir out"):
+    with pytest.raises(ConfigError, match="run_dir= is empty; name a path, or leave it out"):
         WAY.read(["a", "run_dir="])[OUT]
 
 

@@ -89,7 +89,7 @@ def test_a_home_folder_is_written_out(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["run_dir", "model.path", "stimuli.path"])
 def test_an_empty_path_and_one_that_is_no_text_are_named(name):
-    assert refused(f"{name}=") == f"{name}= is empty; name a path, or leave {name} out"
+    assert refused(f"{name}=") == f"{name}= is empty; name a path, or leave it out"
     assert refused(f"{name}=a\udcff").startswith(f"{name}='a\\udcff': a path that is no UTF-8 cannot be written into")
 
 
@@ -106,7 +106,7 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("-m -x", "-x: there is no such flag; "),
         ("-mx", "-mx: there is no such flag; did you mean '-m'?"),
         ("--mulitrun", "--mulitrun: there is no such flag; did you mean '--multirun'?"),
-        ("--", "--: there is no such flag; "),
+        ("--", "--: no word needs it; leave it out"),
         ("-", "-: there is no such flag; "),
         ("-=1", "-=1: there is no such flag; "),
         ("--info", "--info is a flag of Hydra's that is of no use here; python -m audit options explains every"),
@@ -133,7 +133,7 @@ def test_what_is_taken_as_it_stands_still_is(value):
         ("origin", "'origin' is no option, KEY=VALUE is wanted; did you mean prompt=origin?"),
         ("model", "'model' is no option, KEY=VALUE is wanted; it has no value: model=VALUE, without spaces about"),
         ("run_dir =x", "'run_dir' is no option, KEY=VALUE is wanted; it has no value: run_dir=VALUE, without spaces"),
-        ("rundir", "'rundir' is no option, KEY=VALUE is wanted; did you mean 'run_dir'? python -m audit run --help"),
+        ("rundir", "'rundir' is no option, KEY=VALUE is wanted; did you mean 'run_dir'? see python -m audit options"),
         ("run_dir:x", "'run_dir:x' is no option, KEY=VALUE is wanted; did you mean 'run_dir'?"),
         ("=x", "'=x' is no option, KEY=VALUE is wanted; nothing stands before the equals sign"),
         (".x=y", "'.x=y' is no option, KEY=VALUE is wanted; '.x' is no name of an option"),
@@ -214,3 +214,14 @@ def test_what_a_terminal_does_not_show_is_not_said_to_be_a_remedy(value):
     with pytest.raises(ConfigError) as raised:
         given(f"run_dir={value}")
     assert "run_dir=" not in str(raised.value).partition("KEY=VALUE")[2]
+
+
+def test_an_option_that_is_given_again_is_said_and_the_last_one_counts(capsys):
+    [config] = given("seed=1", "seed=2")
+    assert config.seed == 2
+    assert capsys.readouterr().err == "note: seed is given more than once; the last one counts: seed=2\n"
+    [config] = given("seed=1", "seed=2", "++seed=1")
+    assert config.seed == 1
+    assert capsys.readouterr().err == "note: seed is given more than once; the last one counts: seed=1\n"
+    given("seed=2", "model=smollm2")
+    assert not capsys.readouterr().err

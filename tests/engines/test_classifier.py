@@ -266,7 +266,10 @@ def test_a_model_that_is_absent_is_named_as_it_was_asked_for(tmp_path, monkeypat
 
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
-    assert refused(tmp_path) == f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder"
+    assert refused(tmp_path) == (
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder; "
+        "name the folder that holds config.json and the weights"
+    )
 
 
 def test_a_batch_of_none_is_refused_before_anything_is_loaded():

@@ -240,7 +240,10 @@ def test_a_model_that_is_not_there_is_named(model, said):
 
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
-    assert refused(tmp_path) == f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder"
+    assert refused(tmp_path) == (
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model's folder; "
+        "name the folder that holds config.json and the weights"
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"max_tokens": 0}, {"batch_size": 0}])

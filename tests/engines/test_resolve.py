@@ -31,13 +31,24 @@ def test_a_file_is_no_model(tiny_model, tiny_config):
 
 def test_a_folder_without_configuration_is_no_model(tmp_path, tiny_config):
     model, _ = tiny_config(tmp_path)
-    assert refused(model) == f"model tiny: {tmp_path} has no config.json, so it is not a model's folder"
+    assert refused(model) == (
+        f"model tiny: {tmp_path} has no config.json, so it is not a model's folder; "
+        "name the folder that holds config.json and the weights"
+    )
+
+
+def test_a_folder_with_an_adapter_alone_is_told_for_what_it_is(tmp_path, tiny_config):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    model, _ = tiny_config(tmp_path)
+    assert refused(model).endswith("it holds an adapter alone: merge it with its model, and name the folder of both")
 
 
 def test_a_folder_without_weights_is_no_model(tmp_path, tiny_config):
     (tmp_path / "config.json").write_text("{}")
     model, _ = tiny_config(tmp_path)
-    assert f"{tmp_path} has no weights (*.safetensors, " in refused(model)
+    line = refused(model)
+    assert f"{tmp_path} has no weights (*.safetensors, " in line
+    assert line.endswith("; download or copy them into it, or name another folder")
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe"])

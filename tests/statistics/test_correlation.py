@@ -121,8 +121,8 @@ def test_missing_numbers_are_left_out_and_counted():
     ("x", "y", "reason"),
     [
         ([1, 2, NAN], [1, 2, 3], "2 pairs of numbers"),
-        ([1, 2, 3], [5, 5, 5], "the second side is 5 in all 3 pairs"),
-        ([7, 7, 7, 8], [1, 2, 3, NAN], "the first side is 7 in all 3 pairs"),
+        ([1, 2, 3], [5, 5, 5], "the second number is 5 in all 3 pairs, so there is no order"),
+        ([7, 7, 7, 8], [1, 2, 3, NAN], "the first number is 7 in all 3 pairs, so there is no order"),
     ],
 )
 def test_what_does_not_determine_a_correlation_is_named(x, y, reason):

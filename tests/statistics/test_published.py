@@ -402,8 +402,8 @@ def test_baseline_pair_that_was_never_asked_drops_nothing(ratings_of):
     ("y", "perceivers", "experiencers", "message"),
     [
         (np.full((3, 2, 2), 50.0), "AB", "AB", "all 4 cell means are 50"),
-        (np.arange(12.0).reshape(3, 2, 2), "AA", "AA", "every one of 4 pairs is in-group"),
-        (np.arange(12.0).reshape(3, 2, 2), "AB", "CD", "no one of 4 pairs is in-group"),
+        (np.arange(12.0).reshape(3, 2, 2), "AA", "AA", "all 4 pairs are in-group, so there is nothing to compare"),
+        (np.arange(12.0).reshape(3, 2, 2), "AB", "CD", "none of 4 pairs is in-group, so there is nothing to compare"),
         (np.full((3, 2, 2), NAN), "AB", "AB", "leaves none of 3 narratives"),
         (np.full((3, 1, 1), 1.0), ["unspecified"], ["unspecified"], "baselines only"),
     ],

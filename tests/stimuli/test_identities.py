@@ -728,8 +728,8 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
             id="an unknown key",
         ),
         pytest.param("age: {}", ["age", "`groups`"], id="a dimension without groups"),
-        pytest.param("age:", ["age: names with values are wanted", "given: nothing"], id="a dimension left empty"),
-        pytest.param("age: [y, x]", ["age", "['y', 'x']"], id="a dimension that is a list"),
+        pytest.param("age:", ["line 1: 'age' is no dimension; "], id="a dimension left empty"),
+        pytest.param("age: [y, x]", ["line 1: 'age' is no dimension; "], id="a dimension that is a list"),
         pytest.param("age:\n  groups: {}", ["age", "groups"], id="no groups"),
         pytest.param("age:\n  perceivers: {young: [y], old: [x]}", ["age", "`experiencers`"], id="only one side"),
         pytest.param(
@@ -782,7 +782,7 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
         pytest.param("[age]", ["no names with values"], id="a list"),
         pytest.param("age", ["no names with values"], id="a word"),
         pytest.param(b"age:\n  groups: {a: [an \xe9migr\xe9], b: [x]}", ["line 2", "UTF-8", "0xe9"], id="Latin-1"),
-        pytest.param("age: 1".encode("utf-16"), ["line 1: age: names with values are wanted"], id="UTF-16 is read"),
+        pytest.param("age: 1".encode("utf-16"), ["line 1: 'age' is no dimension"], id="UTF-16 is read"),
     ],
 )
 def test_a_faulty_own_file_is_named_with_the_value(write, content, words):
@@ -871,3 +871,67 @@ def test_a_term_that_is_the_name_of_no_persona_is_an_error_where_that_is_asked_f
     own = write("age:\n  groups: {young: [no persona], old: [x]}\n")
     with pytest.raises(StimulusError, match="both worded 'no persona'"):
         load_dimensions("geneva", own=own, no_persona=True)
+
+
+# --- A first file, as people write them -------------------------------------------------------------------------------
+
+
+def fault(write, content):
+    with pytest.raises(StimulusError) as caught:
+        load_dimensions("geneva", own=write(content), names=["f"])
+    return str(caught.value).partition("own.yaml: ")[2]
+
+
+TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("f:\n  groups:\n    'Reds ': [a Red]\n    Reds: [a Crimson]\n    Blues: [a Blue]\n",
+         "line 1: f: the name 'Reds ' begins or ends with a space; leave the space out"),  # else a group would be lost
+        ("f:\n  groups:\n    Reds: [a Red]\n    reds: [a Crimson]\n",
+         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),
+        ("f:\n  perceivers: {Reds: [a Red], Blues: [a Blue]}\n  experiencers: {reds: [a Red], Blues: [a Blue]}\n",
+         "line 1: f: the group 'reds' is also written 'Reds'; write it in one way"),  # else a pair would be out-group
+        ("f:\n  groups:\n    Reds: [a  Red]\n    Blues: [a Red]\n",
+         "line 1: f: the term 'a Red' is in 'Reds' and again in 'Blues'; keep one"),
+        ("f:\n  groups:\n    Reds: [a person]\n    Blues: [a Blue]\n",
+         "line 1: f: 'a person' in 'Reds' is how a person of no group is worded; reword it, or give the dimension "
+         "another text under `unspecified`"),
+        ("f:\n  groups:\n    Reds: [a Red]\n",
+         "line 1: dimension 'f': every pair is in-group, so there is no gap; add a second group"),
+        ("f:\n  groups:\n    Reds: [a Red: or so]\n    Blues: [a Blue]\n",
+         "line 3: f: groups.Reds item 1: a wording with a colon in it must be in quotes: 'a Red: or so'"),
+        ("f:\n  groups:\n    Reds: ['a\n\n      Red']\n    Blues: [a Blue]\n",
+         "line 3: f: groups.Reds item 1: a wording is one line; write it without line breaks (given: 'a\\nRed')"),
+        ("f:\n  in_group: [[1, 1], [2, 2]]\n  groups:\n    1: [a one]\n    2: [a two]\n",
+         "line 2: f: in_group: the names of groups are texts; a number, true or false must be in quotes (given: "
+         "[[1, 1], [2, 2]])"),
+        ("f:\n  groups:\n    2024-01-01: [a one]\n    Blues: [a Blue]\n",
+         "line 2: f: groups: a text is wanted (given: 2024-01-01); put it in quotes"),
+        ("f:\n  groups:\n    yes: [a yes]\n    no: [a no]\n",
+         "line 2: f: groups: a text is wanted (given: true); put it in quotes (YAML reads yes, no, on and off as true "
+         "and false)"),
+        ("yes:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n",
+         "the dimension name true is no text; put it in quotes (YAML reads yes, no, on and off as true and false)"),
+        ("Reds: [a Red]\nBlues: [a Blue]\n",
+         "line 1: 'Reds' is no dimension; at the left edge stands a dimension's name, below it `groups:`, and below "
+         "that the groups"),
+        ("groups:\n  Reds: [a Red]\n  Blues: [a Blue]\n",
+         "line 1: 'groups' is no dimension; at the left edge stands a dimension's name, below it `groups:`, and below "
+         "that the groups"),
+        ("f:\n  groups:\n    Reds:[a Red]\n    Blues: [a Blue]\n", "after a name's colon stands a space"),
+        ("f:\n  groups:\n    Reds: [a Red\n    Blues: [a Blue]\n", "a bracket is not closed, or a comma is missing"),
+        (TWO + "---\n" + TWO, "a line --- begins another document; leave it out"),
+        ("f:\n  groups:\n    Reds: *red\n", "a text that begins with * must be in quotes"),
+        ("f:\n  groups:\n    Reds: [!a Red]\n", "a text that begins with ! must be in quotes"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_first_file_is_said_with_its_remedy(planted, said, write):
+    assert said in fault(write, planted)
+
+
+def test_the_first_file_itself_is_read(write):
+    [dimension] = load_dimensions("geneva", own=write(TWO), names=["f"])
+    assert [each.group for each in dimension.perceivers] == ["Reds", "Blues", UNSPECIFIED]

@@ -49,7 +49,8 @@ GOOD = {"text": "a"}
          "listed item 1: a number is wanted that is not infinite (given: inf)"),
         ({"parts": {}, "listed": 3}, "listed: a list is wanted, as in [a, b] (given: 3)"),
         ({"parts": {}, "on": "perhaps"}, "on: true or false is wanted (given: 'perhaps')"),
-        ({"parts": {}, "either": {"text": True}}, "either.text: a text is wanted (given: true); put it in quotes"),
+        ({"parts": {}, "either": {"text": True}}, "either.text: a text is wanted (given: true); put it in quotes "
+         "(YAML reads yes, no, on and off as true and false)"),
         ({"parts": {}, "prats": 1},
          "prats: there is no such name here; did you mean 'parts'? there are: either, listed, on, parts"),
     ],
