@@ -40,8 +40,14 @@ def record_in(folder):
     return path.relative_to(folder), json.loads(path.read_text(encoding="utf-8"))
 
 
+def exact(name):
+    """Read a table of the run with all digits of its numbers, which pandas 2 rounds."""
+    rows = pd.read_csv(RUN / "tables" / f"{name}.csv", dtype=str)
+    return rows.map(lambda text: float(text) if re.fullmatch(r"-?[\d.]+(e-?\d+)?", str(text)) else text)
+
+
 def headline(name):
-    rows = pd.read_csv(RUN / "tables" / f"{name}.csv")
+    rows = exact(name)
     return rows[(rows["estimator"] == "contrast") & (rows["scope"] == "narratives")].iloc[0]
 
 
@@ -91,7 +97,7 @@ def test_the_score_is_the_largest_gap_left_possible_and_the_gap_stands_in_the_de
         assert float(details[name]) == gap[name], name
     assert details["what it says"] == "no average gap larger than 0.114136 points, at level 0.9"
     assert details["manipulation check emotion"] == "passed"
-    placebo = pd.read_csv(RUN / "tables" / "controls.csv").set_index("control").loc["placebo"]
+    placebo = exact("controls").set_index("control").loc["placebo"]
     assert details["control placebo"] == f"{placebo['delta_points']} ({placebo['ci_low']} to {placebo['ci_high']})"
     assert details["prompts of the run that were refused"] == "0"
 

@@ -72,9 +72,9 @@ def test_a_pair_of_sizes_decides_by_the_paired_interval(kept, tmp_path, large, s
     beside(folder, small, large)
     [row], page = claims_of(folder, "size")
     assert (row["first"], row["second"], row["says"], row["why"]) == (large, small, says, "")
-    own = pd.read_csv(folder / "comparison" / "tables" / "comparisons.csv").iloc[0]
-    assert row["delta_change"] == -own["delta_change"]  # there the smaller model stands first
-    assert (row["ci_low"], row["ci_high"]) == (-own["ci_high"], -own["ci_low"])
+    own = pd.read_csv(folder / "comparison" / "tables" / "comparisons.csv", dtype=str).iloc[0]
+    assert row["delta_change"] == -float(own["delta_change"])  # there the smaller model stands first
+    assert (row["ci_low"], row["ci_high"]) == (-float(own["ci_high"]), -float(own["ci_low"]))
     assert row["flipped"]
     assert row["delta_change"] == pytest.approx(change, abs=0.5)
     told = "1 as claimed, 0 the other way" if says == "for" else "0 as claimed, 1 the other way"

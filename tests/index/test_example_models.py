@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from audit.index.write import write_index
@@ -20,9 +19,6 @@ def made(tmp_path_factory):
     return write_index(folder)
 
 
-@pytest.mark.skipif(
-    int(pd.__version__.split(".")[0]) < 3, reason="pandas 2 reads a number's last digit otherwise: float_precision"
-)
 def test_the_committed_index_is_what_the_command_writes_of_the_committed_runs(made):
     for path in (made.page, *made.files):
         assert path.read_bytes() == (EXAMPLE / path.name).read_bytes(), f"python -m audit index {EXAMPLE}"
