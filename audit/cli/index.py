@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from audit.cli.base import OK, Command
+from audit.cli.base import OK, Command, command_line
 from audit.cli.options import Option, Usage, a_path, option_lines, usage_lines
 from audit.cli.printing import note, print_table, say, tell
 from audit.wording import plural, printable
@@ -36,10 +37,14 @@ def _index(words: Sequence[str]) -> int:
     from audit.index.write import write_index
 
     given = _USAGE.read(words)
-    made = write_index(given.one_folder("folder of runs"), out=given[_OUT])
+    folder = given.one_folder("folder of runs")
+    made = write_index(folder, out=given[_OUT])
     rows = made.rows
-    for row in rows.loc[rows["state"] != "gap"].to_dict("records"):
+    reasons = rows.loc[rows["state"] != "gap"].to_dict("records")
+    for row in reasons:
         note(f"{row['folder']}: {row['reason']}")
+    if any(command_line() in str(row["reason"]) for row in reasons) and folder.resolve() != Path.cwd():
+        note(f"commands in these notes are to be given in the folder of the runs: cd {shlex.quote(str(folder))}")
     lines = [("group", "about", "gaps", "models")]
     for group in made.groups:
         own = {str(row["model"]) for row in group.rows}

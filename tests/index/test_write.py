@@ -287,3 +287,18 @@ def test_a_comparison_is_linked_and_is_no_run(run, tmp_path, monkeypatch):
     assert set(made.rows["folder"]) == {"a", "b"}
     with pytest.raises(ConfigError, match="is itself a comparison"):
         write_index(folder / "both")
+
+
+def test_commands_of_its_notes_are_said_to_be_given_in_the_folder_of_the_runs(run, tmp_path, monkeypatch, capsys):
+    runs = tmp_path / "my runs"
+    shutil.copytree(run, runs / "a")
+    shutil.rmtree(runs / "a" / "tables")
+    said = f"note: commands in these notes are to be given in the folder of the runs: cd '{runs}'\n"
+    assert main(["index", str(runs)]) == 0
+    err = capsys.readouterr().err
+    assert "`python -m audit report a` makes them" in err
+    assert said in err
+    monkeypatch.chdir(runs)  # the remedy, followed
+    assert main(["index", "."]) == 0
+    assert "cd " not in capsys.readouterr().err
+    assert main(["report", "a"]) == 0
