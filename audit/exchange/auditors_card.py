@@ -114,6 +114,7 @@ def _method(collected: Collected) -> Iterator[str]:
             if manifest.prompt.variant
             else "",
         ),
+        ("language of the prompts", "" if manifest.language.is_english else manifest.language.said),
         ("strategy", manifest.strategy.name),
         ("elicitation", manifest.elicitation.method),
         (

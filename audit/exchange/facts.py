@@ -42,7 +42,7 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
     if manifest.prompt.variant:
         yield "prompt", f"{manifest.prompt.variant}, SHA-256 of its wording {manifest.prompt.sha256}"
     if not manifest.language.is_english:
-        yield "language of the prompts", f"{manifest.language.name} (language pack {manifest.language.code})"
+        yield "language of the prompts", manifest.language.said
     if manifest.strategy.name:
         yield "strategy", manifest.strategy.name
     if manifest.stimuli.source:

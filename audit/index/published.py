@@ -203,6 +203,7 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
         manifest.identity.elicitation.get("reads") != _NUMBERS_ASKED
     )
     how = [choices["elicitation"], choices["parser"] and f"parser {choices['parser']}"]
+    how += [] if manifest.language.is_english else [f"in {manifest.language.said}"]
     how += ["of an earlier version, which did not ask whether numbers end"] if earlier else []
     return {
         "scale": choices["scale"],

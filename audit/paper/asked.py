@@ -100,6 +100,12 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     if manifest.prompt.variant and manifest.elicitation.method != OUTSIDE:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
         yield line("The wording of the prompts is the variant ", Told(manifest.prompt.variant), digest, ".")
+    if not (spoken := manifest.language).is_english and manifest.elicitation.method != OUTSIDE:
+        yield line(
+            "Prompts, identities and narratives were in ", Told(spoken.name), ", by the language pack ",
+            Told(spoken.code), " of empathy-audit (", Told(spoken.reviewed), "). A translation differs from the English "
+            "in more than the language, and stands for no culture.",
+        )  # fmt: skip
     if (n := _n_wordings(study)) > 1:
         yield line(
             f"Each prompt was asked in {n} wordings, the original among them; the mean of its ratings counts once."
