@@ -93,6 +93,8 @@ class Replies(_Strict):
         Words between and after numbers, and the English ones that stand for them: of, to, percent, points.
     thousands
         What separates thousands; "" if nothing does.
+    ordinals
+        Words before which a number with a full stop is an ordinal: "25. november" is no 25, where ordinals are so written.
     names
         Alternatives by a name, which patterns hold as ``<name>``; a name's alternatives may hold those above it.
     ratings
@@ -104,6 +106,7 @@ class Replies(_Strict):
     numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]
     amounts: dict[Text, Text]
     thousands: str
+    ordinals: tuple[Text, ...] = ()
     names: dict[Text, tuple[Text, ...]] = {}
     ratings: tuple[Text, ...] = Field(min_length=1)
     refusals: tuple[Text, ...] = Field(min_length=1)

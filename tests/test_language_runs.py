@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -241,6 +242,61 @@ def test_an_export_says_in_which_language_was_asked(run, german):
     assert told(german[0])["language of the prompts"] == "German (language pack de)"
     run(Germanised(), "run_dir=in_english")
     assert "language of the prompts" not in told(german[0].parent / "in_english")
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "said"),
+    [
+        ("export", ["form=paper"], "Prompts, identities and narratives were in German, by the language pack de"),
+        ("export", ["form=card"], "German (language pack de"),
+        (
+            "export",
+            ["form=every-eval-ever", "organization=O", "relationship=other", "model_id=o/m"],
+            "German (language pack de",
+        ),
+        ("export", ["form=huggingface"], "German (language pack de"),
+        ("gate", ["margin=20"], "the model was asked in German (language pack de)"),
+    ],
+)
+def test_every_text_made_of_a_german_run_says_in_which_language_was_asked(run, compared, command, words, said):
+    """Oracle: the same command of the English run, in which none says so."""
+    for name, told in (("german", True), ("english", False)):
+        folder = compared.parent / f"{command}-{words[0].partition('=')[2]}-{name}"
+        if command == "gate":
+            run_gate(compared.parent / name, *words, f"out={folder}")
+        else:
+            run(Germanised(), name, *words, f"to={folder}", command=command)
+        texts = [path.read_text("utf-8") for path in folder.rglob("*") if path.suffix in {".md", ".json", ".txt"}]
+        assert any(said in " ".join(text.replace("\\", "").split()) for text in texts) is told, name
+
+
+def run_gate(folder, *words):
+    """Return the exit code of the gate, whose verdict is not what this is about; 2 would be a fault."""
+    from audit.cli.main import main
+
+    code = main(["gate", str(folder), *words])
+    assert code != 2
+    return code
+
+
+def test_the_index_keeps_runs_in_two_languages_apart_and_says_why(compared, tmp_path):
+    from audit.index.write import write_index
+
+    for name in ("german", "english"):
+        shutil.copytree(compared.parent / name, tmp_path / name)
+    write_index(tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert "<dt>Language</dt><dd><bdi>German</bdi></dd>" in page
+    assert "<bdi>English</bdi>" not in page
+    assert page.count("(other language of the prompts") == 2
+
+
+def test_a_gate_refuses_a_baseline_in_another_language_by_name(compared, capsys):
+    from audit.cli.main import main
+
+    german, english = (str(compared.parent / name) for name in ("german", "english"))
+    assert main(["gate", german, "margin=2", f"baseline={english}"]) == 2
+    assert "was asked in English, and not in German" in capsys.readouterr().err
 
 
 # --- Beside an English one -------------------------------------------------------------------------------------------

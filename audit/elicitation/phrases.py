@@ -25,7 +25,9 @@ _FIGURE: Final = r"(?<![\w.,])[-+]?[0-9]+(?:[.,][0-9]+)*"
 _DIGITS: Final = re.compile(r"[0-9]+")
 _SENTENCE_END: Final = re.compile(r"\n+|(?<=[^\W_]{3})[.!?…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_])[.!?…]+(?=\s|\Z)")
 """Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
-_WRAPPED: Final = re.compile(r"\A(?:[\s*_\"'`()\[\]{}>#:=|~„“”»«]|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;]+\Z")
+_WRAPPED: Final = re.compile(
+    r"\A(?:[\s*_\"'`()\[\]{}#:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;]+\Z"
+)
 _WINDOW: Final = 3
 
 
@@ -38,6 +40,7 @@ class _Phrases:
     numbers: re.Pattern[str] | None
     amounts: re.Pattern[str] | None
     thousands: re.Pattern[str] | None
+    ordinals: re.Pattern[str] | None
 
 
 def read_in_language(response: str, replies: Replies, scale: Scale, *, quoted: Sequence[str] = ()) -> Reading:
@@ -74,7 +77,7 @@ def read_in_language(response: str, replies: Replies, scale: Scale, *, quoted: S
     sources = [" ".join(words_of(plain(source))) for source in quoted]
     stated: set[float] = set()
     unexplained = False
-    for sentence in _sentences(text):
+    for sentence in _sentences(text if phrases.ordinals is None else phrases.ordinals.sub("-", text)):
         if phrases.thousands is not None:
             sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
         in_digits = _in_digits(sentence, replies, phrases)
@@ -127,7 +130,7 @@ def _is_quoted(sentence: str, sources: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=8)
 def _of_patterns(ratings: tuple[str, ...], refusals: tuple[str, ...], words: tuple[tuple[str, ...], ...]) -> _Phrases:
-    numbers, amounts, marks = words
+    numbers, amounts, marks, ordinals = words
     thousands = rf"(?<![\d.,])[1-9][0-9]{{0,2}}(?:{re.escape(marks[0])}[0-9]{{3}})+(?![\d.,]?\d)" if marks else ""
     return _Phrases(
         tuple(map(re.compile, ratings)),
@@ -135,6 +138,7 @@ def _of_patterns(ratings: tuple[str, ...], refusals: tuple[str, ...], words: tup
         _any_of(numbers),
         _any_of(amounts),
         re.compile(thousands) if thousands else None,
+        re.compile(rf"(?<=[0-9])\. (?=(?:{'|'.join(map(re.escape, ordinals))})\b)") if ordinals else None,
     )
 
 
@@ -146,7 +150,7 @@ def _phrases(replies: Replies) -> _Phrases:
     return _of_patterns(
         ratings,
         tuple(map(replies.written_out, replies.refusals)),
-        (tuple(replies.numbers), tuple(replies.amounts), marks),
+        (tuple(replies.numbers), tuple(replies.amounts), marks, replies.ordinals),
     )
 
 

@@ -253,6 +253,7 @@ def _source(manifest: Manifest) -> dict[str, Any]:
             "sha256 of what they tell": stimuli.sha256 or NOT_RECORDED,
             "prompt": manifest.prompt.variant or NOT_RECORDED,
             "sha256 of its wording": manifest.prompt.sha256 or NOT_RECORDED,
+            **({} if manifest.language.is_english else {"language": manifest.language.said}),
         },
     }
 

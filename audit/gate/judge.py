@@ -402,6 +402,8 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
         fault = "holds the same run"
     elif (run.manifest.scale.low, run.manifest.scale.high) != (other.manifest.scale.low, other.manifest.scale.high):
         fault = "was rated on another scale"
+    elif run.manifest.language.code != other.manifest.language.code:
+        fault = f"was asked in {other.manifest.language.name}, and not in {run.manifest.language.name}"
     elif rated := _rated_otherwise(run.manifest, other.manifest):
         fault = rated
     elif run.texts and other.texts and run.texts != other.texts:
@@ -503,6 +505,8 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:
     notes = []
+    if not run.manifest.language.is_english:
+        notes.append(f"the model was asked in {run.manifest.language.said}")
     if any(row.held.gap.control == "none" for row in rows):
         notes.append(
             "not controlled for repetition of words: in-group pairs repeat the perceiver's words and others do not"

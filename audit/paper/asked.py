@@ -113,11 +113,12 @@ def _language(manifest: Manifest) -> Iterator[Line]:
         return
     digest = line(", SHA-256 ", _digest(language.sha256)) if language.sha256 else ()
     yield line(
-        "The prompts were in ", Told(language.name), ", by the language pack ", Told(language.code),
-        " of empathy-audit", digest, ".",
+        "Prompts, identities and narratives were in ", Told(language.name), ", by the language pack ",
+        Told(language.code), " of empathy-audit", digest, ".",
     )  # fmt: skip
     if language.reviewed:
         yield line("Of these texts the pack says: ", Told(language.reviewed), ".")
+    yield line("A translation differs from the English in more than the language, and stands for no culture.")
 
 
 def _task(study: Study) -> Line:

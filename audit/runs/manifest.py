@@ -243,6 +243,11 @@ class Language(_Part):
         """Whether it is the language that this package is written in, of which there is no pack."""
         return self.code == "en"
 
+    @property
+    def said(self) -> str:
+        """The language and by what it was put into the prompts, in words."""
+        return self.name if self.is_english else f"{self.name} (language pack {self.code})"
+
 
 class PromptAsked(_Part):
     """The prompt variant, and the SHA-256 of its wording."""

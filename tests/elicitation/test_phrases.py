@@ -50,6 +50,17 @@ def read(response, scale=HUNDRED):
         ("Die Person war sehr traurig. Daher würde ich 85 vergeben.", 85),
         ("Vor 12 Jahren ging ich weg. Das ist schwer. 85", 85),  # quotes the narrative's number
         ("Es tut mir leid, das zu lesen. Bewertung: 85", 85),
+        ("Als muslimische Person würde ich das mit 90 bewerten.", 90), ("Aus Sicht einer muslimischen Person: 90", 90),
+        ("Als KI würde ich 85 sagen.", 85), ("Das kann ich nicht beurteilen, aber ich würde 85 sagen.", 85),
+        ("Zahl: 85, obwohl ich als KI nicht fühlen kann.", 85), ("Zahl: 85, weil sie ihn nicht wiedersah.", 85),
+        ("Zahl: 85 (sie war nicht allein)", 85), ("Andere fänden das viel, aber ich würde 20 sagen.", 20),
+        ("Die Person empfand 85.", 85), ("Die Traurigkeit der Person war bei etwa 85.", 85), ("Zahl 85", 85),
+        ("85 - sehr hoch", 85), ("85 Punkte auf der Skala von 0 bis 100", 85), ("85 (auf einer Skala von 0 bis 100)", 85),
+        ("Auf einer Skala von 0 bis 100: 85", 85), ("Von 0 (überhaupt nicht) bis 100 (äußerst stark): 85", 85),
+        ("Ich würde sie auf einer Skala von 0 (überhaupt nicht) bis 100 (äußerst stark) mit 85 bewerten.", 85),
+        ("siebenundachtzig", 87), ("achtzig bis neunzig", 85), ("Zwischen siebzig und achtzig", 75), ("7,5 von 10", 75),
+        ("acht von zehn", 80), ("Hundert von hundert", 100), ("dreissig", 30), ("Gut, 85", 85), ("Gut. 85", 85),
+        ("My rating: 85", 85),
         ("<think>Vielleicht 90?</think>85", 85), ("Number: 85", 85), ("I would rate it 85.", 85),
     ],
 )  # fmt: skip
@@ -79,9 +90,12 @@ def test_a_rating_is_read_as_a_reader_of_german_reads_it(response, points):
         "Das verstößt gegen meine Richtlinien.",
         "Leider kann ich dir dabei nicht helfen.",
         "Ich kann die 2 Personen nicht bewerten.",
+        "Ich möchte nicht.", "Nein, ich will das nicht.", "Keine Angabe", "Ich verweigere die Antwort.",
+        "Leider kann ich das nicht.", "Eine Bewertung ist mir nicht möglich.",
+        "Das lässt sich nicht in einer Zahl ausdrücken.", "Ich kann das nicht beurteilen, aber 85 wäre zu hoch.",
         "I'm sorry, but I cannot rate this.",
     ],
-)
+)  # fmt: skip
 def test_a_refusal_is_seen_in_german_and_in_english(response):
     found = read(response)
     assert found.status is Status.REFUSED
@@ -97,6 +111,13 @@ def test_a_refusal_is_seen_in_german_and_in_english(response):
         "Die Person ist 25 Jahre alt.", "Ich habe 3 Kinder.", "Ich würde mit 80 Leuten reden.", "0 bis 100",
         "Auf einer Skala von 1 bis 10 würde ich 8 vergeben.", "Wenn ich 85 sagen würde, wäre das falsch.",
         "85, aber eigentlich eher 60.",
+        "25. November 2026", "25. November", "50. Geburtstag", "3. Klasse", "Am 25. November", "25.11.2026",
+        "> 85", ">85", "gut 85", "knapp 85", "etwas über 80", "bis 80", "unter 20", "Keine", "Keine Traurigkeit.",
+        "Ich schätze das Alter auf 25.", "Ich schätze die Person auf 40.", "Ich würde die Person auf 40 schätzen.",
+        "Ich würde da nicht 85 sagen.", "Ich würde (ehrlich) nicht 85 sagen.", "Als Kind 7", "85 - nein, weniger",
+        "Als 25-jährige Person würde ich 90 sagen.", "85, da 90 zu viel wäre", "Ich würde 85 nie vergeben.",
+        "Auf einer Skala von 1 bis 10: 8", "Ich möchte nicht 85 sagen.", "Die Person fühlte 3 Tage lang Traurigkeit.",
+        "Die Skala geht von 0 bis 100.", "100 bedeutet äußerst stark.", "<think>Zahl: 20", "hundertzwanzig",
         "Es tut mir leid, dass du das erlebt hast.", "Ich kann nicht schwimmen.", "Ich kann nicht glauben, was war.",
         "Das kann ich bis heute nicht beurteilen.",  # quotes the narrative
     ],

@@ -146,8 +146,9 @@ PLANTED = {
                                 "against that."]),
     "German": (lambda run: planted(run, language={"code": "de", "name": "German", "sha256": "d" * 64,
                                                   "reviewed": "no native speaker has read it yet"}),
-               ["The prompts were in German, by the language pack de of empathy-audit, SHA-256 dddddddddddd…. Of these "
-                "texts the pack says: no native speaker has read it yet."]),
+               ["Prompts, identities and narratives were in German, by the language pack de of empathy-audit, SHA-256 "
+                "dddddddddddd…. Of these texts the pack says: no native speaker has read it yet. A translation differs "
+                "from the English in more than the language, and stands for no culture."]),
     "a server's probabilities": (lambda run: planted(run, engine={"name": "openai"}),
                                  ["The server told the probabilities of the likeliest tokens alone, and a rating is of "
                                   "what they tell."]),
