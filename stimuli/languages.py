@@ -94,7 +94,7 @@ class Replies(_Strict):
     thousands
         What separates thousands; "" if nothing does.
     ordinals
-        Words before which a number with a full stop is an ordinal: "25. november" is no 25, where ordinals are so written.
+        Words before which a number with a full stop is an ordinal, where these are so written: "25. november" is no 25.
     names
         Alternatives by a name, which patterns hold as ``<name>``; a name's alternatives may hold those above it.
     ratings

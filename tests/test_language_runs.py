@@ -249,7 +249,11 @@ def test_an_export_says_in_which_language_was_asked(run, german):
     [
         ("export", ["form=paper"], "Prompts, identities and narratives were in German, by the language pack de"),
         ("export", ["form=card"], "German (language pack de)"),
-        ("export", ["form=every-eval-ever", "organization=O", "relationship=other", "model_id=o/m"], "German (language pack de)"),
+        (
+            "export",
+            ["form=every-eval-ever", "organization=O", "relationship=other", "model_id=o/m"],
+            "German (language pack de)",
+        ),
         ("export", ["form=huggingface"], "German (language pack de)"),
         ("gate", ["margin=20"], "the model was asked in German (language pack de)"),
     ],

@@ -25,7 +25,10 @@ _FIGURE: Final = r"(?<![\w.,])[-+]?[0-9]+(?:[.,][0-9]+)*"
 _DIGITS: Final = re.compile(r"[0-9]+")
 _SENTENCE_END: Final = re.compile(r"\n+|(?<=[^\W_]{3})[.!?…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_])[.!?…]+(?=\s|\Z)")
 """Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
-_WRAPPED: Final = re.compile(r"\A(?:[\s*_\"'`()\[\]{}#:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;]+\Z")
+_WRAPPED: Final = re.compile(
+    r"\A(?:[\s*_\"'`()\[\]{}#:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+"
+    r"|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;]+\Z"
+)
 _WINDOW: Final = 3
 
 

@@ -103,8 +103,8 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     if not (spoken := manifest.language).is_english and manifest.elicitation.method != OUTSIDE:
         yield line(
             "Prompts, identities and narratives were in ", Told(spoken.name), ", by the language pack ",
-            Told(spoken.code), " of empathy-audit (", Told(spoken.reviewed), "). A translation differs from the English "
-            "in more than the language, and stands for no culture.",
+            Told(spoken.code), " of empathy-audit (", Told(spoken.reviewed), "). A translation differs from the "
+            "English in more than the language, and stands for no culture.",
         )  # fmt: skip
     if (n := _n_wordings(study)) > 1:
         yield line(
