@@ -241,8 +241,14 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ("A B statistics.power=0.9", "statistics.power: a comparison of runs has no use for it; it takes confidence, "),
         ("A B statistics.confidence=2", "statistics.confidence: must be below 1 (given: '2')"),
         ("A B statistics.margn=1", "statistics.margn: report has no such option; did you mean 'statistics.margin'?"),
-        ("A B ratings=a-file", "report takes a run folder, ratings=FILE or answers=FILE, got A B ratings=a-file"),
-        ("A run_dir=new", "report takes a run folder, ratings=FILE or answers=FILE, got A run_dir=new"),
+        (
+            "A B ratings=a-file",
+            "report takes run folders, ratings=FILE or answers=FILE, and one kind alone; got A B ratings=a-file",
+        ),
+        (
+            "A run_dir=new",
+            "run_dir=new is for ratings=FILE, answers=FILE or several run folders, and there is one, A; ",
+        ),
     ],
 )
 def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(audit, two, tmp_path, capsys, arguments, line):

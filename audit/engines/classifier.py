@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, check_model_folder, facts_of, find_folder, first_line, hush
+from audit.engines.resolve import ModelFiles, check_model_folder, facts_of, find_folder, hush, unloadable
 from audit.errors import ModelError
 
 
@@ -215,8 +215,8 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
         network = network.to(device).eval()
     except Exception as error:
         raise ModelError(
-            f"{asked} cannot be loaded from {folder} ({first_line(error)}); download or copy it again, or choose "
-            "another"
+            f"{asked} cannot be loaded from {folder}: "
+            + unloadable(error, "download or copy it again, or choose another")
         ) from error
     # transformers makes up what a file lacks, at random, and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))

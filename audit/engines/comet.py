@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, first_line, hush
+from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, unloadable
 from audit.errors import ModelError
 from audit.progress import Progress
 from stimuli.narratives import Narrative
@@ -183,9 +183,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(
-            f"COMET model {model} cannot be loaded from {folder} ({first_line(error)}); {remedy}"
-        ) from error
+        raise ModelError(f"COMET model {model} cannot be loaded from {folder}: {unloadable(error, remedy)}") from error
     # transformers makes up what a file lacks, at random, and only warns.
     lacking = sorted(map(str, loading["missing_keys"]))
     if lacking:

@@ -17,10 +17,10 @@ from audit.engines.resolve import (
     ModelFiles,
     file_hashes,
     find_folder,
-    first_line,
     hush,
     package_folders,
     refuse_revision,
+    unloadable,
 )
 from audit.errors import ModelError
 
@@ -166,8 +166,8 @@ def _load(folder: Path, model: str, device: str) -> tuple[Any, str]:
         lacking = _lacking(embedder, folder)
     except Exception as error:
         raise ModelError(
-            f"embedder {model} cannot be loaded from {folder}: {first_line(error)}; download or copy it again, or "
-            "choose another"
+            f"embedder {model} cannot be loaded from {folder}: "
+            + unloadable(error, "download or copy it again, or choose another")
         ) from error
     if lacking:
         raise ModelError(

@@ -322,16 +322,22 @@ def facts_of(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what a library says of its error, in one line.
+    """Return what a library says of its error, in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
-    Of pickled weights that hold more than numbers it says how to load them all the same, which would run their code.
+
+def unloadable(error: Exception, remedy: str) -> str:
+    """Return why a library cannot load weights, and what helps.
+
+    Of pickled weights that hold more than numbers it says how to load them all the same, which would run their code:
+    these have a remedy of their own.
     """
     if "weights_only" in str(error):
         return (
             "its pickled weights hold more than numbers, which would run code of the file on this machine; take its "
             "safetensors files, or a copy from a place that you trust"
         )
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return f"{first_line(error)}; {remedy}"
 
 
 def set_environment() -> None:

@@ -23,7 +23,7 @@ from audit.engines.base import (
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine, open_local
 from audit.engines.packed import PackedReader
-from audit.engines.resolve import ModelFiles, first_line
+from audit.engines.resolve import ModelFiles, unloadable
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
@@ -71,8 +71,11 @@ class TransformersEngine(TokenEngine):
             self._model: Any = _with_float32_head(torch, loaded).to(self._device).eval()
         except Exception as error:
             raise ModelError(
-                f"transformers cannot load model {model.name} from {files.folder}: {first_line(error)}; download or "
-                "copy it again; a model that is newer than the installed transformers needs a later one"
+                f"transformers cannot load model {model.name} from {files.folder}: "
+                + unloadable(
+                    error,
+                    "download or copy it again; a model newer than the installed transformers needs a later one",
+                )
             ) from error
         # transformers makes up what a file lacks, at random, and only warns.
         lacking = sorted(map(str, loading["missing_keys"]))

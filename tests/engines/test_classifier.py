@@ -250,7 +250,7 @@ def test_a_classifier_that_can_not_be_used_is_refused(wrong, said, tmp_path):
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_damaged_file_is_one_line(name, copy):
     (copy / name).write_bytes(b"{damaged")
-    assert refused(copy).startswith(f"classifier {copy} cannot be loaded from {copy} (")
+    assert refused(copy).startswith(f"classifier {copy} cannot be loaded from {copy}: ")
 
 
 def test_weights_that_are_not_finite_are_not_scored(tmp_path):

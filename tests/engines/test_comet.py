@@ -225,7 +225,7 @@ def test_weights_that_are_missing_are_not_made_up(copy):
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_damaged_file_is_one_line(name, copy):
     (copy / name).write_bytes(b"{damaged")
-    assert f"COMET model {copy} cannot be loaded from {copy} (" in refused(copy)
+    assert f"COMET model {copy} cannot be loaded from {copy}: " in refused(copy)
 
 
 @pytest.mark.parametrize(

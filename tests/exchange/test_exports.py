@@ -308,8 +308,8 @@ def test_what_cannot_be_written_whole_is_not_there_at_all(there, audit, capsys, 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("run", "to=out"), "form= must be given to write a run in it"),
-        (("run", "form=csv"), "to= must be given to write there"),
+        (("run", "to=out"), "form= must be given to say in what form the run is written"),
+        (("run", "form=csv"), "to= must be given to say which folder takes it"),
         (("run", "form=cvs", "to=out"), "form=cvs: csv or spss or huggingface or .* did you mean 'csv'"),
         (("run", "form=csv", "to=out", "license=mit"), "license= is not of form=csv; it takes texts"),
         (("run", "form=card", "to=out", "texts=true"), "texts= is not of form=card; it takes none such"),

@@ -164,7 +164,7 @@ def test_another_run_s_file_is_refused(tmp_path):
         read(write(tmp_path, rows(*((item, 1, 1) for item in other))))
 
 
-HOSTILE = "\x1b]0;owned\x07\u202eanna\x00"
+HOSTILE = "\x1b]0;owned\x07\u202eanna"
 
 
 def test_names_of_raters_and_files_can_do_nothing_to_a_terminal(tmp_path):
@@ -173,7 +173,7 @@ def test_names_of_raters_and_files_can_do_nothing_to_a_terminal(tmp_path):
     ratings = read(write(tmp_path, empty, "1.csv"), write(tmp_path, scored, f"{odd}.csv"))
     named = [*ratings.without_score, *ratings.table["rater"], *ratings.files, *ratings.remarks]
     assert all(name.isprintable() for name in named)
-    assert ratings.without_score == ("\\x1b]0;owned\\x07\\u202eanna\\x00",)
+    assert ratings.without_score == ("\\x1b]0;owned\\x07\\u202eanna",)
     assert set(ratings.table["rater"]) == {"\\x1b[31mben\\udcff"}
     wrong = (((A, 9, 1),), ((B, "", ""),), (("zzz", 1, 1),), ((A, 1, 1), ("zzz", 1, 1)), ((A, 1, 1), (A, 2, 1)))
     for table in (rows(*given, rater=HOSTILE) for given in wrong):
