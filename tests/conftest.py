@@ -29,7 +29,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for models this small, more thr
 
 # They take longest: begun first, none of them is left to one worker while the others have nothing more to do.
 LONGEST = [
-    "test_agreement.py", "test_reproduction.py", "test_inspect_task.py", "test_page_browser.py", "test_pipeline.py",
+    "test_agreement.py", "test_reproduction.py", "test_replicas.py", "test_ray.py", "test_sweeps_elsewhere.py",
+    "test_vllm_server.py", "test_inspect_task.py", "test_page_browser.py", "test_pipeline.py", "test_thinking_runs.py",
     "test_interruption.py", "test_reply_comparison.py", "test_judged_runs.py", "test_strategy_runs.py",
     "test_explore_browser.py", "test_inventory_runs.py", "test_summary_browser.py", "test_every_page_browser.py",
 ]  # fmt: skip
