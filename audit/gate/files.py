@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 """Of ``verdict.json``; a later number may lack what this one has."""
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
-
-
 _OURS: Final = {
     "verdict.json": b'"kind": "empathy-audit gate verdict"',
     "junit.xml": b'name="empathy-audit gate"',

@@ -22,7 +22,7 @@ from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
-from audit.statistics.ratings import FloatArray
+from audit.statistics.ratings import UNSPECIFIED, FloatArray
 from audit.statistics.rest import changes_of_others, weights_against_rest
 from audit.tables.gap import FAMILIES
 
@@ -34,7 +34,6 @@ Over: TypeAlias = Callable[[GapEstimate], tuple[GapEstimate, str]]
 _FIELDS: Final = ("delta_points", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_ratings")
 _CHANGE: Final = ("delta_rest", "change_points", "change_se", "change_p")
 _DUST: Final = 1e-12
-_UNSPECIFIED: Final = "unspecified"
 TWO_GROUPS: Final = "the gap of the pair: of two groups, no rating tells which one it is from"
 _UNDETERMINED: Final = (
     "the pairs of identities cannot tell it from perceiver and experiencer effects and from the rest of the family"
@@ -143,7 +142,7 @@ def family_rows(
             for cue in dict.fromkeys(filter(None, told))
         }
         yield from _rows(cube, "cue", members, confidence=confidence, over=over)
-    if _UNSPECIFIED in cube.perceiver_groups:
+    if UNSPECIFIED in cube.perceiver_groups:
         yield from _rows(cube, "uplift", _uplift(cube, confidence=confidence), confidence=confidence, over=over)
 
 
@@ -431,7 +430,7 @@ def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], 
     )
     weights = np.zeros((2, *cube.in_group.shape))
     weights[identities] = np.where(compared.in_group, w, 0.0), np.where(compared.in_group, 0.0, w)
-    weights[:, cube.perceiver_groups.index(_UNSPECIFIED)] = -weights.sum(axis=1)
+    weights[:, cube.perceiver_groups.index(UNSPECIFIED)] = -weights.sum(axis=1)
     weights[np.abs(weights) < _DUST] = 0.0
     return _named(names, _estimate(cube.y, weights, confidence=confidence))
 

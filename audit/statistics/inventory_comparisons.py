@@ -17,7 +17,7 @@ import numpy as np
 from audit.statistics.estimates import t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.inventory_answers import Spread, settled, spread_over
-from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, IntArray
+from audit.statistics.ratings import NO_PERSONA, UNSPECIFIED, BoolArray, FloatArray, IntArray
 from audit.wording import brief, either, plural
 
 OTHERS: Final = "other groups"
@@ -25,8 +25,7 @@ ONE_ORDER: Final = "one order: the interval takes it as it was shown"
 MIN_ITEMS: Final = 3
 """Items below which nothing that is over items has an interval: two tell next to nothing of how such items differ."""
 
-_UNSPECIFIED: Final = "unspecified"
-_BASELINES: Final = (NO_PERSONA, _UNSPECIFIED)
+_BASELINES: Final = (NO_PERSONA, UNSPECIFIED)
 _NAN: Final = float("nan")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p", "se_items", "se_orders")
 

@@ -13,13 +13,12 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.runs.manifest import Manifest
-from audit.statistics.ratings import NO_PERSONA
+from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
 from audit.statistics.scale_ends import END_SHARE
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
 """Tables that limits of single gaps are read from."""
-_BASELINES: Final = ("unspecified", NO_PERSONA)
 
 
 def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -102,7 +101,7 @@ def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) 
 
 def _has_unrated(cells: pd.DataFrame) -> bool:
     """Whether an identity that is compared has no rating, as one who rates or one who is rated."""
-    compared = cells.loc[~cells["perceiver_group"].isin(_BASELINES) & ~cells["experiencer_group"].isin(_BASELINES)]
+    compared = cells.loc[~cells["perceiver_group"].isin(BASELINES) & ~cells["experiencer_group"].isin(BASELINES)]
     return any((compared.groupby(side)["n_rated"].sum() == 0).any() for side in ("perceiver", "experiencer"))
 
 

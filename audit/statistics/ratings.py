@@ -18,6 +18,10 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 NO_PERSONA: Final = "no persona"
 """Group of the perceiver that is given no identity (``tables.RATINGS``)."""
+UNSPECIFIED: Final = "unspecified"
+"""Group of an identity that tells no group."""
+BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
+"""Groups that are asked about for comparison, and in no δ."""
 
 STATUSES: Final = tuple(status.value for status in Status)
 """The statuses in the order of the columns ``n_rated``, ``n_refused``, ``n_unparseable``, ``n_failed``."""

@@ -20,7 +20,7 @@ from scipy import special
 
 from audit.statistics.estimates import EPSILON, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, IntArray, divide
+from audit.statistics.ratings import BASELINES, BoolArray, FloatArray, IntArray, divide
 from audit.statistics.remarks import Remark
 from audit.tables.stages import MARKED_WORDS, STAGE_TEXTS, THEME
 from audit.texts.words import words
@@ -39,7 +39,6 @@ MARKED: Final = 15
 """Words of a group at most."""
 MIN_TEXTS: Final = 3
 """Distinct texts that a word must be in to be tested."""
-_BASELINES: Final = ("unspecified", NO_PERSONA)
 _SHARES: Final = ("refused", "emotion_named", "emotion_accuracy")
 _REMARKED: Final = ("stereotype_words", "sentiment")
 _BLIND: Final = "the texts are the same whatever the narrative, and tell nothing of its emotion"
@@ -90,7 +89,7 @@ def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.Data
     """
     rows: list[dict[str, Any]] = []
     marked: list[dict[str, Any]] = []
-    outside = stages["experiencer_group"].isin(_BASELINES) | stages["perceiver_group"].isin(_BASELINES)
+    outside = stages["experiencer_group"].isin(BASELINES) | stages["perceiver_group"].isin(BASELINES)
     for (dimension, variant), own in stages.loc[~outside].groupby(["dimension", "variant"], observed=True, sort=False):
         family: list[dict[str, Any]] = []
         for stage, part in own.groupby("stage", observed=True, sort=False):
