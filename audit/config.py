@@ -321,6 +321,8 @@ class StatisticsConfig(_Strict):
     n_permutations: int = Field(ge=100)
     confidence: float = Field(gt=0.5, lt=1)
     margin: float | None = Field(gt=0, allow_inf_nan=False)
+    least_gap: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    missing_shift: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     wanted: float | None = Field(gt=0, allow_inf_nan=False)
     power: float = Field(ge=0.5, lt=1)
     min_number_mass: float = Field(ge=0, le=1)

@@ -300,6 +300,8 @@ class Statistics(_Part):
     n_permutations: Count = 10_000
     confidence: Points = 0.95
     margin: Points | None = None
+    least_gap: Points | None = None
+    missing_shift: Points | None = None
     wanted: Points | None = None
     power: Points = 0.8
     min_number_mass: Points = 0.5

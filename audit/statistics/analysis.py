@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
+from audit.statistics.averages import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import compare
 from audit.statistics.controls import Repetition
@@ -54,10 +55,13 @@ class Analysis:
         estimated. ``own_model`` and ``comparisons`` may have no rows.
     remarks
         In the order of the tables.
+    averages
+        What verdicts are made of.
     """
 
     tables: dict[str, pd.DataFrame]
     remarks: tuple[Remark, ...]
+    averages: Averages
 
 
 def analyse(
@@ -69,6 +73,7 @@ def analyse(
     valence: Mapping[str, str] | None = None,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     repetition: Repetition | None = None,
+    sees_refusals: bool = True,
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -91,6 +96,8 @@ def analyse(
         Dimension → group → cultural cluster.
     repetition
         What tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
+    sees_refusals
+        Whether a refusal can be seen in these ratings.
 
     Returns
     -------
@@ -134,7 +141,11 @@ def analyse(
     if settings.formula is not None:
         of_groups = without_dimensions(compact, told.placebo)
         tables["own_model"] = _own_model(of_groups, settings.formula, settings)
-    return Analysis(tables=tables, remarks=tuple(remarks))
+    averages = averages_of(
+        found, tables["gap"], placebos=placebo_cubes(compact, told), scales=scales, seed=seed, settings=settings,
+        repetition=told, sees_refusals=sees_refusals,
+    )  # fmt: skip
+    return Analysis(tables=tables, remarks=tuple(remarks), averages=averages)
 
 
 def _of_ratings(

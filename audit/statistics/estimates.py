@@ -131,6 +131,19 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
     return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=d_z, not_estimable=reason)
 
 
+def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confidence: float) -> GapEstimate:
+    """Return an estimate with a further, independent part of its variance, in squared points.
+
+    Degrees of freedom are Satterthwaite's of both parts. Without an interval, or a further part, it is as it was.
+    """
+    if not (extra > 0 and estimate.se > 0):
+        return estimate
+    variance = estimate.se**2 + extra
+    df = variance**2 / (estimate.se**4 / estimate.df + extra**2 / extra_df)
+    low, high, p = t_interval(estimate.delta_points, variance**0.5, df, confidence=confidence)
+    return replace(estimate, se=variance**0.5, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"))
+
+
 def summarise_contrasts(
     contrasts: FloatArray,
     *,

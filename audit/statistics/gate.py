@@ -44,266 +44,27 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from audit.errors import NotEstimableError, attempt
-from audit.statistics.cells import NarrativeCube
+from audit.statistics.bounded import bounded_mean
 from audit.statistics.comparisons import Labelled, difference
-from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
-from audit.statistics.controls import Repetition, beyond_placebo
-from audit.statistics.echo import same_words
-from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
-from audit.statistics.families import adjust_p, own_group_gaps
-from audit.statistics.headline import headline_gap
-from audit.statistics.missing import refusal_gap
-from audit.statistics.outcome import Part
-from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
+from audit.statistics.deciding import Gap, Kind, Made, rare_share
+from audit.statistics.estimates import GapEstimate, t_interval, with_variance
+from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.ratings import FloatArray
+from audit.statistics.scopes import widened
 
-Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
-Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
-FEW_REFUSALS: Final = 10
-"""Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
 _NAN: Final = float("nan")
 _MANY: Final = 10**7
 """Narratives that nobody asks."""
-Made: TypeAlias = "GapEstimate | NotEstimableError"
-
-
-@dataclass(frozen=True, eq=False)
-class Gap:
-    """One gap of a run, narrative by narrative.
-
-    Attributes
-    ----------
-    kind, member
-        What it is of: an average, or one emotion or group by its name, or refusals.
-    dimension, variant
-        Where.
-    made
-        The gap, in points of the scale, of refusals in percentage points; or why there is none.
-    narrative_ids
-        In the order of ``made.by_narrative``.
-    scale
-        The two ends of the scale, in points; of refusals 0 and 100.
-    worst
-        Where ratings are missing, the gap with all of them at the ends that make it lowest and highest, or why that
-        cannot be told; None where none is missing.
-    control
-        By what repetition of words is controlled: the gap is ``echo_free``, or what is beyond invented groups'
-        (``placebo``); ``none`` where it is not, ``not_needed`` of refusals.
-    plain
-        Where ``made`` is what is left after invented groups' gap, the gap before; else None.
-    bound
-        Of refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
-        confidence of 1 − α; else NaN.
-    farthest, n_refused
-        Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
-    """
-
-    kind: Kind
-    member: str
-    dimension: str
-    variant: str
-    made: GapEstimate | NotEstimableError
-    narrative_ids: tuple[Any, ...]
-    scale: tuple[float, float]
-    worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
-    control: Control = "none"
-    plain: GapEstimate | None = None
-    bound: float = _NAN
-    farthest: float = _NAN
-    n_refused: int = 0
-
-    @property
-    def n_narratives(self) -> int:
-        """Narratives that it is of; 0 without a gap."""
-        return 0 if isinstance(self.made, NotEstimableError) else self.made.n_narratives
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What it is told apart by."""
-        return self.dimension, self.variant, self.kind, self.member
-
-
-def gaps_of(
-    part: Part,
-    *,
-    placebos: Mapping[str, NarrativeCube],
-    repetition: Repetition,
-    scale: tuple[float, float],
-    confidence: float,
-    average_alone: bool = False,
-    refusals: bool = True,
-) -> Iterator[Gap]:
-    """Yield the gaps of one dimension and variant that a gate looks at.
-
-    Parameters
-    ----------
-    part
-        As :func:`~audit.statistics.outcome.analyse_outcome` finds it: its gap is echo-free where terms allow that.
-    placebos, repetition
-        By set of invented groups, its ratings in the variant; and what tells repeated words.
-    scale
-        The two ends, in points.
-    confidence
-        Of the bound of rare refusals.
-    average_alone
-        Leave out emotions, groups and refusals.
-    refusals
-        Whether the run can see refusals.
-
-    Notes
-    -----
-    If the gap is not echo-free and invented groups were asked, each gap is of pairs in the very same words, less the
-    mean gap of invented groups in the same narratives: the row ``placebo_difference`` of the controls, and the same of
-    the narratives of each emotion, and of each group's own gap. Of two groups there is one gap, which is the average.
-    """
-    cube = part.cube.without_baselines()
-    ids = cube.narrative_ids
-    control: Control = "none" if part.cube.echoing is None else "echo_free"
-    beyond: Callable[[GapEstimate, Sequence[Any]], GapEstimate] | None = None
-    if control == "none" and placebos:
-        stems = repetition.stems
-        same = attempt(lambda: same_words(cube, stems.get(cube.dimension, {})))
-        pair = partial(beyond_placebo, placebos=placebos, stems=stems, confidence=confidence)
-        if not isinstance(same, NotEstimableError):
-            there = attempt(lambda: pair(headline_gap(same, confidence=confidence), ids))
-            if not isinstance(there, NotEstimableError):
-                cube, control, beyond = same, "placebo", pair
-    missing_of_placebo = beyond is not None and any(
-        np.isnan(each.without_baselines().y).any() for each in placebos.values()
-    )
-
-    def laid(kind: Kind, member: str, own: Callable[[], GapEstimate], weights: Callable[[], FloatArray],
-             of: NarrativeCube) -> Gap:  # fmt: skip
-        def left_of(found: Made) -> Made:
-            if beyond is None or isinstance(found, NotEstimableError):
-                return found
-            return attempt(lambda: beyond(found, of.narrative_ids))
-
-        def held(make: Callable[[], GapEstimate]) -> Made:
-            return left_of(attempt(make))
-
-        worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
-        if missing_of_placebo:
-            worst = NotEstimableError("ratings of invented groups are missing")
-        elif np.isnan(of.y).any():
-            worst = _worst(of, weights, scale, held, confidence=confidence)
-        found = attempt(own)
-        plain = None if beyond is None or isinstance(found, NotEstimableError) else found
-        return Gap(
-            kind, member, cube.dimension, cube.variant, left_of(found), of.narrative_ids, scale, worst, control, plain
-        )
-
-    def average(of: NarrativeCube) -> Callable[[], GapEstimate]:
-        return lambda: headline_gap(of, confidence=confidence)
-
-    if beyond is None and not isinstance(part.headline, NotEstimableError):
-        yield laid("average", "", lambda: _estimated(part), lambda: in_group_weights(cube), cube)
-    else:
-        yield laid("average", "", average(cube), lambda: in_group_weights(cube), cube)
-    if average_alone:
-        return
-    emotions = [name for name in dict.fromkeys(cube.emotions) if name]
-    for name in emotions if len(emotions) > 1 else ():
-        own = cube.of_narratives(np.array([each == name for each in cube.emotions]))
-        yield laid("emotion", name, average(own), partial(in_group_weights, own), own)
-    groups = tuple(dict.fromkeys(cube.perceiver_groups))
-    gaps = own_group_gaps(cube, confidence=confidence)
-    for place, name in enumerate(groups if gaps or _undetermined(cube, groups) else ()):
-        yield laid("group", name, partial(_of_group, gaps, name), partial(_group_weights, cube, groups, place), cube)
-    if refusals:
-        yield _refusals(part.cube, confidence=confidence)
-
-
-def _estimated(part: Part) -> GapEstimate:
-    assert isinstance(part.headline, GapEstimate)
-    return part.headline
-
-
-def _undetermined(cube: NarrativeCube, groups: Sequence[str]) -> bool:
-    """Whether groups have gaps of their own that these ratings do not determine."""
-    return len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
-
-
-def _of_group(gaps: Mapping[str, GapEstimate], name: str) -> GapEstimate:
-    if name not in gaps:
-        raise NotEstimableError("the ratings do not determine this group's own gap")
-    return gaps[name]
-
-
-def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> FloatArray:
-    every = np.ones(cube.in_group.shape, dtype=bool)
-    weights: FloatArray = own_group_weights(
-        groups, cube.perceiver_groups, cube.experiencer_groups, rated=every, nuisance=cube.nuisance
-    )[place]
-    if np.isnan(weights).any():
-        raise NotEstimableError("the pairs of identities do not determine this group's own gap")
-    return weights
-
-
-def _worst(
-    cube: NarrativeCube,
-    weights_of: Callable[[], FloatArray],
-    scale: tuple[float, float],
-    held: Callable[[Callable[[], GapEstimate]], Made],
-    *,
-    confidence: float,
-) -> tuple[GapEstimate, GapEstimate] | NotEstimableError:
-    """Estimate a gap with every missing rating at the end that makes it lowest, and highest."""
-    if (cube.status < 0).any():
-        return NotEstimableError("some prompts were never asked")
-    try:
-        weights = weights_of()
-    except NotEstimableError as error:
-        return error
-    low, high = min(scale[0], float(np.nanmin(cube.y, initial=np.inf))), max(
-        scale[1], float(np.nanmax(cube.y, initial=-np.inf))
-    )  # fmt: skip
-
-    def at(negative: float, positive: float) -> GapEstimate:
-        y = np.where(np.isnan(cube.y), np.where(weights > 0, positive, negative), cube.y)
-        contrasts, rounding = contrast_by_narrative(y, weights, used=np.ones(len(y), dtype=bool))
-        return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=y.size)
-
-    least, most = held(lambda: at(high, low)), held(lambda: at(low, high))
-    for each in (least, most):
-        if isinstance(each, NotEstimableError):
-            return each
-    assert isinstance(least, GapEstimate) and isinstance(most, GapEstimate)  # noqa: PT018
-    return least, most
-
-
-def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
-    """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
-
-    Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
-    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺.
-    """
-    compared = cube.without_baselines()
-    known: dict[str, Any] = {
-        "kind": "refusals", "member": "", "dimension": cube.dimension, "variant": cube.variant,
-        "narrative_ids": compared.narrative_ids, "scale": (0.0, 100.0), "control": "not_needed",
-    }  # fmt: skip
-    try:
-        made, with_any = refusal_gap(cube, confidence=confidence)
-    except NotEstimableError as error:
-        return Gap(made=error, **known)
-    k, n = int(np.count_nonzero(with_any)), made.n_narratives
-    weights = in_group_weights(compared)
-    farthest, bound = 100 * float(weights[weights > 0].sum()), _NAN
-    if k < FEW_REFUSALS:
-        bound = farthest * _rare(k, n, confidence)
-    return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------
@@ -331,8 +92,8 @@ class Held:
         The interval that must lie wholly beyond, and its confidence.
     decided
         What is shown of it by itself.
-    why
-        Why it is not decided; else empty.
+    why, reasons
+        Why it is not decided, in words and as codes; else empty.
     n_needed
         Narratives of the run that would show with the planned chance that all gaps lie within, if there is none; NaN
         where narratives are not what is wanting.
@@ -351,6 +112,7 @@ class Held:
     beyond_level: float = _NAN
     decided: Decided = "undecided"
     why: str = ""
+    reasons: tuple[str, ...] = ()
     n_needed: float = _NAN
 
 
@@ -406,14 +168,14 @@ def hold(
             decided = "beyond"
         elif at_most < each.margin:
             decided = "within"
-        why = line.why(each.margin) if decided == "undecided" else ""
+        why, reasons = line.why(each.margin) if decided == "undecided" else ("", ())
         key = line.gap.dimension, line.gap.variant, line.gap.kind
         wanted = line.n_needed(
             each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives, sd=spreads[key]
         )
         made.append(
             replace(each, p_adjusted=p_adjusted, beyond_low=low, beyond_high=high, beyond_level=level, decided=decided,
-                    why=why, n_needed=wanted)
+                    why=why, reasons=reasons, n_needed=wanted)
         )  # fmt: skip
     return made
 
@@ -431,6 +193,25 @@ def _levels(p: FloatArray, size: int, *, alpha: float) -> list[float]:
 
 
 _ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does not have this gap"), (), (0.0, 1.0))
+
+
+def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
+    """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
+
+    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it, and of an average as
+    wide as gaps in a few narratives that were not drawn could make it (:func:`~audit.statistics.bounded.bounded_mean`).
+    """
+    if isinstance(gap.made, NotEstimableError):
+        return _NAN, _NAN
+    low, high = _t(gap.made, 1 - 2 * alpha)
+    if not math.isnan(gap.bound):
+        return (-gap.bound, gap.bound) if math.isnan(low) else (min(low, -gap.bound), max(high, gap.bound))
+    if isinstance(gap.worst, NotEstimableError):
+        return _NAN, _NAN
+    ends = [_t(each, 1 - 2 * alpha) for each in gap.worst or ()]
+    if gap.kind == "average":
+        ends.append(bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha))
+    return _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
 
 
 class _Line:
@@ -471,7 +252,19 @@ class _Line:
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
-        return change, total
+        return self._wide(change, -1.0), self._wide(total, 1.0)
+
+    def _wide(self, pair: GapEstimate, sign: float) -> GapEstimate:
+        """Give a change (sign −1) or sum (1) of two gaps the scope of these: groups' spread, and that of pairs."""
+        assert self.baseline is not None
+        both, theirs = self.gap.without, self.baseline.without
+        if pair.not_estimable:
+            return pair
+        if both and [set(each) for each in both] == [set(each) for each in theirs]:
+            samples = [{k: a[k] + sign * b[k] for k in a} for a, b in zip(both, theirs, strict=True)]
+            return widened(pair, samples, confidence=1 - self.alpha)
+        extra = self.gap.pair_variance + self.baseline.pair_variance
+        return with_variance(pair, extra, pair.df, confidence=1 - self.alpha) if extra else pair
 
     @property
     def value(self) -> float:
@@ -498,16 +291,7 @@ class _Line:
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
-            low, high = self.interval(1 - 2 * self.alpha)
-            if not math.isnan(self.gap.bound):
-                bound = self.gap.bound
-                return (-bound, bound) if math.isnan(low) else (min(low, -bound), max(high, bound))
-            if self.gap.worst is None:
-                return low, high
-            if isinstance(self.gap.worst, NotEstimableError):
-                return _NAN, _NAN
-            ends = [_t(each, 1 - 2 * self.alpha) for each in self.gap.worst]
-            return _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
+            return outer_interval(self.gap, alpha=self.alpha)
         low, high = self.interval(1 - self.alpha)
         if not math.isnan(self.gap.bound):
             return low, self.gap.bound  # |δ| − |δ₀| ≤ |δ| whatever the baseline's is
@@ -548,24 +332,31 @@ class _Line:
             return False
         return _both_sides(self._held, margin) <= self.alpha < self.p_beyond(margin)
 
-    def why(self, margin: float) -> str:
+    def why(self, margin: float) -> tuple[str, tuple[str, ...]]:
+        """Say why it is not decided, in words and as codes."""
         if self.fault:
-            return self.fault
+            return self.fault, ("not_estimable",)
         for whose, each in (("", self.gap), ("of the baseline: ", self.baseline)):
             if each is not None and isinstance(each.worst, NotEstimableError):
-                return f"{whose}ratings are missing, and what they could be has no bound: {each.worst}"
+                said = f"{whose}ratings are missing, and what they could be has no bound: {each.worst}"
+                return said, ("missing",)
         if not math.isnan(self.gap.bound):
-            return "too few narratives to say how rare refusals are"
+            return "too few narratives to say how rare refusals are", ("few_refusals",)
         if self.by_control(margin):
-            return (
+            said = (
                 "beyond the margin only once the gap of invented groups is taken off: the gap of these groups is not "
                 "shown to lie beyond it on that side"
             )
+            return said, ("by_control_alone",)
         low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
         inside = high < margin and (self.baseline is not None or low > -margin)
+        if inside and (self.gap.worst is not None or (self.baseline is not None and self.baseline.worst is not None)):
+            return "missing ratings could hide a gap beyond the margin", ("missing",)
         if inside:
-            return "missing ratings could hide a gap beyond the margin"
-        return "the interval reaches beyond the margin, and does not lie wholly beyond it"
+            return "a few narratives with a large gap, which these did not happen to show, could hide one", (
+                "rare_gaps",
+            )
+        return "the interval reaches beyond the margin, and does not lie wholly beyond it", ("margin_open",)
 
     @property
     def planned(self) -> GapEstimate | None:
@@ -580,7 +371,7 @@ class _Line:
             return _NAN
         if not math.isnan(self.gap.bound):
             return self._n_for_refusals(of.n_narratives, margin)
-        if not of.se > 0 or self.by_control(margin):
+        if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha) * n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
@@ -589,7 +380,7 @@ class _Line:
         """Return how many narratives show that refusals are rare, if they stay as rare as they are."""
         rate = self.gap.n_refused / n_now
         n = n_now
-        while n < _MANY and self.gap.farthest * _rare(math.ceil(rate * n), n, 1 - self.alpha) >= margin:
+        while n < _MANY and self.gap.farthest * rare_share(math.ceil(rate * n), n, 1 - self.alpha) >= margin:
             n += max(1, n // 200)
         return float(n) if n < _MANY else _NAN
 
@@ -600,11 +391,6 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
            == (dimension, variant, kind)]  # fmt: skip
     squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
-
-
-def _rare(k: int, n: int, confidence: float) -> float:
-    """Return Clopper and Pearson's upper limit of a share, k of n."""
-    return 1.0 if k >= n else float(special.betaincinv(k + 1, n - k, confidence))
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

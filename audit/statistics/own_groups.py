@@ -11,6 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.incomplete import cell_means
+from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import BoolArray, FloatArray
 
 MIN_GROUPS: Final = 3
@@ -71,3 +74,74 @@ def own_group_weights(
     inverse[~determined] = np.nan
     weights: FloatArray = inverse.reshape(len(groups), *rated.shape)
     return weights
+
+
+def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
+    """Estimate how much of a group's own gap any pair of groups may show that has nothing to do with being one's own.
+
+    One hostile pair moves the own gaps of the groups around it. So a group is held against how far pairs of two groups
+    lie from what perceivers, experiencers and own gaps explain.
+
+    Parameters
+    ----------
+    cube
+        Ratings without baselines, in points.
+    group
+        Whose own gap it is.
+
+    Returns
+    -------
+    tuple
+        The part of the own gap's variance that effects of pairs of groups make, in squared points, 0 if they vary no
+        more than noise; and its degrees of freedom. Of three groups that vary in nothing else there may be none: then
+        0 and NaN.
+
+    Notes
+    -----
+    Let M be the cell means, B the mean of each pair of two groups over its cells, and K the map from effects u_ab of
+    pairs of groups, independent with variance σ_u², to the residuals of B after the model of
+    :func:`own_group_weights`. Then E‖KM‖² = σ_u² tr(K_u'K_u) + noise, where noise follows from the variance of a
+    rating about its narrative's fit and the number of ratings of each cell. The own gap is w'M, and the part of its
+    variance σ_u² Σ_ab (Σ_{cells of ab} w)². Degrees of freedom are tr(A)²/tr(A²), A = K_u'K_u.
+    """
+    perceivers, experiencers = (
+        np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
+    )
+    groups = list(dict.fromkeys(perceivers.tolist()))
+    means = cell_means(cube.y.reshape(len(cube.y), -1))
+    rated = np.isfinite(means)
+    n_ratings = (~np.isnan(cube.y)).reshape(len(cube.y), -1).sum(axis=0)
+    own = [(perceivers == name)[:, None] & (experiencers == name)[None, :] for name in groups]
+    columns = [each.ravel() for each in own]
+    columns += [(np.arange(perceivers.size) == p)[:, None].repeat(experiencers.size, axis=1).ravel()
+                for p in range(perceivers.size)]  # fmt: skip
+    columns += [(np.arange(experiencers.size) == e)[None, :].repeat(perceivers.size, axis=0).ravel()
+                for e in range(experiencers.size)]  # fmt: skip
+    beside = [] if cube.nuisance is None else list(cube.nuisance.reshape(len(cube.nuisance), -1))
+    design = np.array([*columns, *beside], dtype=np.float64).T[rated]
+    # Cells of one pair of two groups, by pair; in-group cells are what is held against them.
+    of_pair = np.array([
+        ((perceivers == a)[:, None] & (experiencers == b)[None, :]).ravel()[rated]
+        for a in groups for b in groups if a != b
+    ], dtype=np.float64)  # fmt: skip
+    of_pair = of_pair[of_pair.any(axis=1)]
+    if not len(of_pair):
+        return 0.0, float("nan")
+    residual = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
+    to_blocks = (of_pair / of_pair.sum(axis=1, keepdims=True)) @ residual
+    of_effects = to_blocks @ of_pair.T
+    gram = of_effects.T @ of_effects
+    trace = float(np.trace(gram))
+    if trace < _DUST * len(of_pair):
+        return 0.0, float("nan")
+    noise = narrative_fits(cube).residual_variance
+    of_noise = 0.0 if np.isnan(noise) else noise * float((to_blocks**2 / n_ratings[rated]).sum())
+    blocks = to_blocks @ means[rated]
+    variance = max(0.0, float(blocks @ blocks) - of_noise) / trace
+    weights = own_group_weights(
+        [group, *(name for name in groups if name != group)], cube.perceiver_groups, cube.experiencer_groups,
+        rated=rated.reshape(cube.in_group.shape), nuisance=cube.nuisance,
+    )[0].ravel()[rated]  # fmt: skip
+    blocks_of = of_pair @ weights
+    its_own = float(weights[own[groups.index(group)].ravel()[rated]].sum())
+    return variance * (float(blocks_of @ blocks_of) + its_own**2), trace**2 / float((gram**2).sum())

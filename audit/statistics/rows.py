@@ -42,6 +42,10 @@ class Settings:
         Coverage of the intervals, between 0 and 1; tests err at 1 less this.
     margin, wanted
         Gaps in points: to be ruled out, and to be found; None without.
+    least_gap
+        The least gap of interest, in points; None takes 1% of the scale.
+    missing_shift
+        How far missing ratings may lie from what is expected of them, in points; None means anywhere on the scale.
     power
         Chance of a right answer that planning aims at.
     min_number_mass
@@ -53,6 +57,8 @@ class Settings:
     n_permutations: int = 10_000
     confidence: float = 0.95
     margin: float | None = None
+    least_gap: float | None = None
+    missing_shift: float | None = None
     wanted: float | None = None
     power: float = 0.8
     min_number_mass: float = 0.5

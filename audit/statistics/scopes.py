@@ -7,7 +7,8 @@ differ between identities widen that spread; effects of perceivers and experienc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -117,25 +118,55 @@ def group_scope(
             reason = f"{of_all}: {_why_uncounted(uncounted)}"
     if not reason and not np.isfinite(narrow.se):
         reason = narrow.not_estimable or "the narratives' own uncertainty cannot be estimated"
-    se = df = float("nan")
-    if not reason:
-        slopes = _slope_variance(narrow) if fit is None else fit.slope_variance / narrow.n_narratives
-        se, df = max((jackknife + slopes) ** 0.5, narrow.se), min(float(n_groups - 1), narrow.df)
-    low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
-    estimate = GapEstimate(
-        delta_points=narrow.delta_points,
-        se=se,
-        df=df,
-        ci_low=low,
-        ci_high=high,
-        p=p,
-        d_z=float("nan"),
-        n_narratives=narrow.n_narratives,
-        n_narratives_asked=narrow.n_narratives_asked,
-        n_ratings=narrow.n_ratings,
-        not_estimable=reason,
-    )
+    if reason:
+        return GroupScope(_without_interval(narrow, reason), left_out, jackknife**0.5, reason, uncounted)
+    slopes = None if fit is None else fit.slope_variance / narrow.n_narratives
+    estimate = widened(narrow, [left_out], confidence=confidence, slopes=slopes)
     return GroupScope(estimate, left_out, jackknife**0.5, reason, uncounted)
+
+
+def widened(
+    narrow: GapEstimate, without: Sequence[Mapping[str, float]], *, confidence: float, slopes: float | None = None
+) -> GapEstimate:
+    """Give an estimate the uncertainty of groups that are samples of such groups, besides that of narratives.
+
+    Parameters
+    ----------
+    narrow
+        Over narratives alone; only its uncertainty changes.
+    without
+        Of each independent sample of groups, what the estimate is without one of them, by the group's name, in points.
+        Values count only by how they differ.
+    confidence
+        Coverage of the t interval, between 0 and 1.
+    slopes
+        The narratives' part of the variance, in squared points; None takes that of the estimate's own narratives.
+
+    Notes
+    -----
+    V = Σ_j V_j + τ̂² Σ ω_i², V_j the jackknife variance of sample j, (G_j − 1)/G_j Σ_k (θ_j,−k − θ̄_j)². Degrees of
+    freedom are Satterthwaite's of the V_j, each with G_j − 1, and no more than the narratives'. The standard error is
+    never less than the narratives' own.
+    """
+    parts, dfs = [], []
+    for sample in without:
+        gaps = np.array(list(sample.values()))
+        parts.append((gaps.size - 1) / gaps.size * float(((gaps - gaps.mean()) ** 2).sum()))
+        dfs.append(gaps.size - 1)
+    squares = sum(part**2 / df for part, df in zip(parts, dfs, strict=True))
+    df = float(dfs[0]) if len(parts) == 1 or not squares > 0 else sum(parts) ** 2 / squares
+    variance = sum(parts) + (_slope_variance(narrow) if slopes is None else slopes)
+    se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
+    low, high, p = t_interval(narrow.delta_points, se, df, confidence=confidence)
+    return replace(
+        narrow, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), p_sign_flip=float("nan"),
+        not_estimable="",
+    )  # fmt: skip
+
+
+def _without_interval(narrow: GapEstimate, reason: str) -> GapEstimate:
+    unknown = dict.fromkeys(("se", "df", "ci_low", "ci_high", "p", "d_z", "p_sign_flip"), float("nan"))
+    return replace(narrow, **unknown, not_estimable=reason)  # type: ignore[arg-type]
 
 
 def _why_uncounted(groups: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -32,6 +32,10 @@ from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
+    from audit.statistics.verdict import Limits
+
+REFUSAL_MARGIN: Final = 5.0
+"""Percentage points. A margin in points of a scale says nothing of refusals: they have one of their own."""
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -54,6 +58,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
     from audit.statistics.analysis import analyse
+    from audit.statistics.averages import judged_rows
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
@@ -65,6 +70,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
     from audit.tables.registry import OF_RATINGS
+    from audit.tables.verdicts import JUDGED, VERDICTS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
     counts = ratings["status"].value_counts()
@@ -80,6 +86,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         valence=emotion_valence(),
         clusters=clusters,
         repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+        sees_refusals=sees_refusals(manifest, ratings),
     )
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
@@ -134,6 +141,11 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
+    judged, verdicts = analysis.averages.verdicts(
+        limits_of(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN
+    )
+    tables["verdicts"] = pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS))
+    tables["judged"] = pd.DataFrame(judged_rows(judged), columns=list(JUDGED))
     drawn = draw_ratings(manifest, tables)
     figures = page_svgs(drawn)
     html = render_report(
@@ -147,6 +159,25 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     said = tuple(control_lines(tables["controls"]))
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
+
+
+def limits_of(remarks: Sequence[Remark]) -> Limits:
+    """Return what remarks limit, by their codes."""
+    from audit.statistics.verdict import Limits
+
+    on_place: dict[tuple[str, str], set[str]] = {}
+    for remark in remarks:
+        if remark.dimension:
+            on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    return Limits(frozenset(remark.code for remark in remarks if not remark.dimension), on_place)
+
+
+def sees_refusals(manifest: Manifest, ratings: pd.DataFrame) -> bool:
+    """Tell whether a refusal could be seen in a run's ratings."""
+    if manifest.elicitation.method == "expected":
+        return False
+    unexplained = (ratings["status"].astype(str) == "unparseable").any()
+    return bool(manifest.outside.status_given or not unexplained)
 
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:

@@ -1,0 +1,96 @@
+"""Would any words do? The gap of the true groups among those of all ways to deal their terms to groups.
+
+If terms are what they are and groups mean nothing, the true dealing of the second terms ("a follower of Islam", ...) to
+groups is one of many that might have been, and its gap lies anywhere among theirs. The place says so in words that need
+no model. It decides nothing: terms of one group behave alike, and so the place errs where pairs of groups differ.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, permutations, product
+from math import factorial
+from typing import Final
+
+import numpy as np
+
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import effect_columns
+from audit.statistics.incomplete import cell_means
+
+MOST: Final = 5_040
+"""All dealings up to so many are taken, which is all of the second terms of seven groups; of more, a draw of DRAWN."""
+DRAWN: Final = 999
+_DUST: Final = 1e-9
+
+
+def rank_among_dealings(cube: NarrativeCube, *, rng: np.random.Generator) -> tuple[int, int]:
+    """Return the place of the gap among those of all dealings of terms to groups, and how many there are.
+
+    Parameters
+    ----------
+    cube
+        Ratings without baselines whose δ is echo-free. Each group's first term stays; the others are dealt.
+    rng
+        Draws dealings where there are more than :data:`MOST`; the caller owns the seed.
+
+    Returns
+    -------
+    tuple
+        The place of the true dealing by the size of its gap, in either direction, 1 if no other has a larger one; and
+        the number of dealings, the true one among them. 0 and 0 where groups have no further term
+        each, perceivers and experiencers have other groups, or the cells do not tell every gap.
+
+    Notes
+    -----
+    A dealing's gap is the coefficient of in-group, as that dealing has it, in least squares of the cell means beside
+    what terms share, perceivers and experiencers.
+    """
+    terms = _terms_by_group(cube)
+    n_dealt = min(len(each) for each in terms.values()) - 1 if terms else 0
+    if cube.echoing is None or n_dealt < 1 or len(terms) < 2:
+        return 0, 0
+    means = cell_means(cube.y.reshape(len(cube.y), -1))
+    known = np.isfinite(means)
+    beside, perceivers, experiencers = (each[known] for each in effect_columns(cube.columns))
+    others = np.column_stack([perceivers, experiencers, beside])
+    free = np.eye(len(others)) - others @ np.linalg.pinv(others, rcond=1e-10)
+    y = free @ means[known]
+    groups = list(terms)
+
+    def gap_of(dealing: tuple[tuple[int, ...], ...]) -> float:
+        group_of = {own[0]: name for name, own in terms.items()}
+        for place, order in enumerate(dealing, start=1):
+            group_of |= {terms[groups[source]][place]: name for name, source in zip(groups, order, strict=True)}
+        sides = [np.array([group_of.get(term, "") for term in side]) for side in (cube.perceivers, cube.experiencers)]
+        column = free @ (sides[0][:, None] == sides[1]).ravel()[known].astype(np.float64)
+        squares = float(column @ column)
+        return float(column @ y) / squares if squares > _DUST else float("nan")
+
+    gaps = np.array([gap_of(each) for each in _dealings(len(groups), n_dealt, rng)])
+    if np.isnan(gaps).any():
+        return 0, 0
+    sizes = np.abs(gaps)
+    return 1 + int(np.count_nonzero(sizes[1:] > sizes[0] + _DUST)), gaps.size
+
+
+def _terms_by_group(cube: NarrativeCube) -> dict[str, list[str]]:
+    """Terms of each group in order of appearance, on either side; none where the two sides have different groups."""
+    if set(cube.perceiver_groups) != set(cube.experiencer_groups):
+        return {}
+    terms: dict[str, list[str]] = {}
+    for names, groups in ((cube.perceivers, cube.perceiver_groups), (cube.experiencers, cube.experiencer_groups)):
+        for term, group in zip(names, groups, strict=True):
+            if term not in terms.setdefault(group, []):
+                terms[group].append(term)
+    n = min(map(len, terms.values()))
+    return {group: own[:n] for group, own in terms.items()}
+
+
+def _dealings(n_groups: int, n_dealt: int, rng: np.random.Generator) -> list[tuple[tuple[int, ...], ...]]:
+    """The true dealing first, then all others, or a draw of them."""
+    true = tuple(tuple(range(n_groups)) for _ in range(n_dealt))
+    if factorial(n_groups) ** n_dealt <= MOST:
+        every = product(list(permutations(range(n_groups))), repeat=n_dealt)
+        return [true, *(each for each in islice(every, 1, None))]
+    drawn = [tuple(tuple(rng.permutation(n_groups).tolist()) for _ in range(n_dealt)) for _ in range(DRAWN)]
+    return [true, *drawn]

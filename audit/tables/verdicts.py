@@ -1,0 +1,105 @@
+"""What a run decides: a verdict for each average gap, and each gap held against the margin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
+from audit.tables.shared import DF, KEYS
+
+VERDICTS: Final = Table(
+    "verdicts",
+    "the verdict on an average gap",
+    {
+        "dimension": KEYS["dimension"].adding("; 'all' is the mean over the single dimensions"),
+        "variant": KEYS["variant"],
+        "code": word(
+            "gap (found, and nothing speaks against it), within (no average gap larger than the margin), undecided, "
+            "no_verdict (the ratings cannot carry one) or no_estimate"
+        ),
+        "claim": word(
+            "of a gap: groups (a gap between groups: repeated words cannot have made it, and it holds for any such "
+            "groups), pairs (in these pairs of words) or uncontrolled (repeated words alone could make it); else empty"
+        ),
+        "direction": whole("1 towards the in-group, -1 towards the out-group, 0 where no gap is found"),
+        "size": word(
+            "of a gap: beyond the margin, smaller than it, or tiny (smaller than least_gap); empty where none is shown"
+        ),
+        "reasons": text("codes of what keeps the verdict back, joined by '; '; docs/reading.md explains them"),
+        "next_step": word("code of what would decide; nothing if it is decided"),
+        "n_needed": number(
+            "narratives that would rule out the margin (or least_gap without one) with the planned chance if there is "
+            "no gap; missing where more narratives would not help",
+            "count",
+        ),
+        "control": word(
+            "of the deciding estimate: echo_free (pairs without a common word), placebo (beyond invented groups) or "
+            "none"
+        ),
+        "scope": word("what the deciding estimate speaks of: groups (any such groups) or pairs (these pairs of words)"),
+        "why_pairs": text("why it speaks of these pairs of words alone; empty where it speaks of groups"),
+        "delta_points": points("the deciding estimate of the gap, in points"),
+        "se": points("its standard error, in points"),
+        "df": DF,
+        "ci_low": points("lower end of its confidence interval, in points"),
+        "ci_high": points("upper end of the same"),
+        "p": probability("two-sided p of the deciding estimate against 0"),
+        "p_adjusted": probability("the same, corrected for all averages of the run (Holm)"),
+        "n_narratives": count("narratives that the deciding estimate uses"),
+        "bound_low": points(
+            "lower end of the interval that must lie inside the margin, in points: of two one-sided tests, with missing "
+            "ratings and rare large gaps at their worst"
+        ),
+        "bound_high": points("upper end of the same"),
+        "margin": points("gap that was set as too small to matter, in points; missing where none was set"),
+        "least_gap": points("least gap of interest, in points"),
+        "supported_margin": points(
+            "smallest margin that these data support, in points: any average gap is smaller; missing where nothing is "
+            "ruled out"
+        ),
+        "other_delta": points("where there are two controls, the second: the same words beyond invented groups"),
+        "other_low": points("lower end of its confidence interval, in points"),
+        "other_high": points("upper end of the same"),
+        "parts_beyond": text(
+            "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps of "
+            "the run; joined by '; '"
+        ),
+        "parts_not_shown": text("with a margin, other emotions and groups that are not shown to lie within it"),
+        "of_these_wordings": text(
+            "why the gap was not shown for other wordings of the prompt, where several were asked; else empty"
+        ),
+        "rank": count(
+            "place of the true dealing of terms to groups among all dealings, by the size of the gap; 0 where groups "
+            "have one term"
+        ),
+        "n_dealings": count("dealings that were looked at"),
+        "response": points("response to the story without identities: own less wrong emotion, in points"),
+        "response_low": points("lower end of its confidence interval, in points"),
+        "response_high": points("upper end of the same"),
+        "share_higher": share("share of narratives whose own emotion is rated higher than a wrong one"),
+    },
+)
+
+JUDGED: Final = Table(
+    "judged",
+    "a gap held against the margin",
+    {
+        **KEYS,
+        "kind": word("average, emotion, group or refusals"),
+        "member": word("which emotion or group; empty otherwise"),
+        "control": word("as in verdicts; not_needed of refusals"),
+        "scope": word("as in verdicts; of a group's own gap pairs of groups count as random"),
+        "delta": in_row_unit("the deciding estimate; points, or percentage points of refusals"),
+        "low": in_row_unit("lower end of the interval that must lie inside the margin"),
+        "high": in_row_unit("upper end of the same"),
+        "margin": in_row_unit("the margin; 0 where none was set"),
+        "p_beyond": probability("p that the gap lies beyond the margin"),
+        "p_adjusted": probability("the same, corrected for all gaps of the run (Holm)"),
+        "beyond_low": in_row_unit("lower end of the corrected interval, which must lie wholly beyond the margin"),
+        "beyond_high": in_row_unit("upper end of the same"),
+        "beyond_level": number("confidence of the corrected interval"),
+        "outcome": word("beyond, within or undecided"),
+        "reasons": text("codes of what keeps it undecided, joined by '; '"),
+        "n_narratives": count("narratives that the estimate uses"),
+    },
+)
