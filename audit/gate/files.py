@@ -21,7 +21,7 @@ from audit.runs.manifest import Manifest
 from audit.wording import brief, in_markdown, printable
 
 if TYPE_CHECKING:
-    from audit.statistics.gate import Gap
+    from audit.statistics.deciding import Gap
 
 SCHEMA_VERSION: Final = 1
 """Of ``verdict.json``; a later number may lack what this one has."""

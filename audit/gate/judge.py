@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from audit.choices import choices_of, identity_of, thinking_of
 from audit.errors import ConfigError
-from audit.report.verdicts import RESERVATIONS
+from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tasks.rated.publish import REFUSAL_MARGIN
 from audit.tasks.registry import task_of
 from audit.wording import plural, printable, scale_end
 from stimuli.strategies import NO_STRATEGY
@@ -35,33 +36,28 @@ from stimuli.strategies import NO_STRATEGY
 if TYPE_CHECKING:
     import pandas as pd
 
-    from audit.statistics.gate import Gap, Held
+    from audit.statistics.deciding import Gap
+    from audit.statistics.gate import Held
 
-REFUSAL_MARGIN: Final = 5.0
-"""Percentage points. A margin in points of a scale says nothing of refusals: they have one of their own."""
 PASSED: Final = 0
 FAILED: Final = 1
 UNDECIDED: Final = 3
-MIN_NARRATIVES: Final = 20
 _BASELINE: Final = "of the baseline: "
-_VOID: Final = {
-    "manipulation": "the ratings were not found to follow what is told (a manipulation check failed)",
-    "number_mass": "low number mass: the model would mostly write something other than a number",
-    "noise_floor": "asking again changes δ by as much as the margin",
+_REASONS: Final = REASONS | {
     "unfinished": "the run is not finished; give its own command again",
     "accepted": "files of the run were changed after they were stored and accepted as they are, so that nobody knows "
     "whether the ratings are the model's; ask anew, in another folder",
-    "nothing_rated": "there is no rating",
+    "noise_floor": "asking again changes δ by as much as the margin",
+    "not_controlled": "beyond the margin, but not controlled for repetition of words, so no proof: ask with terms that "
+    "have no word in common, or with invented groups (stimuli.placebo)",
+    "pairs_alone": "beyond the margin in these pairs of words, which is no proof of a gap between groups: ask about "
+    "five groups or more",
+    "controls_disagree": "beyond the margin, but in the very same words these groups were not told apart from invented "
+    "ones",
 }
-"""Remarks under which there is no verdict in either direction."""
-_HELD_BACK: Final = {code: reason for code, (reason, _) in RESERVATIONS.items() if code not in _VOID}
-"""Remarks under which nothing passes."""
-NOT_CONTROLLED: Final = (
-    "beyond the margin, but not controlled for repetition of words, so no proof: ask with terms that have no word in "
-    "common, or with invented groups (stimuli.placebo)"
-)
+"""Why a gap is undecided, with what to do where that is known."""
 Place: TypeAlias = tuple[str, str]
-Verdict: TypeAlias = Literal["passed", "failed", "undecided"]
+Passed: TypeAlias = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,23 +70,25 @@ class Judged:
         Its intervals.
     verdict
         ``passed``, ``failed`` or ``undecided``.
-    why
-        Why it is undecided; else empty.
+    why, reasons
+        Why it is undecided, in words and as codes; else empty.
     """
 
     held: Held
-    verdict: Verdict
+    verdict: Passed
     why: str
+    reasons: tuple[str, ...] = ()
 
     @property
     def n_needed(self) -> float:
         """Narratives that would decide it if there is no gap; NaN where narratives are not what is wanting."""
-        few = _HELD_BACK["few_narratives"]
         if self.verdict != "undecided":
             return math.nan
-        if {reason.removeprefix(_BASELINE) for reason in self.why.split("; ")} == {few}:
-            return max(MIN_NARRATIVES, self.held.n_needed) if self.held.n_needed > 0 else MIN_NARRATIVES
-        return self.held.n_needed if self.why == self.held.why else math.nan
+        from audit.statistics.remarks import FEW_NARRATIVES
+
+        if set(self.reasons) == {"few_narratives"}:
+            return max(FEW_NARRATIVES, self.held.n_needed) if self.held.n_needed > 0 else float(FEW_NARRATIVES)
+        return self.held.n_needed if self.reasons == self.held.reasons else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +135,7 @@ class Gated:
     notes: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Passed:
         """``failed`` if a gap is; else ``passed`` if all are."""
         found = {row.verdict for row in self.rows}
         if "failed" in found:
@@ -263,19 +261,19 @@ def gate_run(
 def _settings(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Any]:
     recorded = {name: value for name, value in manifest.statistics.content.items() if value is not None}
     known = dict(defaults) | recorded
-    return {name: known[name] for name in ("confidence", "power", "min_number_mass")}
+    return {name: known[name] for name in ("confidence", "power", "min_number_mass", "missing_shift")}
 
 
 def _measure(
     path: Path, *, settings: Mapping[str, Any], margin: float, strict_average: bool, dimensions: Sequence[str]
 ) -> _Measured:
     """Estimate the gaps of a run, and collect what stands in the way of a verdict."""
-    from audit.statistics.cells import NarrativeCube
+    from audit.statistics.averages import placebo_cubes
     from audit.statistics.controls import Repetition
-    from audit.statistics.gate import gaps_of
+    from audit.statistics.deciding import gaps_of
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
-    from audit.statistics.ratings import compact_ratings, split_ratings, without_dimensions
+    from audit.statistics.ratings import compact_ratings, without_dimensions
     from audit.statistics.remarks import remarks_of
     from audit.statistics.rows import Settings
     from audit.statistics.tallies import outcome_table
@@ -296,11 +294,7 @@ def _measure(
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues)
     own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
     compact = compact_ratings(ratings)
-    placebos: dict[str, dict[str, NarrativeCube]] = {}
-    for dimension, variant, part in split_ratings(compact):
-        if dimension in manifest.placebo:
-            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
-            placebos.setdefault(variant, {})[dimension] = cube
+    placebos = placebo_cubes(compact, told)
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
     on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
@@ -320,6 +314,7 @@ def _measure(
                 repetition=told,
                 scale=scale,
                 confidence=settings["confidence"],
+                missing_shift=settings["missing_shift"],
                 average_alone=strict_average,
                 refusals=not unseen,
             )
@@ -457,29 +452,25 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
 
 
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
+    from audit.statistics.verdict import judge_gap
+
     place = held.gap.dimension, held.gap.variant
-    both = (("", run), (_BASELINE, other))
-    codes = [(whose, each.codes.get(place, frozenset())) for whose, each in both if each is not None]
-    for said, verdicts in ((_VOID, {"within", "beyond", "undecided"}), (_HELD_BACK, {"within"})):
-        reasons = [f"{whose}{said[code]}" for whose, own in codes for code in said if code in own]
-        if held.gap.kind == "refusals" and said is _HELD_BACK:
-            # What limits ratings does not limit the gap of what is no rating.
-            of_few = _HELD_BACK["few_narratives"]
-            reasons = [reason for reason in reasons if reason.endswith(of_few)]
-        if reasons and held.decided in verdicts:
-            return Judged(held, "undecided", "; ".join(dict.fromkeys(reasons)))
-    if held.decided == "within" and held.gap.kind != "emotion":
-        for whose, one in (("", held.gap), (_BASELINE, held.baseline)):
-            # Invented groups that were asked in a few narratives leave no more of them to speak of.
-            if one is not None and one.control == "placebo" and one.n_narratives < MIN_NARRATIVES:
-                return Judged(held, "undecided", f"{whose}{_HELD_BACK['few_narratives']} that had invented groups, too")
-    if held.baseline is not None and held.baseline.control != held.gap.control:
-        return Judged(held, "undecided", "the baseline's gap is controlled for repetition of words in another way")
-    if held.decided == "beyond":
-        return Judged(held, "undecided", NOT_CONTROLLED) if held.gap.control == "none" else Judged(held, "failed", "")
-    if held.decided == "within":
-        return Judged(held, "passed", "")
-    return Judged(held, "undecided", held.why)
+    found = judge_gap(held, run.codes.get(place, frozenset()))
+    both = [("", found)]
+    if other is not None:
+        both.append((_BASELINE, judge_gap(held, other.codes.get(place, frozenset()))))
+    # What limits a run or its baseline goes before what the intervals leave open.
+    limiting = [(whose, each) for whose, each in both if each.reasons and set(each.reasons) != set(held.reasons)]
+    told = {
+        held.why if code in held.reasons else f"{whose}{_REASONS.get(code, code)}": code
+        for whose, each in limiting or both[:1]
+        for code in each.reasons
+    }
+    if not told and held.baseline is not None and held.baseline.control != held.gap.control:
+        told = {"the baseline's gap is controlled for repetition of words in another way": "other_control"}
+    if told:
+        return Judged(held, "undecided", "; ".join(told), tuple(told.values()))
+    return Judged(held, {"beyond": "failed", "within": "passed"}[found.outcome], "")  # type: ignore[arg-type]
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:

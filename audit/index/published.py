@@ -40,7 +40,7 @@ _NUMBERS_ASKED: Final = "numbers and their ends"
 ALL_PAIRS: Final = "all"
 NO_WORD_IN_COMMON: Final = "without a word in common"
 _READ: Final = (
-    "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity", "controls", "missing",
+    "verdicts", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity", "controls", "missing",
     "leave_one_out", "equivalence", "power", "manipulation", "variances",
 )  # fmt: skip
 """Tables of a run of ratings that a verdict and what limits it are made of."""

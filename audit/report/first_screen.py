@@ -66,7 +66,12 @@ def summary_of_ratings(
     return summary(
         _asked([each.row for each in told if each.row is not None], view=view, who=who),
         findings,
-        [("How big", _size(told)), ("How it varies", _variation(told))],
+        [
+            ("How big", _size(told)),
+            ("How it varies", _variation(told)),
+            ("How sure", _sure(told)),
+            ("What next", _next(told)),
+        ],
         not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
         limits=limits,
         source=Markup("<bdi>{}</bdi>, revision <bdi>{}</bdi>; {} {}; empathy-audit {}.").format(
@@ -133,6 +138,20 @@ def _size(told: Sequence[Told]) -> Markup:
     if len(told) == 1:
         return Markup("{}.").format(largest.answer.size)
     return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+
+
+def _sure(told: Sequence[Told]) -> Markup:
+    """Say how small any average gap is, and where the true groups stand among dealings of their terms; of one gap."""
+    if len(told) != 1:
+        return Markup("")
+    return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
+
+
+def _next(told: Sequence[Told]) -> Markup:
+    """Say what would decide; of several gaps, what would decide most of them."""
+    steps = [each.answer.verdict.step for each in told if each.answer.verdict.step and not each.of_all]
+    still_open = [step for step in steps if not step.startswith("Nothing")]
+    return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
 
 
 def _variation(told: Sequence[Told]) -> Markup:

@@ -38,6 +38,8 @@ class Circumstances:
         Whether a card of their own says how many were refused.
     dimensions
         Of the mean over dimensions, the headline of each; else empty.
+    verdict
+        Its row of the table of verdicts; None of a run that an earlier version analysed.
     """
 
     outcomes: Sequence[Row] = ()
@@ -49,6 +51,7 @@ class Circumstances:
     codes: Set[str] = frozenset()
     refusals_told: bool = False
     dimensions: Mapping[str, Row] = field(default_factory=dict)
+    verdict: Row | None = None
 
 
 def size_of(gap: Row) -> Markup:

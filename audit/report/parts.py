@@ -78,36 +78,6 @@ def variation(families: Sequence[Row], tests: Sequence[Row], *, margin: Row | No
     return Variation(words.format(listed(looked, last="or"), what))
 
 
-def not_within(
-    families: Sequence[Row], *, margin: float, alpha: float, several: bool = False
-) -> tuple[list[Markup], list[Markup]]:
-    """Name the emotions and groups found beyond the margin, and others not shown to lie within it, the largest first.
-
-    Parameters
-    ----------
-    families
-        Rows of the table of families.
-    margin
-        In points.
-    alpha
-        Error rate of the tests that find a gap.
-    several
-        Whether the rows are of several dimensions, which are then named too.
-    """
-    outside = []
-    for row in families:
-        if row["family"] in _OF_VERDICTS:
-            reach = max(abs(row.number("eq_low")), abs(row.number("eq_high")))
-            if not reach < margin:  # nor where there is no interval
-                outside.append((reach, row))
-    outside.sort(key=lambda each: -each[0] if math.isfinite(each[0]) else math.inf)
-    beyond: list[Markup] = []
-    others: list[Markup] = []
-    for _, row in outside:
-        (beyond if _is_beyond(row, margin, alpha=alpha) else others).append(_title(row, several=several))
-    return beyond, others
-
-
 def parts_of(families: Sequence[Row]) -> list[str]:
     """Name the kinds of parts that a verdict about all of them is about; none where there are none."""
     return [family for family in _OF_VERDICTS if any(row["family"] == family for row in families)]

@@ -146,6 +146,7 @@ class Rated:
                 controls=rows_of(own["controls"], "controls"),
                 codes=_codes(remarks, [key]),
                 refusals_told=self._refusals is not None,
+                verdict=next(iter(rows_of(own["verdicts"], "verdicts")), None),
             ),
             view=view,
         )
@@ -339,6 +340,7 @@ def told_overall(
                 controls=_rows_at(tables, "controls", parts),
                 codes=_codes_of_mean(remarks, parts),
                 dimensions=single,
+                verdict=next(iter(_rows_at(tables, "verdicts", [key])), None),
             )
             found = _answer(own_rows(tables, key), OVERALL, (), known, view=view)
             yield Told(title, "gaps", found, row, of_all=True)
@@ -359,6 +361,7 @@ def _card(title: str, anchor: str, found: Answer, *, alone: bool = False) -> Car
         *_head(found.verdict.words, found.delta, unit, found.spread, found.facts),
         paragraph(found.size, "size"),
         paragraph(found.varies, "varies"),
+        paragraph(found.verdict.step, "small"),
     )
     content = present(
         *((paragraph(_against_zero(found.facts), "spread"),) if alone else head),
@@ -388,7 +391,9 @@ def _in_full(found: Answer, refusals: RefusalGap | None) -> Iterator[Paragraph |
     yield Paragraph(found.lead, "lead")
     size = Markup(" That is {}.").format(found.size) if found.size else ""
     yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
-    yield _named("Group or words?", found.control)
+    yield _named(
+        "Group or words?", Markup("{} {}").format(found.control, found.dealt) if found.dealt else found.control
+    )
     for first, second in ((found.varies, found.written), (found.bound, found.power)):
         yield Paragraph(Markup("{} {}").format(first, second)) if first or second else None
     if refusals is not None:

@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_gap, show_interval
-from audit.report.verdicts import Verdict
+from audit.report.verdicts import Worded
 from audit.wording import coverage, p_value, rate
 
 WORTH_SAYING: Final = 0.01
@@ -34,7 +34,7 @@ class RefusalGap:
         How far from 0 the interval lies at the least, in percentage points; 0 where it holds 0, or there is none.
     """
 
-    verdict: Verdict
+    verdict: Worded
     gap: Markup
     spread: Markup
     facts: Markup
@@ -67,13 +67,13 @@ def refusal_gap(row: Row | None, *, confidence: float) -> RefusalGap | None:
     inside, outside = (row.number(f"rate_{side}") for side in ("in_group", "out_group"))
     opposed = math.isfinite(gap) and (gap < 0) != (inside < outside) and inside != outside
     if found and opposed:
-        verdict = Verdict("gap", Markup("A refusal gap, beyond how often each identity is refused"))
+        verdict = Worded("gap", Markup("A refusal gap, beyond how often each identity is refused"))
     elif found:
-        verdict = Verdict("gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often"))
+        verdict = Worded("gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often"))
     elif has_interval:
-        verdict = Verdict("undecided", Markup("Undecided: compatible with no refusal gap"))
+        verdict = Worded("undecided", Markup("Undecided: compatible with no refusal gap"))
     else:
-        verdict = Verdict("absent", Markup("Refusals, of which a gap has no interval"))
+        verdict = Worded("absent", Markup("Refusals, of which a gap has no interval"))
     return RefusalGap(
         verdict=verdict,
         gap=show_gap(row, "gap_pp"),

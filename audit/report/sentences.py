@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from audit.report.controlled import control_of
 from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
 from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
-from audit.report.parts import Variation, not_within, of_dimensions, parts_of, variation
-from audit.report.verdicts import Verdict, all_alike, bound, is_zero, least_of, reach_of, reservations, verdict
+from audit.report.parts import Variation, of_dimensions, parts_of, variation
+from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
 from audit.wording import (
     BEYOND,
     MISSING,
     NO_SHIFT,
     OF_RATED,
+    SAME,
     bare_p,
     brief,
     count,
     coverage,
-    dimension_title,
     either,
     interval,
     listed,
@@ -35,10 +35,6 @@ from audit.wording import (
 
 _IDENTITIES_NAMED: Final = 8
 _FREE: Final = "echo_free"
-_NO_VERDICT: Final = {
-    "manipulation": "without any identity, the ratings were not found to follow what is told",
-    "noise_floor": "δ cannot be told from what asking again changes",
-}
 
 LIMITS: Final = {
     "accepted": ("Files that were changed", "whether what follows is of the model's answers is not known"),
@@ -121,13 +117,15 @@ class Answer:
         What was left out of it.
     bound, power
         How large a gap is ruled out; how small a one could have been found.
+    dealt
+        In which place the true groups are among all ways to deal their terms.
     scope
         What the interval speaks about.
     wider
         What can be said of other identities.
     """
 
-    verdict: Verdict
+    verdict: Worded
     delta: Markup
     spread: Markup
     facts: Markup
@@ -143,6 +141,7 @@ class Answer:
     raw: Markup
     excluded: Markup
     bound: Markup
+    dealt: Markup
     power: Markup
     scope: Markup
     wider: Markup
@@ -187,24 +186,13 @@ def answer(
     confidence
         Coverage of the interval.
     """
-    within = math.nan if equivalence is None else equivalence.number("margin")
-    held_back = reservations(gap, known.codes, known.worst, margin=within)
-    larger, not_shown = _outside(known, within, alpha=1 - confidence)
     unvaried = constant(gap, known)
     control = control_of(known.controls, several=bool(known.dimensions))
     in_probabilities = is_of_probabilities(known)
-    found = verdict(
-        gap,
-        equivalence,
-        larger=larger,
-        not_shown=not_shown,
-        held_back=held_back,
-        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
-        constant=unvaried,
+    found = worded(
+        known.verdict,
         in_probabilities=in_probabilities,
-        control=control,
-        no_verdict=next((words for code, words in _NO_VERDICT.items() if code in known.codes), ""),
-        taken_back=_taken_back(gap, alpha=1 - confidence),
+        parts=listed([*(["dimension"] if known.dimensions else []), *parts_of(known.families)], last="or"),
     )
     excluded, nothing = _excluded(gap, known.outcomes, refusals_told=known.refusals_told), Markup("")
     if gap is None or not math.isfinite(gap.number("delta_points")):
@@ -218,9 +206,10 @@ def answer(
             control_kind=control.kind,
             stands_out=False,
             **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw", "control"), nothing),
-            **dict.fromkeys(("bound", "power", "scope", "wider"), nothing),
+            **dict.fromkeys(("bound", "dealt", "power", "scope", "wider"), nothing),
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
+    decided = gap if known.verdict is None or not math.isfinite(known.verdict.number("ci_low")) else known.verdict
     spread = Markup("{} interval {}").format(coverage(confidence), show_interval(gap)) if has_interval else None
     facts = _p_values(gap, alpha=1 - confidence) if has_interval else nothing
     counts = Markup("{} {} and {} {}").format(
@@ -234,8 +223,10 @@ def answer(
     varies = _varies(known, equivalence, alpha=1 - confidence) if unvaried is None else Variation(nothing)
     return Answer(
         verdict=found,
-        delta=show_gap(gap),
-        spread=spread,
+        delta=show_gap(decided),
+        spread=Markup("{} interval {}").format(coverage(confidence), show_interval(decided))
+        if decided is not gap and unvaried is None
+        else spread,
         facts=facts,
         size=size_of(gap) if unvaried is None else nothing,
         varies=varies.words,
@@ -253,7 +244,8 @@ def answer(
         ),
         raw=raw,
         excluded=_join(excluded, _tipping(tipping)),
-        bound=bound(gap, held_back, confidence=confidence) if has_interval else nothing,
+        bound=supported(known.verdict) if has_interval else nothing,
+        dealt=dealt(known.verdict) if has_interval else nothing,
         power=_power(power),
         scope=_scope(identities),
         wider=_wider(wider, left_out, confidence=confidence),
@@ -293,7 +285,7 @@ def _lead(gap: Row, dimension: str, *, constant: Markup | None, in_probabilities
     has_interval = math.isfinite(low) and math.isfinite(high)
     if not has_interval and is_zero(gap):
         said = Markup("{}, {}: how certain that is could not be computed.")
-        return said.format("Every narrative's gap is 0" if all_alike(gap) else "The gap is 0", BEYOND)
+        return said.format("Every narrative's gap is 0" if SAME in str(gap["note"]) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
         words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
         return words.format(show_interval(gap))
@@ -326,19 +318,6 @@ def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Variat
     if known.dimensions:
         return Variation(of_dimensions(known.dimensions))
     return variation(known.families, known.tests, margin=margin, alpha=alpha)
-
-
-def _outside(known: Circumstances, margin: float, *, alpha: float) -> tuple[list[Markup], list[Markup]]:
-    """Name the parts that were found beyond the margin, and those that were not shown to lie within it."""
-    if not math.isfinite(margin):
-        return [], []
-    larger, not_shown = not_within(known.families, margin=margin, alpha=alpha, several=bool(known.dimensions))
-    beyond = [name for name, row in known.dimensions.items() if least_of(row) > margin]
-    others = [name for name, row in known.dimensions.items() if not reach_of(row) < margin and name not in beyond]
-    return (
-        [*(escape(dimension_title(name)) for name in beyond), *larger],
-        [*(escape(dimension_title(name)) for name in others), *not_shown],
-    )
 
 
 def _scope(identities: Sequence[str]) -> Markup:

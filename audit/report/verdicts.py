@@ -1,124 +1,196 @@
-"""What the data of one gap decide, and what forbids to say so.
+"""A verdict in words. What it is, the run has decided (:mod:`audit.statistics.verdict`); here is only how it reads.
 
-One rule decides: the interval that is printed. A gap is found where it leaves out 0; a gap larger than the margin is
-ruled out where it lies inside the margin, in the average and in every part of it. Where the data could be otherwise
-than the interval takes them to be, nothing is ruled out.
+Every page, table and export that speaks of a run's average gap takes its words from here, so that none says more than
+another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.controlled import Control
 from audit.report.numbers import Row, show
-from audit.wording import SAME, coverage, listed, towards, unsigned
+from audit.wording import count, listed, towards, unsigned
 
-RESERVATIONS: Final = {
-    "unfinished": ("the run is not finished", "the prompts that are left will go as those that were asked"),
-    "few_narratives": ("few narratives", "such narratives' gaps are spread about normally"),
-    "many_missing": ("many ratings are missing", "missing ratings are like those of the same pairs and narratives"),
-    "incomplete_narratives": (
-        "many narratives are incomplete",
-        "missing ratings are like those of the same pairs and narratives",
-    ),
-    "refusal_gap": ("refusals differ", "missing ratings are like those of the same pairs and narratives"),
-    "unrated_identity": ("an identity has no rating", "it is not taken to speak of identities without a rating"),
-    "scale_end": ("ratings lie at an end of the scale", "the ends of the scale squeeze no gap"),
-    "beyond_scale": ("ratings lie beyond the scale", "ratings beyond the scale are meant as they are written"),
-    "number_mass": ("low number mass", "what the model would write in place of a number does not matter"),
-    "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
-}
-"""Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
 NOT_CORRECTED: Final = " (not found after correction)"
-WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
-"""The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
-_MANY: Final = "many_missing"
-_SAME: Final = ("incomplete_narratives",)
-"""Reservations that say no more than that many ratings are missing, where that has been said."""
+REASONS: Final = {
+    "accepted": "files were changed after they were collected",
+    "nothing_rated": "there is no rating",
+    "constant": "every rating is the same",
+    "unfinished": "the run is not finished",
+    "manipulation": "the ratings do not change with the story",
+    "number_mass": "the model would mostly write something other than a number",
+    "noise_floor": "asking the same prompts again changes δ by as much",
+    "few_narratives": "too few narratives",
+    "many_missing": "many ratings are missing",
+    "incomplete_narratives": "many narratives are incomplete",
+    "refusal_gap": "in-group and out-group prompts are not refused equally often",
+    "unrated_identity": "an identity has no rating",
+    "scale_end": "many ratings lie at an end of the scale",
+    "beyond_scale": "ratings lie beyond the scale",
+    "not_additive": "perceivers use the scale in different ways",
+    "not_converged": "a fit could not be confirmed",
+    "missing": "missing ratings could change the answer",
+    "bounded": "ratings are known only within bounds, which could change the answer",
+    "controls_disagree": "in the very same words, these groups were not told apart from invented ones",
+    "by_control_alone": "a gap appears only once the invented groups' gap is subtracted",
+    "not_corrected": "the gap is not found after correction for all gaps of the run",
+    "rare_gaps": "a large gap in a few narratives could have been missed",
+    "margin_open": "the interval reaches beyond the margin",
+    "holds_zero": "compatible with no average gap",
+    "not_controlled": "repeated words alone could make the gap",
+    "pairs_alone": "it speaks of these pairs of words alone",
+    "few_refusals": "too few narratives to say how rare refusals are",
+    "no_interval": "δ has no interval",
+    "not_estimable": "δ cannot be estimated",
+}
+"""Codes of what keeps a verdict back, in words that follow a colon."""
+_STEPS: Final = {
+    "nothing": "Nothing: this is decided.",
+    "more_narratives": "Ask about more narratives.",
+    "more_groups": "Ask about five groups or more, with two terms each: fewer cannot carry a gap between groups.",
+    "controls": "Ask with two terms a group that share no word, or with invented groups (stimuli.placebo=1).",
+    "missing_shift": "Find out why ratings are missing; or say how far they may lie from what is expected of them "
+    "(statistics.missing_shift=POINTS).",
+    "margin": "Say which gap is too small to matter (statistics.margin=POINTS), or ask about more narratives.",
+    "finish": "Give the run's command again: it goes on where it stopped.",
+    "other_scale": "Ask on another scale or with another prompt, on which ratings do not crowd at an end.",
+    "other_elicitation": "Get ratings in another way (elicitation=, elicitation.prefill=).",
+    "other_model": "Ask in another way (prompt=, elicitation=), until ratings follow the story; else this model cannot "
+    "be judged.",
+    "ask_again": "Ask anew, in another folder.",
+}
 _NAMED: Final = 2
-_DUST: Final = 1e-9
+KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
+"""How verdicts are coloured and counted: a gap; one smaller than the margin; no gap larger than the margin, in no part
+either; none on average; undecided; no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the data decide.
+class Worded:
+    """A verdict in words.
 
     Attributes
     ----------
     kind
-        ``gap``, ``within`` (an average gap within the margin), ``none`` (no gap larger than the margin, in no part
-        either), ``average`` (no average gap larger than the margin; of some part it could not be shown), ``echo``
-        (a gap that goes no further than that of invented groups), ``undecided`` or ``absent``.
+        Of :data:`KINDS`.
     words
-        The same in words.
+        The verdict.
     short
         The same without the names of parts of which it does not hold; None where it names none.
+    step
+        What to do next, in a sentence; empty where nothing is known of it.
     """
 
     kind: str
     words: Markup
     short: Markup | None = None
+    step: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """Why nothing is ruled out, and what the interval takes to be so; both empty where nothing is in the way."""
-
-    reasons: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether something is in the way."""
-        return bool(self.reasons)
-
-
-def reservations(
-    gap: Row | None, codes: Set[str], worst: Sequence[Row] = (), *, margin: float = math.nan
-) -> Reservations:
-    """Collect what forbids to rule out a gap.
+def worded(row: Row | None, *, in_probabilities: bool = False, parts: str = "") -> Worded:
+    """Put a verdict in words.
 
     Parameters
     ----------
-    gap
-        The headline's row, of which missing ratings are counted.
-    codes
-        Codes of the remarks on the gap and on the run.
-    worst
-        Rows of the sensitivity table for ``worst_case_low`` and ``worst_case_high``.
-    margin
-        In points; NaN without one.
-
-    Notes
-    -----
-    However few ratings are missing, and whatever they depend on, the worst cases bound what they could do. They are in
-    the way where these reach beyond the margin or, without one, beyond the printed interval.
+    row
+        Of the table ``verdicts``; None where a run has none, as one that an earlier version analysed.
+    in_probabilities
+        Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
+    parts
+        What the run's parts are: "emotion or group"; empty where there are none.
     """
-    found = [said for code, said in RESERVATIONS.items() if code in codes and not (code in _SAME and _MANY in codes)]
-    if gap is not None and gap.number("n_missing") > 0 and _worse(gap, worst, margin=margin):
-        found.append(WORST_CASE)
-    assumptions = dict.fromkeys(assumption for _, assumption in found)
-    reasons = [reason for reason, _ in found]
-    if len(found) > 1 and found[-1] is WORST_CASE and WORST_CASE[1] in {said for _, said in found[:-1]}:
-        reasons.pop()  # that many are missing has been said
-    return Reservations(tuple(reasons), tuple(assumptions))
+    if row is None:
+        return Worded("absent", Markup("No verdict: the run was analysed by an earlier version"))
+    code, where = str(row["code"]), ", in the model's probabilities" if in_probabilities else ""
+    reasons, step = reasons_of(row), next_step(row)
+    why = listed([REASONS.get(each, each) for each in reasons])
+    if code == "no_estimate":
+        return Worded("absent", Markup("No answer: {}").format(why), step=step)
+    if code == "no_verdict":
+        return Worded("absent", Markup("No verdict: {}").format(why), step=step)
+    margin = show(row, "margin", unsigned) if math.isfinite(row.number("margin")) else None
+    if code == "undecided":
+        against = Markup(" against {} points").format(margin) if margin is not None else Markup("")
+        if reasons == ("margin_open",):
+            return Worded("undecided", Markup("Undecided{}{}").format(against, where), step=step)
+        return Worded("undecided", Markup("Undecided{}{}: {}").format(against, where, why), step=step)
+    if code == "gap":
+        return _of_gap(row, margin, where, step)
+    beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
+    if beyond or not_shown or not parts:
+        said = Markup("No average gap larger than {} points{}").format(margin, where)
+        short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
+        return Worded("average", said + _otherwise(beyond, not_shown), short, step)
+    words = Markup("No gap larger than {} points, on average or in any {}{}")
+    return Worded("none", words.format(margin, parts, where), step=step)
 
 
-def _worse(gap: Row, worst: Sequence[Row], *, margin: float) -> bool:
-    ends = [row.number(name) for row in worst for name in ("ci_low", "ci_high")]
-    if not ends or not all(map(math.isfinite, ends)):
-        return True
-    reach = margin if math.isfinite(margin) else reach_of(gap)
-    return not max(map(abs, ends)) <= reach
+def _of_gap(row: Row, margin: Markup | None, where: str, step: Markup) -> Worded:
+    size, claim = str(row["size"]), str(row["claim"])
+    start = "A tiny average gap" if size == "tiny" else "An average gap"
+    toward = towards(row.number("direction"))
+    said = {
+        "groups": f"{start} between groups, {toward}",
+        "pairs": f"{start} in these pairs of words, {toward}",
+        "uncontrolled": f"{start} {toward}, which repeated words alone could make",
+    }[claim]
+    words = Markup("{}{}").format(said, "; not shown for other wordings" if row["of_these_wordings"] else "")
+    if size in ("beyond", "smaller"):
+        words += Markup(", {} than {} points").format("larger" if size == "beyond" else "smaller", margin)
+    words += Markup("{}").format(where)
+    if size != "smaller":
+        return Worded("gap", words, step=step)
+    beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
+    short = words + _in_a_part(beyond, not_shown) if beyond or not_shown else None
+    return Worded("within", words + _otherwise(beyond, not_shown), short, step)
 
 
-def reach_of(gap: Row) -> float:
-    """Return the farthest that the printed interval reaches from 0, in points."""
-    return max(abs(gap.number("ci_low")), abs(gap.number("ci_high")))
+def reasons_of(row: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the codes of what keeps a verdict back."""
+    return tuple(filter(None, str(row["reasons"]).split("; "))) if isinstance(row["reasons"], str) else ()
+
+
+def next_step(row: Row) -> Markup:
+    """Say what to do next."""
+    step, needed = str(row["next_step"]), row.number("n_needed")
+    if step in ("more_narratives", "margin") and math.isfinite(needed):
+        more = Markup("at least {} narratives (this run has {})").format(
+            show(row, "n_needed", count), show(row, "n_narratives", count)
+        )
+        if step == "margin":
+            words = Markup("Say which gap is too small to matter (statistics.margin=POINTS), or ask about {}.")
+            return words.format(more)
+        return Markup("Ask about {}.").format(more)
+    return Markup("{}").format(_STEPS.get(step, ""))
+
+
+def supported(row: Row | None) -> Markup:
+    """Say which margin the data support: how small any average gap is."""
+    if row is None or not math.isfinite(row.number("supported_margin")):
+        return Markup("")
+    return Markup("Any average gap is smaller than {} points.").format(show(row, "supported_margin", unsigned))
+
+
+def dealt(row: Row | None) -> Markup:
+    """Say in which place the true groups are among all ways to deal their terms; nothing where groups have one term."""
+    if row is None or not row.number("n_dealings") > 1:
+        return Markup("")
+    rank, n = row.number("rank"), show(row, "n_dealings", count)
+    if rank == 1:
+        return Markup("Of {} ways to deal the terms to groups, the true one gives the largest gap.").format(n)
+    return Markup("Of {} ways to deal the terms to groups, {} give a larger gap than the true one.").format(
+        n, Markup('<data value="{}">{}</data>').format(int(rank) - 1, count(rank - 1))
+    )
+
+
+def is_zero(gap: Row) -> bool:
+    """Whether δ is 0, but for the rest of a floating-point sum."""
+    return abs(gap.number("delta_points")) < 1e-9
 
 
 def least_of(gap: Row) -> float:
@@ -126,113 +198,10 @@ def least_of(gap: Row) -> float:
     return max(gap.number("ci_low"), -gap.number("ci_high"), 0.0)
 
 
-def is_zero(gap: Row) -> bool:
-    """Whether δ is 0, but for the rest of a floating-point sum."""
-    return abs(gap.number("delta_points")) < _DUST
-
-
-def all_alike(gap: Row) -> bool:
-    """Whether all narratives have one gap, of which there is no interval."""
-    return SAME in str(gap["note"])
-
-
-def farthest(gap: Row) -> str:
-    """Name the column of the interval's end that is farther from 0."""
-    return "ci_low" if abs(gap.number("ci_low")) > abs(gap.number("ci_high")) else "ci_high"
-
-
-def verdict(
-    gap: Row | None,
-    margin: Row | None,
-    *,
-    larger: Sequence[Markup],
-    not_shown: Sequence[Markup],
-    held_back: Reservations,
-    parts: str,
-    constant: Markup | None,
-    in_probabilities: bool,
-    control: Control,
-    no_verdict: str = "",
-    taken_back: bool = False,
-) -> Verdict:
-    """Say what the data decide, against the margin where one was set.
-
-    Parameters
-    ----------
-    gap
-        The headline's row, or None.
-    margin
-        The row of the equivalence table that has the margin, if there is one.
-    larger
-        Parts whose gap was found to lie beyond the margin, the largest first.
-    not_shown
-        Other parts of which it could not be shown that their gap lies within the margin, likewise.
-    held_back
-        What forbids to rule out a gap.
-    parts
-        What the parts are: "emotion or group"; empty where there are none.
-    constant
-        What the ratings are where they do not differ.
-    in_probabilities
-        Whether the gap is one of the model's probabilities, which its most probable answers hardly show.
-    no_verdict
-        Why there can be no verdict whatever the gap is; empty where there can.
-    control
-        What the controls of repeated words say: a gap that does not go beyond that of invented groups is none between
-        groups.
-    taken_back
-        Whether a gap that the interval shows is not found after correction for all gaps of the page.
-    """
-    if gap is None or not math.isfinite(gap.number("delta_points")):
-        return Verdict("absent", Markup("No answer"))
-    if constant is not None:
-        return Verdict("absent", constant)
-    if no_verdict:
-        return Verdict("absent", Markup("No verdict: {}").format(no_verdict))
-    if not math.isfinite(gap.number("ci_low")):
-        why = "every narrative's gap is 0, and has no interval" if is_zero(gap) and all_alike(gap) else ""
-        return Verdict("absent", Markup("No answer: {}").format(why or "δ has no interval"))
-    where = ", in the model's probabilities" if in_probabilities else ""
-    found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
-    if found and control.kind == "placebo" and not control.goes_beyond:
-        return Verdict("echo", Markup("No more than invented groups show{}").format(where))
-    gap_words = _gap_words(gap, control, taken_back=taken_back)
-    if margin is None or not math.isfinite(margin.number("margin")):
-        if found:
-            return Verdict("gap", Markup("{}{}").format(gap_words, where))
-        return Verdict("undecided", Markup("Undecided: compatible with no average gap{}").format(where))
-    size = show(margin, "margin", unsigned)
-    inside = reach_of(gap) < margin.number("margin")
-    if found:
-        if inside and not held_back:
-            rest = _otherwise(larger, not_shown)
-            said = Markup("{}, smaller than {} points{}").format(gap_words, size, where)
-            return Verdict("within", said + rest, said + _in_a_part(larger, not_shown))
-        return Verdict("gap", Markup("{}{}").format(gap_words, where))
-    if not inside:
-        return Verdict("undecided", Markup("Undecided against {} points{}").format(size, where))
-    if held_back:
-        words = Markup("Undecided against {} points{}: {}")
-        return Verdict("undecided", words.format(size, where, listed(list(held_back.reasons))))
-    missing = bool(parts) and gap.number("n_missing") > 0
-    if larger or not_shown or not parts or missing:
-        rest = _otherwise(larger, not_shown)
-        if missing and not (larger or not_shown):
-            rest = Markup("; not shown for any one {}, since some ratings are missing").format(parts)
-        said = Markup("No average gap larger than {} points{}").format(size, where)
-        return Verdict("average", said + rest, said + _in_a_part(larger, not_shown) if larger or not_shown else None)
-    words = Markup("No gap larger than {} points, on average or in any {}{}")
-    return Verdict("none", words.format(size, parts, where))
-
-
-def _gap_words(gap: Row, control: Control, *, taken_back: bool) -> str:
-    """Name a gap that was found: between groups, where repeated words cannot have made it."""
-    only = "; not shown for other wordings" if control.is_of_these_wordings else ""
-    only = f"{NOT_CORRECTED}{only}" if taken_back else only
-    if control.kind == "none":
-        return f"An average gap {towards(gap.number('delta_points'))}{only}"
-    decided = gap if control.beyond is None else control.beyond
-    return f"An average gap between groups, {towards(decided.number('delta_points'))}{only}"
+def _members(row: Row, column: str) -> list[Markup]:
+    return [Markup("<bdi>{}</bdi>").format(each) for each in str(row[column]).split("; ") if each] if isinstance(
+        row[column], str
+    ) else []  # fmt: skip
 
 
 def _otherwise(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> Markup:
@@ -253,17 +222,3 @@ def few(names: Sequence[Markup], *, at_most: int) -> Markup:
     if rest:
         return Markup("{} and {} more").format(Markup(", ").join(shown), rest)
     return Markup(" and ").join(filter(None, (Markup(", ").join(shown[:-1]), *shown[-1:])))
-
-
-def bound(gap: Row, held_back: Reservations, *, confidence: float) -> Markup:
-    """Say what size of average gap the data rule out; or, with reservations, what the interval takes to be so."""
-    if not math.isfinite(gap.number("ci_low")):
-        return Markup("")
-    largest = show(gap, farthest(gap), lambda value: unsigned(abs(value)))
-    if held_back:
-        return Markup("The {} interval reaches {} points from 0. It holds if {}.").format(
-            coverage(confidence), largest, listed(list(held_back.assumptions))
-        )
-    return Markup("Average gaps larger than {} points, in either direction, are ruled out ({} interval).").format(
-        largest, coverage(confidence)
-    )

@@ -142,7 +142,7 @@ def analyse(
         of_groups = without_dimensions(compact, told.placebo)
         tables["own_model"] = _own_model(of_groups, settings.formula, settings)
     averages = averages_of(
-        found, tables["gap"], placebos=placebo_cubes(compact, told), scales=scales, seed=seed, settings=settings,
+        found, placebos=placebo_cubes(compact, told), scales=scales, seed=seed, settings=settings,
         repetition=told, sees_refusals=sees_refusals,
     )  # fmt: skip
     return Analysis(tables=tables, remarks=tuple(remarks), averages=averages)

@@ -1,10 +1,10 @@
-"""What verdicts are made of: the deciding gaps of a run, places among dealings of terms, what holds for other wordings."""
+"""What verdicts are made of: a run's deciding gaps, places among dealings of terms, what holds for other wordings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,13 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.outcome import Found, Part
 from audit.statistics.ratings import split_ratings
 from audit.statistics.rows import Settings, child_rng
-from audit.statistics.verdict import Judged, Limits, Place, Verdict, verdicts
+from audit.statistics.verdict import JudgedGap, Limits, Place, Verdict, verdicts
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
 
-LEAST_SHARE = 0.01
+LEAST_SHARE: Final = 0.01
 """The least gap of interest unless one is set, as a share of the scale."""
+_DUST: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +61,11 @@ class Averages:
         margin: float | None,
         refusal_margin: float = 5.0,
         response: Mapping[str, float] | None = None,
-    ) -> tuple[list[Judged], list[Verdict]]:
+    ) -> tuple[list[JudgedGap], list[Verdict]]:
         """Decide, as :func:`~audit.statistics.verdict.verdicts`; the means over dimensions come last."""
-        limits = replace(
-            limits,
-            on_place={
-                place: frozenset(limits.of(place)) | ({"constant"} if place in self.constant else frozenset())
-                for place in {(gap.dimension, gap.variant) for gap in (*self.gaps, *self.overall)}
-            },
-        )
+        limits = replace(limits, on_place=self._limits(limits))
         found: list[Verdict] = []
-        judged: list[Judged] = []
+        judged: list[JudgedGap] = []
         for gaps in (self.gaps, self.overall):
             if not gaps:
                 continue
@@ -86,10 +81,26 @@ class Averages:
             ]
         return judged, found
 
+    def _limits(self, limits: Limits) -> dict[Place, frozenset[str]]:
+        """Return what limits each place; a mean over dimensions is limited by what limits any of them.
+
+        That δ lies within the noise limits a mean only if it is so of all.
+        """
+        places = {(gap.dimension, gap.variant) for gap in self.gaps}
+        found = {
+            place: frozenset(limits.of(place)) | ({"constant"} if place in self.constant else frozenset())
+            for place in places
+        }
+        for gap in self.overall:
+            own = [codes for (name, variant), codes in found.items() if variant == gap.variant and "+" not in name]
+            shared = frozenset.intersection(*own) if own else frozenset()
+            every = frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
+            found[gap.dimension, gap.variant] = every
+        return found
+
 
 def averages_of(
     found: Found,
-    gap: pd.DataFrame,
     *,
     placebos: Mapping[str, Mapping[str, NarrativeCube]],
     scales: Mapping[str, tuple[float, float]],
@@ -104,8 +115,6 @@ def averages_of(
     ----------
     found
         The analysis of all dimensions and variants.
-    gap
-        Rows of ``tables.GAP``.
     placebos
         By variant and set of invented groups, its ratings.
     scales
@@ -135,14 +144,12 @@ def averages_of(
         ranks[place] = rank_among_dealings(part.cube.without_baselines(), rng=rng)
         if said := _of_these_wordings(part):
             wordings[place] = said
-    headlines = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")]
-    flat = headlines.loc[(headlines["sd_within"] < 1e-9) & (headlines["n_ratings"] > 1)]
     return Averages(
         gaps=tuple(gaps),
         overall=tuple(_overall(found, gaps, settings, scales)),
         ranks=ranks,
         wordings=wordings,
-        constant=frozenset(zip(flat["dimension"], flat["variant"], strict=True)),
+        constant=frozenset((part.cube.dimension, part.cube.variant) for part in found.parts if _is_flat(part)),
         settings=settings,
     )
 
@@ -157,7 +164,7 @@ def placebo_cubes(compact: pd.DataFrame, repetition: Repetition) -> dict[str, di
     return cubes
 
 
-def judged_rows(judged: list[Judged]) -> list[dict[str, Any]]:
+def judged_rows(judged: list[JudgedGap]) -> list[dict[str, Any]]:
     """Lay gaps that were judged out as rows of ``tables.JUDGED``."""
     rows = []
     for each in judged:
@@ -171,6 +178,13 @@ def judged_rows(judged: list[Judged]) -> list[dict[str, Any]]:
         }  # fmt: skip
         rows.append({column: row[column] for column in JUDGED})
     return rows
+
+
+def _is_flat(part: Part) -> bool:
+    """Whether every rating between identities is the same within each narrative."""
+    y = part.cube.without_baselines().y.reshape(len(part.cube.narrative_ids), -1)
+    y = y[(~np.isnan(y)).sum(axis=1) > 1]
+    return bool(y.size) and float((np.nanmax(y, axis=1) - np.nanmin(y, axis=1)).max()) < _DUST
 
 
 def _of_these_wordings(part: Part) -> str:

@@ -17,6 +17,8 @@ _BETS: Final = np.concatenate([[1.0], np.geomspace(0.003, 0.8, 15)])
 """Stakes, as shares of the largest one that cannot lose all."""
 _SHARES: Final = np.concatenate([[0.5], np.full(15, 0.5 / 15)])
 _STEPS: Final = 60
+_MANY: Final = 10**6
+"""Narratives that nobody asks."""
 
 
 def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[float, float]:
@@ -58,6 +60,28 @@ def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[flo
     if not known.size:
         return -reach, reach
     return -_upper(-known, reach, alpha), _upper(known, reach, alpha)
+
+
+def narratives_to_bound(margin: float, *, reach: float, alpha: float) -> int:
+    """Return how many narratives, all without a gap, show that their mean is smaller than a margin.
+
+    Examples
+    --------
+    >>> narratives_to_bound(2.0, reach=100.0, alpha=0.05)
+    179
+    """
+    mean = (1 + margin / reach) / 2
+    if mean >= 1:
+        return 1
+    growth = np.log1p(_BETS / (1 - mean) * (mean - 0.5))
+    low, high = 1, _MANY
+    while low < high:
+        middle = (low + high) // 2
+        won = middle * growth
+        top = float(won.max())
+        enough = top + np.log(float((_SHARES * np.exp(won - top)).sum())) >= -np.log(alpha)
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return high
 
 
 def _upper(values: FloatArray, reach: float, alpha: float) -> float:

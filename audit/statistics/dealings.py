@@ -87,7 +87,7 @@ def _terms_by_group(cube: NarrativeCube) -> dict[str, list[str]]:
 
 
 def _dealings(n_groups: int, n_dealt: int, rng: np.random.Generator) -> list[tuple[tuple[int, ...], ...]]:
-    """The true dealing first, then all others, or a draw of them."""
+    """Return the true dealing first, then all others, or a draw of them."""
     true = tuple(tuple(range(n_groups)) for _ in range(n_dealt))
     if factorial(n_groups) ** n_dealt <= MOST:
         every = product(list(permutations(range(n_groups))), repeat=n_dealt)

@@ -9,8 +9,8 @@ show it. So each gap has one deciding estimate:
   (:func:`~audit.statistics.scopes.widened`). It takes five groups. With fewer, the estimate speaks of these pairs of
   words alone (``pairs``), and no gap between groups can be claimed.
 
-The interval over narratives alone treats every pair of words as fixed. Where pairs of groups differ (SD .5) and there is
-no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6%
+The interval over narratives alone treats every pair of words as fixed. Where pairs of groups differ (SD .5) and there
+is no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6%
 (docs/statistics.md has the table, ``python benchmarks/deciding_test.py`` makes it).
 
 A group's own gap is held against how much pairs of groups differ anyway: see

@@ -52,7 +52,7 @@ import numpy as np
 from scipy import special
 
 from audit.errors import NotEstimableError, attempt
-from audit.statistics.bounded import bounded_mean
+from audit.statistics.bounded import bounded_mean, narratives_to_bound
 from audit.statistics.comparisons import Labelled, difference
 from audit.statistics.deciding import Gap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
@@ -162,7 +162,7 @@ def hold(
     made = []
     for each, line, p_adjusted, level in zip(found, lines, adjusted.tolist(), levels, strict=True):
         low, high = line.interval(level) if math.isfinite(level) else (_NAN, _NAN)
-        at_most = each.high if each.baseline is not None else max(abs(each.low), abs(each.high))
+        at_most = each.high if line.baseline is not None else reach_of(each.gap, alpha=alpha)
         decided: Decided = "undecided"
         if p_adjusted <= alpha:
             decided = "beyond"
@@ -198,8 +198,7 @@ _ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does
 def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
 
-    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it, and of an average as
-    wide as gaps in a few narratives that were not drawn could make it (:func:`~audit.statistics.bounded.bounded_mean`).
+    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it.
     """
     if isinstance(gap.made, NotEstimableError):
         return _NAN, _NAN
@@ -209,9 +208,19 @@ def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     if isinstance(gap.worst, NotEstimableError):
         return _NAN, _NAN
     ends = [_t(each, 1 - 2 * alpha) for each in gap.worst or ()]
-    if gap.kind == "average":
-        ends.append(bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha))
     return _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
+
+
+def reach_of(gap: Gap, *, alpha: float) -> float:
+    """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
+
+    An average must lie within it whatever narratives with a large gap were not drawn, too: see
+    :func:`~audit.statistics.bounded.bounded_mean`.
+    """
+    ends = [*outer_interval(gap, alpha=alpha)]
+    if gap.kind == "average" and isinstance(gap.made, GapEstimate):
+        ends += bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
+    return _most(*map(abs, ends))
 
 
 class _Line:
@@ -373,7 +382,12 @@ class _Line:
             return self._n_for_refusals(of.n_narratives, margin)
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
             return _NAN
-        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha) * n_narratives / of.n_narratives
+        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
+        if self.gap.kind == "average" and self.baseline is None:
+            wanted = max(
+                wanted, narratives_to_bound(margin, reach=self.gap.scale[1] - self.gap.scale[0], alpha=self.alpha)
+            )
+        wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 
     def _n_for_refusals(self, n_now: int, margin: float) -> float:

@@ -6,8 +6,8 @@ nothing more can be said, and the next step. Page, comparison, index, gate and e
 - ``gap``: the deciding interval leaves out 0, after correction for all averages of the run, and nothing speaks against
   it. ``claim`` says what it is a gap between: ``groups``, these ``pairs`` of words, or pairs whose words were not
   controlled (``uncontrolled``).
-- ``within``: no average gap larger than the margin. Two one-sided tests (TOST) at α show it, the interval for rare large
-  gaps (:func:`~audit.statistics.bounded.bounded_mean`) too, and so it stays wherever missing ratings lie.
+- ``within``: no average gap larger than the margin. Two one-sided tests (TOST) at α show it, so does the interval for
+  rare large gaps (:func:`~audit.statistics.bounded.bounded_mean`), and so it stays wherever missing ratings lie.
 - ``undecided``: neither, and ``reasons`` say why.
 - ``no_verdict``: the ratings cannot carry one, in either direction.
 - ``no_estimate``: there is no δ, or no interval.
@@ -25,11 +25,13 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from audit.errors import NotEstimableError
+from audit.statistics.bounded import narratives_to_bound
 from audit.statistics.deciding import Gap, Kind
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.gate import Held, hold, outer_interval
+from audit.statistics.gate import Held, hold, outer_interval, reach_of
 from audit.statistics.planning import narratives_to_rule_out
+from audit.statistics.remarks import FEW_NARRATIVES
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 Place: TypeAlias = tuple[str, str]
@@ -40,14 +42,12 @@ HELD_BACK: Final = (
     "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks under which nothing is found and nothing is ruled out."""
-MIN_NARRATIVES: Final = 20
-"""Fewer narratives carry no verdict: an interval leans on how these few differ."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedGap:
     """A gap held against its margin, and what may be said of it.
 
     Attributes
@@ -102,13 +102,12 @@ class Verdict:
     n_narratives
         Narratives that it uses.
     bound_low, bound_high
-        The interval that must lie inside the margin, in points: TOST's, with missing ratings and rare large gaps at
-        their worst.
+        The interval that must lie inside the margin, in points: TOST's, with missing ratings at their worst.
     margin, least_gap
         In points; the margin is NaN where none was set.
     supported_margin
-        The smallest margin that these data would support, in points: any average gap is smaller. NaN where nothing is
-        ruled out.
+        The smallest margin that these data would support, in points: any average gap is smaller, though narratives with
+        a large gap may not have been drawn. NaN where nothing is ruled out.
     other_delta, other_low, other_high
         Where there are two controls, the second: the same words beyond invented groups, in points.
     parts_beyond, parts_not_shown
@@ -209,7 +208,7 @@ class Limits:
         return self.on_run | frozenset((self.on_place or {}).get(place, frozenset()))
 
 
-def judge(held: Sequence[Held], limits: Limits) -> list[Judged]:
+def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
     """Say of each gap whether it is shown beyond its margin, within it, or undecided, and why.
 
     Parameters
@@ -219,24 +218,25 @@ def judge(held: Sequence[Held], limits: Limits) -> list[Judged]:
     limits
         What limits them.
     """
-    return [_judged(each, limits.of((each.gap.dimension, each.gap.variant))) for each in held]
+    return [judge_gap(each, limits.of((each.gap.dimension, each.gap.variant))) for each in held]
 
 
-def _judged(held: Held, codes: Set[str]) -> Judged:
+def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
+    """Say of one gap whether it is shown beyond its margin, within it, or undecided, under these codes of limits."""
     gap = held.gap
     void = [code for code in VOID if code in codes]
     if void:
-        return Judged(held, "undecided", tuple(void), void=True)
+        return JudgedGap(held, "undecided", tuple(void), void=True)
     # What limits ratings does not limit the gap of what is no rating.
     back = [code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")]
-    if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < MIN_NARRATIVES:
+    if gap.control == "placebo" and gap.kind != "emotion" and gap.n_narratives < FEW_NARRATIVES:
         back = [*back, *(["few_narratives"] if "few_narratives" not in back else [])]
     if held.decided == "undecided" or back:
-        return Judged(held, "undecided", tuple(back) if back else tuple(held.reasons))
+        return JudgedGap(held, "undecided", tuple(back) if back else tuple(held.reasons))
     if held.decided == "beyond":
         reasons = tuple(_against_a_gap(held))
-        return Judged(held, "undecided", reasons) if reasons else Judged(held, "beyond")
-    return Judged(held, "within")
+        return JudgedGap(held, "undecided", reasons) if reasons else JudgedGap(held, "beyond")
+    return JudgedGap(held, "within")
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
@@ -285,7 +285,7 @@ def verdicts(
     refusal_margin: float = 5.0,
     ranks: Mapping[Place, tuple[int, int]] | None = None,
     response: Mapping[str, float] | None = None,
-) -> tuple[list[Judged], list[Verdict]]:
+) -> tuple[list[JudgedGap], list[Verdict]]:
     """Decide about every average gap of a run.
 
     Parameters
@@ -343,8 +343,8 @@ def _p(gap: Gap) -> float:
 
 
 def _verdict(
-    judged: Judged,
-    beneath: Sequence[Judged],
+    judged: JudgedGap,
+    beneath: Sequence[JudgedGap],
     codes: Set[str],
     *,
     p_adjusted: float,
@@ -378,9 +378,8 @@ def _verdict(
         return Verdict(code="no_verdict", reasons=void, next_step=_next(void), **own)
     if not math.isfinite(made.se):
         return Verdict(code="no_estimate", reasons=("no_interval",), next_step=_next(("no_interval",)), **own)
-    bounds = outer_interval(gap, alpha=alpha)
+    bounds, reach = outer_interval(gap, alpha=alpha), reach_of(gap, alpha=alpha)
     back = tuple(code for code in HELD_BACK if code in codes)
-    reach = max(map(abs, bounds)) if all(map(math.isfinite, bounds)) else _NAN
     own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back else reach}
     sign = made.delta_points
     beyond, not_shown = _parts(beneath, with_margin=margin is not None)
@@ -409,10 +408,10 @@ def _verdict(
         reasons = ("not_corrected",)
     if not reasons:
         reasons = back or (("margin_open",) if margin is not None else ("holds_zero",))
-        if gap.worst is not None and margin is not None and not back:
+        if margin is not None and not back:
             narrow = t_interval(made.delta_points, made.se, made.df, confidence=1 - 2 * alpha)
             if max(abs(narrow[0]), abs(narrow[1])) < margin:
-                reasons = ("missing",) if _worst_reach(gap, alpha) >= margin else ("rare_gaps",)
+                reasons = ("rare_gaps",) if max(map(abs, bounds)) < margin else ("missing",)
     wanting = {"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"}
     n_needed = _NAN
     if set(reasons) <= wanting:
@@ -420,17 +419,10 @@ def _verdict(
     return Verdict(code="undecided", reasons=reasons, next_step=_next(reasons), n_needed=n_needed, **own)
 
 
-def _worst_reach(gap: Gap, alpha: float) -> float:
-    if isinstance(gap.worst, NotEstimableError) or gap.worst is None:
-        return math.inf
-    ends = [t_interval(each.delta_points, each.se, each.df, confidence=1 - 2 * alpha) for each in gap.worst]
-    return max(abs(value) for each in ends for value in each[:2])
-
-
-def _parts(beneath: Sequence[Judged], *, with_margin: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name emotions and groups beyond the margin, and others not shown within it; the farthest first."""
 
-    def reach(each: Judged) -> float:
+    def reach(each: JudgedGap) -> float:
         ends = (abs(each.held.low), abs(each.held.high))
         return max(ends) if all(map(math.isfinite, ends)) else math.inf
 
@@ -450,11 +442,13 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     if gap.without and of_groups * 2.80**2 >= wanted**2:
         return _NAN
     sd = (float(np.nan_to_num(_narrow_variance(made))) * made.n_narratives) ** 0.5
-    if not sd > 0:
-        return float(max(MIN_NARRATIVES, n_run))
-    n = narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) * n_run / made.n_narratives
-    needed = max(MIN_NARRATIVES, math.ceil(n)) if n < _MOST_NARRATIVES else _NAN
-    return float(needed) if needed > n_run else _NAN
+    reach = abs(gap.scale[1] - gap.scale[0])
+    n = max(
+        narratives_to_bound(wanted, reach=reach, alpha=alpha),
+        narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
+    ) * n_run / made.n_narratives  # fmt: skip
+    needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
+    return needed if needed > n_run else _NAN
 
 
 def _narrow_variance(made: GapEstimate) -> float:

@@ -47,8 +47,8 @@ VERDICTS: Final = Table(
         "p_adjusted": probability("the same, corrected for all averages of the run (Holm)"),
         "n_narratives": count("narratives that the deciding estimate uses"),
         "bound_low": points(
-            "lower end of the interval that must lie inside the margin, in points: of two one-sided tests, with missing "
-            "ratings and rare large gaps at their worst"
+            "lower end of the interval that must lie inside the margin, in points: of two one-sided tests, with "
+            "missing ratings at their worst"
         ),
         "bound_high": points("upper end of the same"),
         "margin": points("gap that was set as too small to matter, in points; missing where none was set"),
@@ -61,8 +61,8 @@ VERDICTS: Final = Table(
         "other_low": points("lower end of its confidence interval, in points"),
         "other_high": points("upper end of the same"),
         "parts_beyond": text(
-            "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps of "
-            "the run; joined by '; '"
+            "emotions and groups whose gap is shown beyond the margin (beyond 0 without one), corrected for all gaps "
+            "of the run; joined by '; '"
         ),
         "parts_not_shown": text("with a margin, other emotions and groups that are not shown to lie within it"),
         "of_these_wordings": text(
