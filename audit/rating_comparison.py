@@ -35,6 +35,7 @@ from audit.side_by_side import (
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals
 from audit.wording import dimension_title
 from stimuli.stereotypes import load_stereotypes
 
@@ -59,19 +60,22 @@ class RatedRun(ComparedRun):
         What was estimated of them.
     text_differences
         By dimension and variant, how many differences in what the stages wrote were tested and found.
+    verdicts
+        Rows of ``tables.VERDICTS``, by the comparison's settings.
     follows
         False if, without any identity, the ratings were not found to follow what is told.
     """
 
     measured: Measured
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
+    verdicts: tuple[dict[str, Any], ...]
     follows: bool
 
 
 class RatingComparison(RunsCompared[RatedRun]):
     """Puts runs of ratings side by side."""
 
-    settings = ("confidence", "margin", "n_permutations", "min_number_mass")
+    settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
     def __init__(self, manifests: Mapping[Path, Manifest], used: Mapping[str, Any]) -> None:
         super().__init__(manifests, used)
@@ -85,7 +89,6 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.across_runs import measure_run
         from audit.statistics.controls import Repetition
         from audit.statistics.costs import cost_of
-        from audit.statistics.manipulation import manipulation_rows
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.rows import Settings
         from audit.statistics.texts import count_differences, text_tables
@@ -101,8 +104,8 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        checks = manipulation_rows(stored.read_manipulated(), confidence=used["confidence"])
-        follows = all(check["passed"] is not False for check in checks)
+        on_run = codes_of_run(stored, manifest, confidence=used["confidence"])
+        noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
@@ -110,8 +113,9 @@ class RatingComparison(RunsCompared[RatedRun]):
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
         for measured in measure_run(
-            ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition
-        ):
+            ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition,
+            sees_refusals=sees_refusals(manifest, ratings),
+        ):  # fmt: skip
             yield RatedRun(
                 folder=folder,
                 manifest=manifest,
@@ -121,7 +125,8 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used["confidence"]),
                 sha256=digest,
-                follows=follows,
+                verdicts=tuple(_verdicts(measured, on_run, noise, used)),
+                follows="manipulation" not in on_run,
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
@@ -147,6 +152,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             "comparisons": list(compare_runs(measured, texts=texts, confidence=confidence)),
             "specifications": list(specification_rows(measured)),
             "strategies": list(led),
+            "verdicts": [{"run": label, **row} for label, run in runs.items() for row in run.verdicts],
             "controls": [{"run": label, **row} for label, each in measured.items() for row in each.controls],
         }
         tables = {
@@ -171,7 +177,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             tables["gap"],
             named,
             confidence=confidence,
-            failed=[label for label, run in runs.items() if not run.follows],
+            verdicts=tables["verdicts"],
         )
         worth = None
         if len(tables["strategies"]):
@@ -206,6 +212,22 @@ class RatingComparison(RunsCompared[RatedRun]):
             ),
             facts={"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}},
         )
+
+
+def _verdicts(
+    measured: Measured, on_run: set[str], noise: Mapping[tuple[str, str], float], used: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
+    on_place: dict[tuple[str, str], set[str]] = {}
+    for remark in measured.remarks:
+        on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
+    for row in measured.gap:
+        place = str(row["dimension"]), str(row["variant"])
+        if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
+            on_place.setdefault(place, set()).add("noise_floor")
+    assert measured.averages is not None
+    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"])
+    yield from (each.row() for each in found)
 
 
 def _elicitation_tables(

@@ -28,6 +28,7 @@ from audit.errors import ConfigError
 from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tasks.rated.limits import codes_of_run, noise_of_run
 from audit.tasks.rated.publish import REFUSAL_MARGIN
 from audit.tasks.registry import task_of
 from audit.wording import plural, printable, scale_end
@@ -297,9 +298,8 @@ def _measure(
     placebos = placebo_cubes(compact, told)
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
-    on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
-    on_run |= {"accepted"} if manifest.accepted else set()
-    noise = _noise(manifest, folder, ratings, confidence=settings["confidence"])
+    on_run = codes_of_run(folder, manifest, confidence=settings["confidence"])
+    noise = noise_of_run(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []
     codes: dict[Place, frozenset[str]] = {}
@@ -355,29 +355,6 @@ def _measure(
         no_refusals=unseen,
         without_groups=tuple(dict.fromkeys(without_groups)),
     )
-
-
-def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> set[str]:
-    from audit.statistics.manipulation import manipulation_rows
-
-    codes = {"unfinished"} if unfinished else set()
-    followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
-    return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())
-
-
-def _noise(manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float) -> dict[Place, float]:
-    """Return what δ varies by if the same prompts are asked again, in points; nothing where none were."""
-    from audit.statistics.elicitation import elicitation_tables
-
-    again = folder.read_answers("asked_again")
-    if again.empty:
-        return {}
-    found = elicitation_tables(
-        ratings, folder.read_answers("elicitation_sample"), again, confidence=confidence, stems=manifest.stems,
-        placebo=manifest.placebo, notes={}, in_formats={},
-    )  # fmt: skip
-    rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls
-    return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
 
 
 def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.controlled import control_of
 from audit.report.held_against import size_of
 from audit.report.numbers import Row, show, unbroken
 from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Finding, Summary, summary
@@ -18,7 +17,6 @@ from audit.wording import (
     OF_GROUPS_AND_MODELS,
     bare_p,
     count,
-    coverage,
     dimension_title,
     either,
     listed,
@@ -67,7 +65,7 @@ def summary_of_runs(
     gaps: Sequence[Row],
     strategies: Sequence[Row],
     names: Mapping[str, str],
-    controls: Sequence[Row],
+    verdicts: Sequence[Row],
     *,
     confidence: float,
 ) -> Summary:
@@ -79,20 +77,22 @@ def summary_of_runs(
         Rows of these tables; of the gaps, those about narratives.
     names
         Run → what its strategy is called.
-    controls
-        Rows of the table ``controls``: what of each gap is repetition of words.
+    verdicts
+        Rows of the table ``verdicts``: what each run's own page says of each gap.
     confidence
         Coverage of the intervals.
     """
-    level, alpha = coverage(confidence), 1 - confidence
-    tested = [row for row in strategies if math.isfinite(row.number("p_adjusted"))]
+    alpha = 1 - confidence
+    void = without_verdict(verdicts)
+    every = [row for row in strategies if math.isfinite(row.number("p_adjusted"))]
+    tested = [row for row in every if can_change(row, void)]
     findings = [
-        _of_strategies(row, own, strategies, alpha=alpha)
-        if (own := [each for each in tested if each["dimension"] == row["dimension"]])
-        else _of_choices(row, level=level)
+        _of_strategies(row, own, strategies, void, alpha=alpha)
+        if (own := [each for each in every if each["dimension"] == row["dimension"]])
+        else _of_choices(row, [each for each in verdicts if each["dimension"] == row["dimension"]])
         for row in specifications
     ]
-    how = _changes(tested, names, alpha=alpha) if tested else _agreement(specifications)
+    how = _changes(tested, names, alpha=alpha) if every else _agreement(specifications)
     return summary(
         Markup(
             "Each of {} asked a model to be a certain person, to read accounts by people of the same and of other "
@@ -101,8 +101,8 @@ def summary_of_runs(
         findings,
         [("How big", _largest(gaps)), ("How it varies", how)],
         not_concluded=[
-            *_not_concluded(specifications, tested, alpha=alpha),
-            *_not_the_groups(gaps, controls),
+            *_not_concluded(verdicts, tested, alpha=alpha),
+            *_not_the_groups(verdicts),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
@@ -151,8 +151,29 @@ def told_tally(rows: Sequence[Row], column: str, *, alpha: float) -> str:
     return " \N{MIDDLE DOT} ".join(f"{n}\N{NO-BREAK SPACE}{kind}" for n, kind in counted)
 
 
-def _of_strategies(row: Row, own: Sequence[Row], strategies: Sequence[Row], *, alpha: float) -> Finding:
+def without_verdict(verdicts: Sequence[Row]) -> frozenset[tuple[str, str]]:
+    """Return the runs and dimensions of which the run's own page gives no verdict."""
+    none = ("no_verdict", "no_estimate")
+    return frozenset((str(row["run"]), str(row["dimension"])) for row in verdicts if row["code"] in none)
+
+
+def can_change(row: Row, void: Set[tuple[str, str]]) -> bool:
+    """Whether a strategy's change may be told: its run and that without a strategy both have a verdict."""
+    dimension = str(row["dimension"])
+    return not {(str(row["run"]), dimension), (str(row["reference"]), dimension)} & void
+
+
+def _of_strategies(
+    row: Row, every: Sequence[Row], strategies: Sequence[Row], void: Set[tuple[str, str]], *, alpha: float
+) -> Finding:
     """Say of one dimension in how many strategies δ is lower or higher than without."""
+    own = [each for each in every if can_change(each, void)]
+    if not own:
+        title = dimension_title(str(row["dimension"]))
+        return Finding(title, "No verdict on any change: the runs' own pages give none", kind="absent")
+    none = len(every) - len(own)
+    told = told_tally(own, "delta_change", alpha=alpha)
+    told += f" \N{MIDDLE DOT} {none}\N{NO-BREAK SPACE}no verdict" if none else ""
     lower, higher, _ = tally(own, "delta_change", alpha=alpha)
     references = {each["reference"] for each in own}
     without = [
@@ -167,7 +188,7 @@ def _of_strategies(row: Row, own: Sequence[Row], strategies: Sequence[Row], *, a
         spread = Markup("{} {} without, {} with").format(show(without[0], "delta", points), row["unit"], reach)
     return Finding(
         dimension_title(str(row["dimension"])),
-        told_tally(own, "delta_change", alpha=alpha),
+        told,
         spread=Markup("δ: {}").format(spread),
         kind="gap" if lower or higher else "undecided",
         tail=f": {len(own)} {either(len(own), 'strategy', 'strategies')} tested",
@@ -175,30 +196,40 @@ def _of_strategies(row: Row, own: Sequence[Row], strategies: Sequence[Row], *, a
     )
 
 
-def _of_choices(row: Row, *, level: str) -> Finding:
-    """Say of one dimension how many runs show a gap, either way, and how far δ goes."""
-    title = dimension_title(str(row["dimension"]))
-    if not row["n_estimated"]:
-        return Finding(title, "No run has a δ", kind="absent")
-    counted = [
-        Markup("{}\N{NO-BREAK SPACE}{}").format(show(row, name, count), words)
-        for name, words in (
-            ("n_below", "towards the out-group"),
-            ("n_above", "towards the in-group"),
-            ("n_compatible", "undecided"),
-            ("n_no_interval", "without an interval"),
-        )
-        if row[name]
+def counted_verdicts(verdicts: Sequence[Row]) -> list[tuple[int, str]]:
+    """Count what the runs' own pages say of one dimension: how many, and what, in words."""
+    kinds = [
+        ("no verdict", [row for row in verdicts if row["code"] in ("no_verdict", "no_estimate")]),
+        ("gap towards the out-group", [row for row in verdicts if is_gap(row) and row.number("direction") < 0]),
+        ("gap towards the in-group", [row for row in verdicts if is_gap(row) and row.number("direction") > 0]),
+        ("gap in these words alone", [row for row in verdicts if row["code"] == "gap" and not is_gap(row)]),
+        ("no gap larger than the margin", [row for row in verdicts if row["code"] == "within"]),
+        ("undecided", [row for row in verdicts if row["code"] == "undecided"]),
     ]
-    of = Markup(" (of {} with a δ, {} intervals)").format(show(row, "n_estimated", count), level)
+    return [(len(rows), words) for words, rows in kinds if rows]
+
+
+def is_gap(row: Row) -> bool:
+    """Whether a verdict is that of a gap between groups."""
+    return bool(row["code"] == "gap" and row["claim"] == "groups")
+
+
+def _of_choices(row: Row, verdicts: Sequence[Row]) -> Finding:
+    """Say of one dimension what the runs' own pages say, and how far δ goes."""
+    title = dimension_title(str(row["dimension"]))
+    counted = counted_verdicts(verdicts)
+    if not row["n_estimated"] or not counted:
+        return Finding(title, "No run has a δ", kind="absent")
+    told = Markup(" \N{MIDDLE DOT} ").join(
+        Markup("{}\N{NO-BREAK SPACE}{}").format(count(n), words) for n, words in counted
+    )
     ends = show(row, "lowest", points)
     if row["n_estimated"] > 1:
         ends = unbroken(ends, show(row, "highest", points))
-    return Finding(
-        title, Markup(" \N{MIDDLE DOT} ").join(counted) + of, spread=Markup("δ: {}, in {}").format(ends, row["unit"]),
-        kind="gap" if row["n_below"] or row["n_above"] else "undecided",
-        weight=row["n_below"] + row["n_above"],
-    )  # fmt: skip
+    n_found = sum(is_gap(each) for each in verdicts)
+    none = {str(each["code"]) for each in verdicts} <= {"no_verdict", "no_estimate"}
+    kind = "gap" if n_found else "absent" if none else "undecided"
+    return Finding(title, told, spread=Markup("δ: {}, in {}").format(ends, row["unit"]), kind=kind, weight=n_found)
 
 
 def _largest(gaps: Sequence[Row]) -> Markup:
@@ -249,26 +280,24 @@ def _agreement(specifications: Sequence[Row]) -> Markup:
     )
 
 
-def _not_concluded(specifications: Sequence[Row], tested: Sequence[Row], *, alpha: float) -> Iterator[str]:
+def _not_concluded(verdicts: Sequence[Row], tested: Sequence[Row], *, alpha: float) -> Iterator[str]:
     if tested:
         yield "that a δ nearer to 0 is less bias"
         if tally(tested, "delta_change", alpha=alpha)[2]:
             yield "that an undecided strategy changes nothing"
     of_strategies = {row["dimension"] for row in tested}
-    if any(row["n_compatible"] for row in specifications if row["dimension"] not in of_strategies):
+    if any(row["code"] == "undecided" for row in verdicts if row["dimension"] not in of_strategies):
         yield "that an undecided run has no gap"
+    if any(row["code"] in ("no_verdict", "no_estimate") for row in verdicts):
+        yield "anything from runs without a verdict"
 
 
-def _not_the_groups(gaps: Sequence[Row], controls: Sequence[Row]) -> Iterator[str]:
-    """Yield what repeated words keep from being concluded, of the gaps that their intervals show."""
-    told = []
-    for row in gaps:
-        if row["dimension"] != OVERALL and (row.number("ci_low") > 0.0 or row.number("ci_high") < 0.0):
-            key = (row["run"], row["dimension"])
-            told.append(control_of([each for each in controls if (each["run"], each["dimension"]) == key]))
-    if any(control.kind == "placebo" and not control.goes_beyond for control in told):
+def _not_the_groups(verdicts: Sequence[Row]) -> Iterator[str]:
+    """Yield what repeated words and few groups keep from being concluded."""
+    told = [row for row in verdicts if row["dimension"] != OVERALL]
+    if any("controls_disagree" in str(row["reasons"]) for row in told):
         yield NO_GROUPS
-    if any(control.kind == "none" for control in told):
+    if any(row["claim"] in ("uncontrolled", "pairs") for row in told):
         yield NOT_THE_GROUPS
 
 

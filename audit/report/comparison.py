@@ -7,7 +7,7 @@ and every number with its place in ``tables/``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.across_elicitations import elicitation_sections
-from audit.report.compared_screen import summary_of_runs, told_tally
+from audit.report.compared_screen import can_change, counted_verdicts, summary_of_runs, told_tally, without_verdict
 from audit.report.layout import Column, Table, interval, number, table_of
 from audit.report.manifest import ExampleView
 from audit.report.numbers import Row, rows_of, show
@@ -47,13 +47,16 @@ from audit.wording import (
     plural,
     points,
     rate,
-    towards,
     unsigned,
 )
 from audit.wording import interval as write_interval
 
 _SHOWN: Final = 200
 """Differences between other runs than the first that the page has; the file has all of them."""
+_NO_CHANGES: Final = (
+    "Changes of runs whose own page gives no verdict are in the table and not counted: ratings that cannot carry a "
+    "verdict cannot show that a strategy changes anything."
+)
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
 _HEADS: Final = {
     "path": "model's place",
@@ -141,6 +144,7 @@ def render_comparison(
         if row["scope"] == "narratives"
     ]
     specifications = rows_of(tables["specifications"], "specifications")
+    verdicts = rows_of(tables["verdicts"], "verdicts")
     controls = controls_table(tables["controls"], level=level, titles=("dimension", "run"))
     return render_page(
         "comparison.html.j2",
@@ -151,13 +155,17 @@ def render_comparison(
             [row for _, row in shown],
             rows_of(tables["strategies"], "strategies"),
             strategy_names(tables["strategies"]),
-            rows_of(tables["controls"], "controls"),
+            verdicts,
             confidence=confidence,
         ),
         example=example,
-        answers=[_answer(row, gaps=shown, confidence=confidence) for row in specifications],
+        answers=[
+            _answer(row, [each for each in verdicts if each["dimension"] == row["dimension"]]) for row in specifications
+        ],
         curves=present(*(_curve(row, figures, level=level) for row in specifications)),
-        strategies=list(_strategies(tables["strategies"], figures, level=level, alpha=1 - confidence)),
+        strategies=list(
+            _strategies(tables["strategies"], figures, without_verdict(verdicts), level=level, alpha=1 - confidence)
+        ),
         elicitations=list(
             elicitation_sections(tables["elicitations"], tables["elicitation_ranges"], confidence=confidence)
         ),
@@ -194,11 +202,9 @@ def render_comparison(
     )
 
 
-def _answer(row: Row, *, gaps: Sequence[tuple[str, Row]], confidence: float) -> Card:
-    """Say what the runs came to in one dimension: how many show a gap, and how far δ goes."""
-    own = [gap for _, gap in gaps if gap["dimension"] == row["dimension"]]
-    lead = _lead(row, level=coverage(confidence)) + _corrected(own, alpha=1 - confidence)
-    content = present(Paragraph(lead, "verdict"), paragraph(_spread(row)))
+def _answer(row: Row, verdicts: Sequence[Row]) -> Card:
+    """Say what the runs came to in one dimension: what their own pages say, and how far δ goes."""
+    content = present(Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
     return Card(dimension_title(str(row["dimension"])), content)
 
 
@@ -216,48 +222,14 @@ def _curve(row: Row, figures: Mapping[str, bytes], *, level: str) -> Captioned |
     )
 
 
-def _lead(row: Row, *, level: str) -> Markup:
-    """Say how many runs show a gap, in either direction."""
-    n = int(row["n_estimated"])
-    if not n:
+def _lead(row: Row, verdicts: Sequence[Row]) -> Markup:
+    """Count what the runs' own pages say."""
+    if not row["n_estimated"]:
         return Markup("δ could not be estimated in any of the runs.")
-    said = [
-        (_how_many(row, column), f"{_verb(row, column, verb)} {rest}")
-        for column, verb, rest in (
-            ("n_below", "show", f"an average gap {towards(-1)}"),
-            ("n_above", "show", f"an average gap {towards(1)}"),
-            ("n_compatible", "are", "compatible with no average gap"),
-            ("n_no_interval", "have", "no interval"),
-        )
-        if row[column]
-    ]
-    asked, number = (show(row, column, count) for column in ("n_runs", "n_estimated"))
-    all_told, runs = row["n_runs"] == n, either(row["n_runs"], "run", "runs")
-    if n == 1:
-        start = (
-            Markup("{} run has a δ here").format(number)
-            if all_told
-            else Markup("Of {} {}, {} has a δ").format(asked, runs, number)
-        )
-        return start + Markup(", which {} ({} interval).").format(said[0][1], level)
-    counted = [Markup("{} {}").format(*each) for each in said]
-    listed = counted[0] if len(counted) == 1 else Markup(", ").join(counted[:-1]) + Markup(" and ") + counted[-1]
-    start = (
-        Markup("Of {} {}, ").format(number, runs)
-        if all_told
-        else Markup("Of {} {}, {} have a δ: ").format(asked, runs, number)
-    )
-    return start + Markup("{} ({} intervals).").format(listed, level)
-
-
-def _corrected(gaps: Sequence[Row], *, alpha: float) -> Markup:
-    """Say how many gaps of a dimension are left after correction for all gaps of the page."""
-    tested = [row for row in gaps if math.isfinite(row.number("p_adjusted"))]
-    if not tested or not tested[0].number("p_family_size") > 1:
-        return Markup("")
-    left = sum(row.number("p_adjusted") < alpha for row in tested)
-    return Markup(" After correction for the {} gaps of this page (Holm), {} here {} left.").format(
-        show(tested[0], "p_family_size", count), count(left) if left else "none", "is" if left < 2 else "are"
+    counted = [Markup("{} {}").format(count(n), words) for n, words in counted_verdicts(verdicts)]
+    runs = either(row["n_runs"], "run", "runs")
+    return Markup("Verdicts of {} {}, as on their own pages: {}.").format(
+        show(row, "n_runs", count), runs, Markup(", ").join(counted)
     )
 
 
@@ -265,12 +237,6 @@ def _verb(row: Row, column: str, plural_form: str) -> str:
     """Return a verb in the number of what is counted."""
     singular = {"are": "is", "have": "has", "show": "shows"}
     return plural_form if row[column] != 1 else singular[plural_form]
-
-
-def _how_many(row: Row, column: str) -> Markup:
-    """Write a count of runs; all of them as such."""
-    number = show(row, column, count)
-    return Markup("all {}").format(number) if row[column] == row["n_estimated"] > 1 else number
 
 
 def _spread(row: Row) -> Markup:
@@ -361,7 +327,7 @@ def _describe_map(title: str, rows: Sequence[Row]) -> str:
 
 
 def _strategies(
-    strategies: pd.DataFrame, figures: Mapping[str, bytes], *, level: str, alpha: float
+    strategies: pd.DataFrame, figures: Mapping[str, bytes], void: Set[tuple[str, str]], *, level: str, alpha: float
 ) -> Iterator[Section]:
     """Yield what the strategies changed, dimension by dimension."""
     names = strategy_names(strategies)
@@ -375,7 +341,8 @@ def _strategies(
             for run, row in by_run.items()
         )
         alt = f"{title}, strategies in rows: δ with a dashed line at δ under none, its change, and its cost. {said}."
-        tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+        every = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+        tested = [row for row in every if can_change(row, void)]
         content = present(
             captioned(
                 picture(figures, f"strategies-{dimension}", alt),
@@ -383,6 +350,7 @@ def _strategies(
                 "A filled mark has a corrected p below the level.",
             ),
             Paragraph(_tallied(tested, names, alpha=alpha), "lead") if tested else None,
+            paragraph(_NO_CHANGES, "small") if len(tested) < len(every) else None,
             captioned(_changes_table(rows, names, level=level), f"What the strategies change, {title}"),
             captioned(_costs_table(rows, names), f"What a rating costs under each, {title}"),
         )

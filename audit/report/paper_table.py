@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -19,6 +19,7 @@ from tabulate import tabulate
 
 from audit.report.layout import Column, Table, number, table_of, text
 from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.report.verdicts import worded
 from audit.wording import (
     CROSS,
     MEANING,
@@ -52,7 +53,6 @@ _LATEX: Final = {
 
 _NARROWEST: Final = 1e-9
 """Half an interval below which it is the rest of a floating-point sum."""
-_NO_VERDICT: Final = "no verdict: manipulation check failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ class PaperTable:
         return f"% \\usepackage{{booktabs}}\n{escaped}\n"
 
 
-def paper_table(
-    gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, failed: Collection[str] = ()
-) -> PaperTable:
+def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, verdicts: pd.DataFrame) -> PaperTable:
     """Lay out the table: what sets each run apart, the dimension, δ and what belongs to it.
 
     Parameters
@@ -97,17 +95,16 @@ def paper_table(
         Runs in rows, by label; what sets them apart in columns, each headed by its name.
     confidence
         Coverage of the intervals.
-    failed
-        Runs whose ratings were not found to follow what is told: of these the table gives no verdict.
+    verdicts
+        Rows of ``tables.COMPARED_VERDICTS`` of the same runs.
     """
+    decided = {(str(row["run"]), str(row["dimension"])): row for row in rows_of(verdicts, "verdicts")}
 
-    def against_margin(row: Row) -> str:
-        return _NO_VERDICT if str(row["run"]) in failed else str(row["verdict"])
+    def verdict(row: Row) -> str:
+        return worded(decided.get((str(row["run"]), str(row["dimension"])))).words
 
     rows = [row for row in rows_of(gap, "gap") if row["scope"] == "narratives"]
     level = coverage(confidence)
-    # The column of the equivalence tests says the level that they go by.
-    against = f"against the margin ({coverage(2 * confidence - 1)} interval)"
     return PaperTable(
         table_of(
             rows,
@@ -122,7 +119,7 @@ def paper_table(
             number("n narratives", "n_narratives", count),
             number("n ratings", "n_ratings", count),
             number("missing", "missing_share", rate),
-            *([Column(against, against_margin, words=True)] if gap["margin"].notna().any() else []),
+            Column("verdict", verdict, words=True),
         ),
         _caption(gap, confidence),
     )
@@ -254,11 +251,10 @@ def _left_out(row: Row) -> Markup:
 def _caption(gap: pd.DataFrame, confidence: float) -> str:
     level = coverage(confidence)
     margins = gap["margin"].dropna().unique()
+    of_margin = f" The margin is {points(float(margins[0]), signed=False)} points." if len(margins) else ""
     against = (
-        f" The margin is {points(float(margins[0]), signed=False)} points, on the average gap alone; its column is of "
-        f"two one-sided tests, which go by the {coverage(2 * confidence - 1)} interval."
-        if len(margins)
-        else ""
+        " The verdict is each run's own: it rests on the estimate that is controlled for repeated words and takes "
+        f"groups as a sample of such groups, and not on the interval beside it.{of_margin}"
     )
     return (
         f"δ is {MEANING}, on average over narratives, in points of the run's scale, with its {level} t interval, for "

@@ -7,14 +7,15 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show
-from audit.wording import count, listed, towards, unsigned
+from audit.report.numbers import Row, rows_of, show
+from audit.wording import brief, count, dimension_title, listed, printable, towards, unsigned
 
 NOT_CORRECTED: Final = " (not found after correction)"
 REASONS: Final = {
@@ -167,6 +168,18 @@ def next_step(row: Row) -> Markup:
             return words.format(more)
         return Markup("Ask about {}.").format(more)
     return Markup("{}").format(_STEPS.get(step, ""))
+
+
+def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
+    """Write for a terminal what was decided, and what to do next."""
+    for row in rows_of(verdicts, "verdicts"):
+        found = worded(row)
+        where = f"{dimension_title(str(row['dimension']))} ({printable(brief(str(row['variant'])))})"
+        yield f"verdict: {where}: {found.words.striptags()}."
+        if small := supported(row):
+            yield f"  {small.striptags()}"
+        if found.step:
+            yield f"  next: {Markup(found.step).striptags()}"
 
 
 def supported(row: Row | None) -> Markup:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjusted_p
+from audit.statistics.averages import Averages, averages_of, placebo_cubes
 from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
@@ -30,6 +31,10 @@ from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
 from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which cannot be paired"
+OTHER_PAIRS: Final = (
+    "one gap is of pairs without a common word and the other of all pairs, so their difference would be the echo of "
+    "words"
+)
 NO_REFERENCE: Final = (
     "no run of strategy none has the same model, files of it, prompt, narratives, elicitation with its settings, seed, "
     "scale and identities"
@@ -74,6 +79,10 @@ class Measured:
         Rows of ``tables.CONTROLS``.
     published, published_cells
         Rows of ``tables.COMPARED_PUBLISHED`` and of ``tables.COMPARED_CELLS``, without what names the run.
+    averages
+        What verdicts are made of.
+    free
+        Dimensions whose gap is of pairs without a common word: it is not held against one of all pairs.
     """
 
     variant: str
@@ -87,6 +96,8 @@ class Measured:
     controls: tuple[dict[str, Any], ...] = ()
     published: tuple[dict[str, Any], ...] = ()
     published_cells: tuple[dict[str, Any], ...] = ()
+    averages: Averages | None = None
+    free: frozenset[str] = frozenset()
 
     @property
     def single_dimensions(self) -> frozenset[str]:
@@ -101,6 +112,7 @@ def measure_run(
     seed: int,
     settings: Settings,
     repetition: Repetition | None = None,
+    sees_refusals: bool = True,
 ) -> Iterator[Measured]:
     """Estimate the headline δ of every dimension of a run, variant by variant.
 
@@ -116,6 +128,8 @@ def measure_run(
         Of which ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass`` matter here.
     repetition
         What tells repeated words from groups.
+    sees_refusals
+        Whether a refusal can be seen in these ratings.
 
     Yields
     ------
@@ -124,13 +138,17 @@ def measure_run(
         corrected for is only known when all runs are: ``p_adjusted`` is missing here, see :func:`gap_table`.
     """
     variants: dict[str, list[Part]] = {}
-    found = analyse_outcome(
-        replace(INTENSITY, scale=scale), compact_ratings(ratings), seed=seed, settings=settings, repetition=repetition
-    )
+    told, compact = repetition or Repetition(), compact_ratings(ratings)
+    found = analyse_outcome(replace(INTENSITY, scale=scale), compact, seed=seed, settings=settings, repetition=told)
     for part in found.parts:
         variants.setdefault(part.cube.variant, []).append(part)
+    averages = averages_of(
+        found, placebos=placebo_cubes(compact, told), scales=dict.fromkeys(variants, scale), seed=seed,
+        settings=settings, repetition=told, sees_refusals=sees_refusals,
+    )  # fmt: skip
     for variant, parts in variants.items():
-        yield _measured(variant, parts, found, scale=scale, settings=settings)
+        made = _measured(variant, parts, found, scale=scale, settings=settings)
+        yield replace(made, averages=averages.of_variant(variant))
 
 
 def _measured(
@@ -165,6 +183,7 @@ def _measured(
         remarks=tuple(remark for part in parts for remark in _remarks(part, scale)),
         tallies=tallies,
         controls=tuple(row for part in parts for row in part.repetition),
+        free=frozenset(part.cube.dimension for part in parts if part.cube.echoing is not None),
         published=tuple(published_row(part.cube, part.estimates.published) for part in parts),
         published_cells=tuple(row for part in parts for row in compared_cell_rows(part.cube)),
     )
@@ -238,20 +257,37 @@ def compare_runs(
     ------
     dict
         A row of ``tables.COMPARISONS``; see :func:`audit.statistics.comparisons.compare`. Runs of different texts have
-        a row of NaN and a note. There is none for the mean over dimensions where it is not of the same ones.
+        a row of NaN and a note, and so do a gap of pairs without a common word and one of all pairs: their difference
+        would be the echo of words. There is none for the mean over dimensions where it is not of the same ones.
     """
     for dimension in _dimensions(runs):
         if dimension == OVERALL and not same_dimensions(runs):
             continue
         found = {label: each.estimates[dimension] for label, each in runs.items() if dimension in each.estimates}
+        of_pairs = {label: _is_free(runs[label], dimension) for label in found}
         # An identifier is only worth as much as the text that it stands for.
         told_apart = [
-            replace(each, label=label, narrative_ids=tuple((texts[label], key) for key in each.narrative_ids))
+            replace(
+                each,
+                label=label,
+                narrative_ids=tuple((texts[label], of_pairs[label], key) for key in each.narrative_ids),
+            )
             for label, each in found.items()
         ]
         for row in compare(told_apart, dimension=dimension, confidence=confidence):
-            other = texts[row["first"]] != texts[row["second"]]
-            yield row | {"note": OTHER_TEXTS} if other else row
+            first, second = row["first"], row["second"]
+            if texts[first] != texts[second]:
+                yield row | {"note": OTHER_TEXTS}
+            elif of_pairs[first] != of_pairs[second]:
+                yield row | {"note": OTHER_PAIRS}
+            else:
+                yield row
+
+
+def _is_free(run: Measured, dimension: str) -> str:
+    """Say which pairs a gap is of: a mean over dimensions may be of both kinds."""
+    asked = run.single_dimensions if dimension == OVERALL else {dimension}
+    return "free" if asked <= run.free else "mixed" if asked & run.free else "all"
 
 
 def specification_rows(runs: Mapping[str, Measured]) -> Iterator[dict[str, Any]]:
@@ -432,6 +468,8 @@ def change_of(
     without = [name for name in (label, reference) if dimension not in runs[name].estimates]
     if without:
         return {}, f"no change, since {' and '.join(without)} cannot be estimated"
+    if _is_free(runs[label], dimension) != _is_free(runs[reference], dimension):
+        return {}, OTHER_PAIRS
     pair = [replace(runs[name].estimates[dimension], label=name) for name in (label, reference)]
     [row] = compare(pair, dimension=dimension, confidence=confidence)
     return {name: row[column] for name, column in _CHANGED.items()}, row["note"]

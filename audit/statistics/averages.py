@@ -81,6 +81,11 @@ class Averages:
             ]
         return judged, found
 
+    def of_variant(self, variant: str) -> Averages:
+        """Return what is of one prompt variant."""
+        gaps, overall = (tuple(g for g in each if g.variant == variant) for each in (self.gaps, self.overall))
+        return replace(self, gaps=gaps, overall=overall)
+
     def _limits(self, limits: Limits) -> dict[Place, frozenset[str]]:
         """Return what limits each place; a mean over dimensions is limited by what limits any of them.
 

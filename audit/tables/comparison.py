@@ -22,6 +22,7 @@ from audit.tables.cells import CELLS, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS
 from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
 from audit.tables.shared import KEYS, SIDES, TALLY
+from audit.tables.verdicts import VERDICTS
 
 RUNS: Final = Table(
     "runs",
@@ -87,6 +88,8 @@ COMPARED_GAP: Final = Table(
         "note": GAP["note"],
     },
 )
+
+COMPARED_VERDICTS: Final = Table("verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS})
 
 COMPARED_CONTROLS: Final = Table("controls", "a control of a run's δ", {"run": RUNS["run"], **CONTROLS})
 

@@ -14,6 +14,7 @@ from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Published
+from audit.tasks.rated.limits import limits_of, sees_refusals
 from audit.wording import (
     SCOPES,
     bare_p,
@@ -57,6 +58,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.figures.style import page_svgs
     from audit.report.controlled import control_lines
     from audit.report.render import render_report
+    from audit.report.verdicts import verdict_lines
     from audit.statistics.analysis import analyse
     from audit.statistics.averages import judged_rows
     from audit.statistics.calls import call_table
@@ -142,7 +144,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     judged, verdicts = analysis.averages.verdicts(
-        limits_of(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN
+        _limits(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN
     )
     tables["verdicts"] = pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS))
     tables["judged"] = pd.DataFrame(judged_rows(judged), columns=list(JUDGED))
@@ -156,28 +158,18 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         explorer=explorer_of(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
     report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
-    said = tuple(control_lines(tables["controls"]))
+    said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
-def limits_of(remarks: Sequence[Remark]) -> Limits:
+def _limits(remarks: Sequence[Remark]) -> Limits:
     """Return what remarks limit, by their codes."""
-    from audit.statistics.verdict import Limits
-
     on_place: dict[tuple[str, str], set[str]] = {}
     for remark in remarks:
         if remark.dimension:
             on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
-    return Limits(frozenset(remark.code for remark in remarks if not remark.dimension), on_place)
-
-
-def sees_refusals(manifest: Manifest, ratings: pd.DataFrame) -> bool:
-    """Tell whether a refusal could be seen in a run's ratings."""
-    if manifest.elicitation.method == "expected":
-        return False
-    unexplained = (ratings["status"].astype(str) == "unparseable").any()
-    return bool(manifest.outside.status_given or not unexplained)
+    return limits_of({remark.code for remark in remarks if not remark.dimension}, on_place)
 
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:

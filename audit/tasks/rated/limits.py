@@ -1,0 +1,59 @@
+"""What limits a run's verdicts beside its ratings: its checks, whether it is finished, what asking again changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+
+if TYPE_CHECKING:
+    from audit.statistics.verdict import Limits, Place
+
+
+def codes_of_run(folder: RunFolder, manifest: Manifest, *, confidence: float) -> set[str]:
+    """Return codes of what limits all gaps of a run."""
+    from audit.statistics.manipulation import manipulation_rows
+
+    followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
+    codes = {"manipulation"} if any(row["passed"] is False for row in followed) else set()
+    return (
+        codes
+        | ({"unfinished"} if manifest.status == "running" else set())
+        | ({"accepted"} if manifest.accepted else set())
+    )
+
+
+def noise_of_run(
+    manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float
+) -> dict[Place, float]:
+    """Return what δ varies by if the same prompts are asked again, in points; nothing where none were."""
+    from audit.statistics.elicitation import elicitation_tables
+
+    again = folder.read_answers("asked_again")
+    if again.empty:
+        return {}
+    found = elicitation_tables(
+        ratings, folder.read_answers("elicitation_sample"), again, confidence=confidence, stems=manifest.stems,
+        placebo=manifest.placebo, notes={}, in_formats={},
+    )  # fmt: skip
+    rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls
+    return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
+
+
+def limits_of(on_run: set[str], on_place: Mapping[Place, set[str]]) -> Limits:
+    """Return both as what limits verdicts."""
+    from audit.statistics.verdict import Limits
+
+    return Limits(frozenset(on_run), {place: frozenset(codes) for place, codes in on_place.items()})
+
+
+def sees_refusals(manifest: Manifest, ratings: pd.DataFrame) -> bool:
+    """Tell whether a refusal could be seen in a run's ratings."""
+    if manifest.elicitation.method == "expected":
+        return False
+    unexplained = (ratings["status"].astype(str) == "unparseable").any()
+    return bool(manifest.outside.status_given or not unexplained)
