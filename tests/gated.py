@@ -15,14 +15,16 @@ from audit.cli.main import main
 from audit.runs.outside import describe_outside, read_outside
 from audit.runs.store import RunFolder
 
-TWO_TERMS = {f"{way} {name}": name for name in ("Arbo", "Cendi", "Dolva", "Ferru") for way in ("an old", "kin of")}
+NAMES = ("Arbo", "Cendi", "Dolva", "Ferru", "Gorun", "Halda")
+"""Six groups: five or more can carry a gap between groups."""
+TWO_TERMS = {f"{way} {name}": name for name in NAMES for way in ("an old", "kin of")}
 STEMS = {term: f"{term.split()[0]} {group}" for term, group in TWO_TERMS.items()}
 """Each group has two terms that share no word: the planted gap is echo-free."""
 
 
 def two_terms(**settings: Any) -> planted.Planted:
     """Return planted ratings of groups that have terms without a common word."""
-    ratings = planted.ratings_of(TWO_TERMS, n=settings.pop("n", 100), **settings)
+    ratings = planted.ratings_of(TWO_TERMS, n=settings.pop("n", 200), **settings)
     return planted.Planted(ratings, planted.grouped(TWO_TERMS).assign(stem=list(STEMS.values())))
 
 

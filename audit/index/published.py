@@ -40,8 +40,8 @@ _NUMBERS_ASKED: Final = "numbers and their ends"
 ALL_PAIRS: Final = "all"
 NO_WORD_IN_COMMON: Final = "without a word in common"
 _READ: Final = (
-    "verdicts", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity", "controls", "missing",
-    "leave_one_out", "equivalence", "power", "manipulation", "variances",
+    "verdicts", "judged", "odd_pairs", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity",
+    "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
 )  # fmt: skip
 """Tables of a run of ratings that a verdict and what limits it are made of."""
 _READ_OF_REPLIES: Final = ("measures", "measure_gaps", "measure_controls")
@@ -156,7 +156,12 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
     measured = [key for key in dict.fromkeys(key for name in ("gap", "cells") for key in keys_of(known[name]))
                 if key[0] != OVERALL]  # fmt: skip
     for key in measured:
+        decided = known["verdicts"].loc[[found == key for found in keys_of(known["verdicts"])]]
         on_gap = list(limits_of_gap(*key, known, manifest))
+        if len(decided):
+            on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
+            [code for code in told.split("; ") if code] if len(decided) else list(limits_of_gap(*key, known, manifest))
+        )
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
         rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
         row = _first(headline, key)

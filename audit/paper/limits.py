@@ -95,9 +95,8 @@ def beneath(study: Study) -> Iterator[Line]:
         return
     alpha = 1 - study.manifest.statistics.confidence
     for gap in study.narrow:
-        families, tests = (rows_of(study.own(name, gap), name) for name in ("families", "heterogeneity"))
-        margin = next(iter(rows_of(study.equivalence(gap), "equivalence")), None)
-        found = variation(families, tests, margin=margin, alpha=alpha)
+        names = ("families", "heterogeneity", "judged", "odd_pairs")
+        found = variation(*(rows_of(study.own(name, gap), name) for name in names), alpha=alpha)
         if found.found:
             words = " ".join(str(found.words.striptags()).split())
             yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))

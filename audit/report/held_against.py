@@ -38,6 +38,8 @@ class Circumstances:
         Whether a card of their own says how many were refused.
     dimensions
         Of the mean over dimensions, the headline of each; else empty.
+    judged, odd
+        Its rows of the tables of gaps held against the margin, and of pairs of groups that stand out.
     verdict
         Its row of the table of verdicts; None of a run that an earlier version analysed.
     """
@@ -52,6 +54,8 @@ class Circumstances:
     refusals_told: bool = False
     dimensions: Mapping[str, Row] = field(default_factory=dict)
     verdict: Row | None = None
+    judged: Sequence[Row] = ()
+    odd: Sequence[Row] = ()
 
 
 def size_of(gap: Row) -> Markup:

@@ -146,6 +146,8 @@ class Rated:
                 controls=rows_of(own["controls"], "controls"),
                 codes=_codes(remarks, [key]),
                 refusals_told=self._refusals is not None,
+                judged=rows_of(own["judged"], "judged"),
+                odd=rows_of(own["odd_pairs"], "odd_pairs"),
                 verdict=next(iter(rows_of(own["verdicts"], "verdicts")), None),
             ),
             view=view,

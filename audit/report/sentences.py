@@ -66,6 +66,10 @@ LIMITS: Final = {
     ),
     "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
     "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
+    "not_additive": (
+        "Perceivers who use the scale in different ways",
+        "that alone can make a gap where the same groups are high on both sides",
+    ),
     "beyond_scale": (
         "Ratings beyond the scale",
         "the model did not keep to the scale that it was given, and one such rating can outweigh many others",
@@ -220,7 +224,7 @@ def answer(
     )
     spread = spread or Markup("no interval")
     raw, opposed = plain_means(gap)
-    varies = _varies(known, equivalence, alpha=1 - confidence) if unvaried is None else Variation(nothing)
+    varies = _varies(known, alpha=1 - confidence) if unvaried is None else Variation(nothing)
     return Answer(
         verdict=found,
         delta=show_gap(decided),
@@ -313,11 +317,11 @@ def _p_values(gap: Row, *, alpha: float) -> Markup:
     return said
 
 
-def _varies(known: Circumstances, margin: Row | None, *, alpha: float) -> Variation:
+def _varies(known: Circumstances, *, alpha: float) -> Variation:
     """Say how the gap varies: of the mean over dimensions, what it is made of."""
     if known.dimensions:
         return Variation(of_dimensions(known.dimensions))
-    return variation(known.families, known.tests, margin=margin, alpha=alpha)
+    return variation(known.families, known.tests, known.judged, known.odd, alpha=alpha)
 
 
 def _scope(identities: Sequence[str]) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from audit.statistics.heterogeneity import heterogeneity_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
+from audit.statistics.odd_pairs import odd_pairs
 from audit.statistics.outcome import INTENSITY, Part, analyse_outcome
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
@@ -127,6 +128,10 @@ def analyse(
         frames["cells"].append(part.cells())
         rows["controls"] += part.controls()
         rows["families"] += part.families(valence, clusters)
+        rows["odd_pairs"] += [
+            {"dimension": cube.dimension, "variant": cube.variant, **asdict(pair)}
+            for pair in odd_pairs(cube.without_baselines())
+        ]
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
     overall = list(anchored_overall(found.overall, rows["gap"], scales))

@@ -13,8 +13,8 @@ The interval over narratives alone treats every pair of words as fixed. Where pa
 is no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6%
 (docs/statistics.md has the table, ``python benchmarks/deciding_test.py`` makes it).
 
-A group's own gap is held against how much pairs of groups differ anyway: see
-:func:`~audit.statistics.own_groups.pair_variance`.
+A group's own gap is estimated beside the pairs that stand out (:func:`~audit.statistics.odd_pairs.odd_pairs`), and held
+against how much the other pairs differ anyway (:func:`~audit.statistics.own_groups.pair_variance`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import refusal_gap
+from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
 from audit.statistics.outcome import Part
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
 from audit.statistics.ratings import FloatArray
@@ -225,20 +226,17 @@ class _Layout:
         return self._laid(kind, member, of, self.estimate, lambda: in_group_weights(of))
 
     def groups(self) -> Iterator[Gap]:
-        """Lay out each group's own gap."""
-        groups = tuple(dict.fromkeys(self.cube.perceiver_groups))
+        """Lay out each group's own gap, beside the pairs of groups that stand out."""
+        cube = beside_odd_pairs(self.cube, odd_pairs(self.cube))
+        groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
-            len(groups) >= MIN_GROUPS
-            and set(groups) == set(self.cube.experiencer_groups)
-            and "+" not in self.cube.dimension
+            len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
         )
-        if not (undetermined or own_group_gaps(self.cube, confidence=self.confidence)):
+        if not (undetermined or own_group_gaps(cube, confidence=self.confidence)):
             return
         for place, name in enumerate(groups):
-            yield self._laid(
-                "group", name, self.cube, partial(self._of_group, name=name),
-                partial(_group_weights, self.cube, groups, place),
-            )  # fmt: skip
+            estimate = partial(self._of_group, name=name)
+            yield self._laid("group", name, cube, estimate, partial(_group_weights, cube, groups, place))
 
     def estimate(self, of: NarrativeCube, placebos: Mapping[str, NarrativeCube] | None = None) -> _Estimated:
         """Estimate the average gap of a cube, in the scope that its groups allow."""

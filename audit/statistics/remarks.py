@@ -13,9 +13,10 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.mixed import MixedFit
+from audit.statistics.odd_pairs import ALPHA, additivity
 from audit.statistics.rows import Estimates
 from audit.statistics.scale_ends import END_SHARE, end_shares
-from audit.wording import brief, count, either, interval, plural, points, rate
+from audit.wording import brief, count, either, interval, p_value, plural, points, rate
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
@@ -40,7 +41,7 @@ class Remark:
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
-        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``one_cue`` or
+        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue`` or
         ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or ``missing_unexplained``.
     text
         The remark, in words.
@@ -86,8 +87,27 @@ def remarks_of(
         *_on_beyond(of_pairs["all"], low=low, high=high),
         *_on_refusals(refusals, has_gap=not isinstance(found.headline, NotEstimableError)),
         *_on_answers(of_pairs["all"], min_number_mass=min_number_mass),
+        *_on_additivity(cube, found),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
+
+
+def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
+    """Say so where perceivers' and experiencers' effects multiply, and δ is another one beside their product."""
+    headline = found.headline
+    if isinstance(headline, NotEstimableError) or not headline.se > 0:
+        return
+    tested = additivity(cube.without_baselines())
+    if tested is None or not tested.p < ALPHA:
+        return
+    if abs(tested.delta_points - headline.delta_points) > headline.se:
+        yield (
+            "not_additive",
+            "Perceivers use the scale in different ways: those who rate high also spread their ratings "
+            f"{'more' if tested.slope > 0 else 'less'} (Tukey's test of additivity, {p_value(tested.p)}). That alone "
+            f"can make a gap: beside it δ is {points(tested.delta_points)} points in place of "
+            f"{points(headline.delta_points)}.",
+        )
 
 
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:

@@ -115,6 +115,8 @@ class Verdict:
         with a margin those not shown within it; the largest first.
     of_these_wordings
         Why the gap was not shown for other wordings of the prompt, where several were asked; else empty.
+    limits
+        Codes of all remarks that bear on the gap, in whatever way.
     rank, n_dealings
         Of all ways to deal the terms to the groups, the place of the true one by the gap it gives, and their number;
         see :func:`~audit.statistics.dealings.rank_among_dealings`. 0 where groups have one term.
@@ -154,6 +156,7 @@ class Verdict:
     parts_beyond: tuple[str, ...] = ()
     parts_not_shown: tuple[str, ...] = ()
     of_these_wordings: str = ""
+    limits: tuple[str, ...] = ()
     rank: int = 0
     n_dealings: int = 0
     response: float = _NAN
@@ -171,7 +174,7 @@ class Verdict:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """Return what :meth:`row` laid out."""
-        lists = ("reasons", "parts_beyond", "parts_not_shown")
+        lists = ("reasons", "parts_beyond", "parts_not_shown", "limits")
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
         for name, value in known.items():
@@ -357,9 +360,16 @@ def _verdict(
 ) -> Verdict:
     gap = judged.held.gap
     own: dict[str, Any] = {
-        "dimension": gap.dimension, "variant": gap.variant, "control": gap.control, "scope": gap.scope,
-        "why_pairs": gap.why_pairs, "margin": _NAN if margin is None else margin, "least_gap": least_gap, **known,
-    }  # fmt: skip
+        "dimension": gap.dimension,
+        "variant": gap.variant,
+        "control": gap.control,
+        "scope": gap.scope,
+        "why_pairs": gap.why_pairs,
+        "limits": tuple(sorted(codes)),
+        "margin": _NAN if margin is None else margin,
+        "least_gap": least_gap,
+        **known,
+    }
     void = tuple(code for code in VOID if code in codes)
     if isinstance(gap.made, NotEstimableError):
         code: Code = "no_verdict" if void else "no_estimate"

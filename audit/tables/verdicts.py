@@ -68,6 +68,7 @@ VERDICTS: Final = Table(
         "of_these_wordings": text(
             "why the gap was not shown for other wordings of the prompt, where several were asked; else empty"
         ),
+        "limits": text("codes of all remarks that bear on the gap, in whatever way, joined by '; '"),
         "rank": count(
             "place of the true dealing of terms to groups among all dealings, by the size of the gap; 0 where groups "
             "have one term"
@@ -77,6 +78,23 @@ VERDICTS: Final = Table(
         "response_low": points("lower end of its confidence interval, in points"),
         "response_high": points("upper end of the same"),
         "share_higher": share("share of narratives whose own emotion is rated higher than a wrong one"),
+    },
+)
+
+ODD_PAIRS: Final = Table(
+    "odd_pairs",
+    "a pair of two groups that stands out among the pairs",
+    {
+        **KEYS,
+        "perceiver_group": word("group of those who rate"),
+        "experiencer_group": word("group of those who are rated"),
+        "delta_points": points(
+            "how much higher its ratings are than perceivers, experiencers, own gaps and the other pairs lead to "
+            "expect, in points"
+        ),
+        "se": points("its standard error, by how the other pairs differ, in points"),
+        "df": DF,
+        "p_adjusted": probability("two-sided p against 0, corrected for all pairs (Bonferroni)"),
     },
 )
 

@@ -1,0 +1,209 @@
+"""Pairs of groups that stand out, and whether perceivers and experiencers add up at all.
+
+A group's own gap is what its ratings of its own have beyond how high it rates others and how high others rate it. So
+one hostile pair (Hindu perceivers rate Muslims 10 points lower) raises the own gaps of both its groups, and of others
+besides. So pairs are looked at before groups, and groups are estimated beside the pairs that stand out.
+
+And a perceiver who uses more of the scale than others rates high experiencers higher and low ones lower. Where terms
+are high on both sides, that alone makes a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from audit.statistics.cells import NarrativeCube
+from audit.statistics.incomplete import cell_means
+from audit.statistics.ratings import FloatArray
+
+_DUST: Final = 1e-9
+ALPHA: Final = 0.05
+
+
+@dataclass(frozen=True)
+class OddPair:
+    """A pair of two groups that stands out among the pairs.
+
+    Attributes
+    ----------
+    perceiver_group, experiencer_group
+        Who rates whom.
+    delta_points
+        How much higher its ratings are than perceivers, experiencers, own gaps and the other pairs lead to expect.
+    se, df, p_adjusted
+        Its standard error and degrees of freedom, held against how the other pairs differ; p is corrected for all
+        pairs (Bonferroni).
+    """
+
+    perceiver_group: str
+    experiencer_group: str
+    delta_points: float
+    se: float
+    df: float
+    p_adjusted: float
+
+
+def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ...]:
+    """Find the pairs of two groups that stand out, the clearest first.
+
+    Parameters
+    ----------
+    cube
+        Ratings without baselines, in points.
+    alpha
+        Chance that a pair is named though none differs from the others by more than pairs do.
+
+    Notes
+    -----
+    The cell means are averaged over the cells of each pair of groups. Least squares on groups of perceivers, groups of
+    experiencers and own gaps leaves (G − 1)² − G degrees of freedom. The pair whose own column has the largest t next
+    to these is named if its p, times the number of pairs, is below α: the outlier test of [1]_. Then it stays in, and
+    the next one is looked for, of at most G pairs.
+
+    References
+    ----------
+    .. [1] Cook and Weisberg (1982), Residuals and Influence in Regression, section 2.2.2.
+    """
+    found = _blocks(cube)
+    if found is None:
+        return ()
+    groups, means, base = found
+    pairs = [(a, b) for a in range(len(groups)) for b in range(len(groups)) if a != b]
+    columns = np.array([_column(len(groups), pair) for pair in pairs])
+    named: list[OddPair] = []
+    chosen: list[int] = []
+    while len(chosen) < len(groups):
+        design = np.column_stack([base, *(columns[place] for place in chosen)])
+        free = np.eye(len(means)) - design @ np.linalg.pinv(design, rcond=1e-10)
+        df = round(float(np.trace(free))) - 1
+        if df < 1:
+            break
+        residual = free @ means
+        rest = columns @ free
+        squares = np.einsum("kc,kc->k", rest, columns)
+        left = np.array([place not in chosen and squares[place] > _DUST for place in range(len(pairs))])
+        effects = np.where(left, (rest @ means) / np.where(left, squares, 1.0), 0.0)
+        spread = (float(residual @ residual) - effects**2 * squares) / df
+        se = np.sqrt(np.maximum(spread, 0.0) / np.where(left, squares, 1.0))
+        if not (se[left] > _DUST).any():
+            break
+        t = np.where(left, np.abs(effects) / np.maximum(se, _DUST), 0.0)
+        best = int(np.argmax(t))
+        p = min(1.0, 2 * float(special.stdtr(df, -t[best])) * len(pairs))
+        if p > alpha:
+            break
+        chosen.append(best)
+        a, b = pairs[best]
+        named.append(OddPair(groups[a], groups[b], float(effects[best]), float(se[best]), float(df), p))
+    return tuple(named)
+
+
+def beside_odd_pairs(cube: NarrativeCube, pairs: tuple[OddPair, ...]) -> NarrativeCube:
+    """Return the cube whose estimates are made beside these pairs: they say nothing of the groups in them."""
+    if not pairs:
+        return cube
+    perceivers, experiencers = (
+        np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
+    )
+    own = np.array([
+        (perceivers == pair.perceiver_group)[:, None] & (experiencers == pair.experiencer_group)[None, :]
+        for pair in pairs
+    ], dtype=np.float64)  # fmt: skip
+    return replace(cube, nuisance=own if cube.nuisance is None else np.concatenate([cube.nuisance, own]))
+
+
+@dataclass(frozen=True)
+class Additivity:
+    """Whether perceivers' and experiencers' effects multiply.
+
+    Attributes
+    ----------
+    slope
+        λ, what the product of both effects counts for, per point.
+    p
+        Two-sided p against 0.
+    delta_points
+        The gap beside that product, in points.
+    """
+
+    slope: float
+    p: float
+    delta_points: float
+
+
+def additivity(cube: NarrativeCube) -> Additivity | None:
+    """Test whether a perceiver's effect and an experiencer's add up; None where the cells do not tell.
+
+    Parameters
+    ----------
+    cube
+        Ratings without baselines, in points.
+
+    Notes
+    -----
+    Tukey's one degree of freedom [1]_: with α̂_p and β̂_e of least squares on the cell means beside in-group and what
+    terms share, the product α̂_p β̂_e is added as a column. F = SS_λ / MSE with 1 and (df − 1) degrees of freedom.
+
+    References
+    ----------
+    .. [1] Tukey (1949), Biometrics 5(3), 232–242.
+    """
+    means = cell_means(cube.y.reshape(len(cube.y), -1))
+    known = np.isfinite(means)
+    n_perceivers, n_experiencers = cube.in_group.shape
+    columns = cube.columns.reshape(len(cube.columns), -1).T[known]
+    sides = [
+        np.repeat(np.arange(n_perceivers), n_experiencers)[known],
+        np.tile(np.arange(n_experiencers), n_perceivers)[known],
+    ]
+    dummies = [np.eye(size)[side] for side, size in zip(sides, (n_perceivers, n_experiencers), strict=True)]
+    design = np.column_stack([*dummies, columns])
+    fitted, *_ = np.linalg.lstsq(design, means[known], rcond=1e-10)
+    alpha, beta = fitted[:n_perceivers], fitted[n_perceivers : n_perceivers + n_experiencers]
+    product = (alpha - alpha.mean())[sides[0]] * (beta - beta.mean())[sides[1]]
+    free = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
+    rest, residual = free @ product, free @ means[known]
+    squares, df = float(rest @ rest), round(float(np.trace(free))) - 1
+    if df < 1 or squares < _DUST or not float(residual @ residual) > _DUST:
+        return None
+    slope = float(rest @ means[known]) / squares
+    error = max(0.0, float(residual @ residual) - slope**2 * squares) / df
+    p = 1.0 if not error > 0 else 2 * float(special.stdtr(df, -abs(slope) * (squares / error) ** 0.5))
+    beside, *_ = np.linalg.lstsq(np.column_stack([design, product]), means[known], rcond=1e-10)
+    return Additivity(slope, p, float(beside[design.shape[1] - 1]))
+
+
+def _blocks(cube: NarrativeCube) -> tuple[list[str], FloatArray, FloatArray] | None:
+    """Means of pairs of groups, and the columns of groups and own gaps; None where a pair has no rating."""
+    groups = list(dict.fromkeys(cube.perceiver_groups))
+    if set(groups) != set(cube.experiencer_groups) or len(groups) < 4 or (cube.n_shared != cube.in_group).any():
+        return None
+    perceivers, experiencers = (
+        np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
+    )
+    cells = cell_means(cube.y.reshape(len(cube.y), -1)).reshape(cube.in_group.shape)
+    echoing = np.zeros(cells.shape, dtype=bool) if cube.echoing is None else cube.echoing
+    means = np.full((len(groups), len(groups)), np.nan)
+    for a, one in enumerate(groups):
+        for b, other in enumerate(groups):
+            own = (perceivers == one)[:, None] & (experiencers == other) & np.isfinite(cells) & ~echoing
+            if own.any():
+                means[a, b] = cells[own].mean()
+    if np.isnan(means).any():
+        return None
+    n = len(groups)
+    base = np.column_stack([
+        *(np.repeat(np.arange(n), n) == a for a in range(n)), *(np.tile(np.arange(n), n) == b for b in range(n)),
+        *(_column(n, (a, a)) for a in range(n)),
+    ]).astype(np.float64)  # fmt: skip
+    return groups, means.ravel(), base
+
+
+def _column(n: int, pair: tuple[int, int]) -> FloatArray:
+    column = np.zeros(n * n)
+    column[pair[0] * n + pair[1]] = 1.0
+    return column
