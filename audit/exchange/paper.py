@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _OF_RATINGS: Final = ("gap", "controls", "manipulation", "families", "cells")
 _OF_LIMITS: Final = (
-    "outcomes", "missing", "sensitivity", "variances", "heterogeneity", "equivalence", "verdicts", "judged", "odd_pairs",
+    "outcomes", "missing", "sensitivity", "variances", "heterogeneity", "equivalence", "verdicts", "judged",
+    "odd_pairs",
 )  # fmt: skip
 """Tables that what limits a gap is read from; of an earlier version one may not be there, and then is empty."""
 _OF_REPLIES: Final = ("measure_gaps", "measures", "measure_controls")

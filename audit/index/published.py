@@ -160,8 +160,6 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         on_gap = list(limits_of_gap(*key, known, manifest))
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
-            [code for code in told.split("; ") if code] if len(decided) else list(limits_of_gap(*key, known, manifest))
-        )
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
         rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
         row = _first(headline, key)
