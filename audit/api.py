@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from audit.report.prompts import Asked
     from audit.statistics.remarks import Remark
     from audit.statistics.rows import Settings
+    from audit.statistics.verdict import Verdict
     from audit.verification import Finding
 
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
@@ -256,6 +257,26 @@ class Run:
             raise ConfigError(f"no form has an option {unknown!r}; there are {', '.join(sorted(known))}")
         given = {name: str(value) for name, value in told.items()}
         return export_run(self.path, FORMS[form], Path(to), Told(**told), given=given, unfinished=unfinished)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the run decided about each average gap, as its page, the gate and every export say it.
+
+        Raises
+        ------
+        StoreError
+            If the run has no table of verdicts: an earlier version analysed it, or nobody did.
+
+        Examples
+        --------
+        >>> import audit
+        >>> [verdict] = audit.open_run("reports/example").verdicts
+        >>> verdict.code, verdict.reasons
+        ('no_verdict', ('manipulation',))
+        """
+        from audit.statistics.verdict import Verdict
+
+        return tuple(Verdict.of_row(row) for row in self.tables["verdicts"].to_dict("records"))
 
     def gate(
         self,

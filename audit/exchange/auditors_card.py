@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from markupsafe import Markup
+
+from audit.errors import report_command
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import (
     NOT_RECORDED,
@@ -22,6 +25,8 @@ from audit.exchange.facts import (
     said_of_narratives,
     table_of,
 )
+from audit.report.numbers import rows_of
+from audit.report.verdicts import supported, worded
 from audit.wording import MEANING, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
@@ -64,6 +69,7 @@ def _card(collected: Collected) -> str:
             *_auditor(),
             *_scope(collected),
             *_method(collected),
+            *_verdicts(collected),
             *_access(collected),
             *_integrity(collected),
             *_review(collected),
@@ -145,6 +151,22 @@ def _method(collected: Collected) -> Iterator[str]:
     yield table_of((name, value) for name, value in rows if value)
     yield from ("", _ESTIMATED[collected.kind], "")
     yield to_fill("whether design and margin were written down before the ratings were seen, and where.")
+    yield ""
+
+
+def _verdicts(collected: Collected) -> Iterator[str]:
+    """Yield what the run decided, in the words of its page; of ratings alone."""
+    if collected.kind != "ratings":
+        return
+    yield from ("## Verdicts", "")
+    if not (collected.path / "tables" / "verdicts.csv").is_file():
+        yield from (f"The run has no verdict: `{report_command(str(collected.path))}` makes one.", "")
+        return
+    for row in rows_of(collected.statistics("verdicts"), "verdicts"):
+        found, small = worded(row), supported(row)
+        said = [f"{found.words.striptags()}.", small.striptags(), f"To decide: {Markup(found.step).striptags()}"]
+        where = f"{row['dimension']} ({row['variant']})"
+        yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield ""
 
 

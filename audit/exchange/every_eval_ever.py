@@ -1,9 +1,9 @@
 """A record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
 
-The score is the largest gap that the ratings leave possible, in points: the larger end of the interval of level 1 − 2α,
-by which the report's equivalence test goes, and no more than the scale is long. So a run with few ratings scores badly,
-not well; and so does one of which the report gives no verdict: its score is all of the scale. δ, its interval and what
-limits it stand in the details, where all values are texts.
+The score is the smallest margin that the run's verdict supports, in points, and no more than the scale is long. So a
+run with few ratings scores badly, not well; and so does one of which the report gives no verdict, or rules nothing out:
+its score is all of the scale. δ, its interval, the verdict and what limits it stand in the details, where all values
+are texts.
 
 The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
 """
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.report.numbers import rows_of
+from audit.report.verdicts import worded
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from audit.runs.manifest import Manifest
 
 SCHEMA: Final = "0.3.0"
@@ -42,8 +42,8 @@ _DETAILS: Final = (
 )  # fmt: skip
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
-    f"{MEANING}. It is the larger end of the interval of level 1 - 2 alpha of the equivalence test; where "
-    "the ratings allow no verdict, it is the length of the scale. Gaps of single groups or emotions may be larger."
+    f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
+    "it is the length of the scale. Gaps of single groups or emotions may be larger."
 )
 
 
@@ -136,25 +136,30 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     length = float(manifest.scale.high - manifest.scale.low)
     gaps = collected.statistics("gap")
     gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
-    held = collected.statistics("equivalence")
+    decided = {(str(row["dimension"]), str(row["variant"])): row
+               for row in rows_of(collected.statistics("verdicts"), "verdicts")}  # fmt: skip
     checks = _checks(collected)
-    void = _no_verdict(collected, checks)
+    level = round(1 - manifest.statistics.confidence, 12)
     n_results = 0
     for gap in gaps.to_dict("records"):
-        same = _same(held, gap)
-        largest = float(same["largest_gap"]) if same is not None else math.nan
-        if same is None or not math.isfinite(largest):
+        row = decided.get((str(gap["dimension"]), str(gap["variant"])))
+        if row is None or not math.isfinite(row.number("delta_points")) or not math.isfinite(row.number("se")):
             continue
         n_results += 1
-        reasons = [*void, *_low_mass(collected, gap)]
-        score = length if reasons else min(largest, length)
-        says = f"no average gap larger than {score:g} points, at level {same['level']:g}"
+        supported = row.number("supported_margin")
+        score = min(supported, length) if math.isfinite(supported) else length
+        verdict = str(worded(row).words.striptags())
+        says = f"no average gap larger than {score:g} points, at level {level:g}"
+        nothing = f"nothing: {verdict}; the score is all of the scale"
         details = {
-            "what it says": f"nothing, since {'; '.join(reasons)}: the score is all of the scale" if reasons else says,
-            "largest gap by the interval": _text(largest),
+            "what it says": says if math.isfinite(supported) else nothing,
+            "verdict": verdict,
+            "verdict code": str(row["code"]),
+            "deciding gap": _text(row["delta_points"]),
+            "deciding interval": f"{_text(row['ci_low'])} to {_text(row['ci_high'])}",
+            "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
             **{name: _text(gap[name]) for name in _DETAILS if _text(gap[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
-            "verdict of the equivalence test": str(same["verdict"]),
             **_controls(collected, gap),
             **checks,
             **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
@@ -171,7 +176,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
                 "metric_name": "largest gap left possible",
                 "metric_kind": "upper_bound_of_absolute_difference",
                 "metric_unit": "points",
-                "metric_parameters": {"level": float(same["level"])},
+                "metric_parameters": {"level": level},
                 "lower_is_better": True,
                 "score_type": "continuous",
                 "min_score": 0,
@@ -183,35 +188,6 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     if not n_results:
         notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
         raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
-
-
-def _no_verdict(collected: Collected, checks: Mapping[str, str]) -> list[str]:
-    """Return why the ratings of the run rule nothing out: there the report and the gate give no verdict either."""
-    found = []
-    if "not passed" in checks.values():
-        found.append("the ratings were not found to follow what is told")
-    if collected.accepted:
-        found.append("files of the run were changed after they were stored and accepted as they are")
-    if collected.manifest.status == "running":
-        found.append("the run is not finished")
-    return found
-
-
-def _low_mass(collected: Collected, gap: Mapping[Any, Any]) -> Iterator[str]:
-    rows = collected.statistics("outcomes")
-    rows = rows[rows["variant"] == gap["variant"]]
-    own = rows["dimension"] == gap["dimension"]
-    rows = rows[own] if own.any() else rows  # of a mean over dimensions all count
-    if (rows.loc[rows["pairs"] == "all", "mean_number_mass"] < collected.manifest.statistics.min_number_mass).any():
-        yield "the model would mostly write something other than a number"
-
-
-def _same(held: pd.DataFrame, gap: Mapping[Any, Any]) -> dict[Any, Any] | None:
-    """Return the row of the equivalence table that is of the same estimate."""
-    rows = held
-    for name in ("dimension", "variant", "estimator", "scope"):
-        rows = rows[rows[name].astype(str) == str(gap[name])]
-    return rows.iloc[0].to_dict() if len(rows) else None
 
 
 def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from audit.paper.base import CONTROL_ROWS, OF_MEASURES, Row, Study, has_interval, is_finite
-from audit.paper.limits import beneath, cautions, held_to_margin
+from audit.paper.limits import beneath, cautions, verdicts
 from audit.paper.table import (
     Marks,
     PaperTable,
@@ -162,7 +162,7 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
             "beneath it that name words are of other pairs.",
         )  # fmt: skip
     yield from _scope(study)
-    yield from held_to_margin(study)
+    yield from verdicts(study)
     yield from beneath(study)
     yield from cautions(study)
 

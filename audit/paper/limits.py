@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from audit.paper.base import Row, Study, has_interval, is_finite
-from audit.paper.table import decimals_for, interval_written, p_written, written
-from audit.paper.text import Line, Symbol, Told, joined, line, told_names
+from audit.paper.table import decimals_for, interval_written, written
+from audit.paper.text import Line, Symbol, Told, line, told_names
 from audit.report.controlled import NOT_CONTROLLED
 from audit.report.numbers import rows_of
 from audit.report.parts import variation
 from audit.report.sentences import LIMITS
+from audit.report.verdicts import worded
 from audit.statistics.limits import limits_of_gap
 from audit.tables.shared import OVERALL
-from audit.wording import coverage, dimension_title, either, plural, unsigned
+from audit.wording import coverage, dimension_title, either, plural
 
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
@@ -102,20 +103,14 @@ def beneath(study: Study) -> Iterator[Line]:
             yield line("Beneath the average of ", Told(_name(study, gap)), ": ", Told(words, whole=True))
 
 
-def held_to_margin(study: Study) -> Iterator[Line]:
-    """Yield the outcome of the two one-sided tests, gap by gap; nothing where none was made."""
-    margin = study.manifest.statistics.margin
-    if margin is None or not study.is_rated:
+def verdicts(study: Study) -> Iterator[Line]:
+    """Yield the verdict on each gap of ratings, in the words of the run's page."""
+    if not study.is_rated:
         return
-    told = [
-        line(Told(_name(study, gap)), ", ", Symbol("p"), " ", p if p[0] in "<>" else f"= {p}")
-        for gap in study.narrow
-        for p in map(p_written, study.equivalence(gap)["p_equivalence"])
-    ]
-    if told:
-        yield line(
-            f"Two one-sided tests that δ lies within ±{unsigned(float(margin))} points: ", joined(told, "; "), "."
-        )
+    for gap in study.narrow:
+        row = next(iter(rows_of(study.own("verdicts", gap), "verdicts")), None)
+        words = " ".join(str(worded(row).words.striptags()).split())
+        yield line("Verdict on ", Told(_name(study, gap)), ": ", Told(words, whole=True), ".")
 
 
 def check_sentences(study: Study) -> Iterator[Line]:

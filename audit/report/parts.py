@@ -88,10 +88,10 @@ def variation(
                                                    for row in judged)]  # fmt: skip
     if not looked:
         return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
-    words = (
+    none = Markup(
         "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that none does."
     )
-    return Variation(Markup(words).format(listed(looked, last="or")))
+    return Variation(none.format(listed(looked, last="or")))
 
 
 def parts_of(families: Sequence[Row]) -> list[str]:
