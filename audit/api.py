@@ -276,7 +276,8 @@ class Run:
         """
         from audit.statistics.verdict import Verdict
 
-        return tuple(Verdict.of_row(row) for row in self.tables["verdicts"].to_dict("records"))
+        rows = self.tables["verdicts"].to_dict("records")
+        return tuple(Verdict.of_row({str(name): value for name, value in row.items()}) for row in rows)
 
     def gate(
         self,

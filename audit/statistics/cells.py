@@ -122,6 +122,8 @@ class NarrativeCube:
         nothing. See :mod:`audit.statistics.echo`.
     echoing
         Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
+    terms_alike
+        Whether every pair of terms counts alike, and so a group by its number of terms; else groups count alike.
     of_wordings
         Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     """
@@ -146,6 +148,7 @@ class NarrativeCube:
     nuisance: FloatArray | None = None
     of_wordings: npt.NDArray[np.int16] | None = None
     echoing: BoolArray | None = None
+    terms_alike: bool = False
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
@@ -160,6 +163,41 @@ class NarrativeCube:
         """Shape (D, P, E), 0/1: what pairs have that δ is estimated beside, then what δ is of."""
         degrees = degree_columns(self.n_shared)
         return degrees if self.nuisance is None else np.concatenate([self.nuisance, degrees])
+
+    @property
+    def cell_weights(self) -> FloatArray | None:
+        """Shape (P, E), what each pair of terms counts for, so that groups count alike whatever their number of terms.
+
+        None where all groups have as many terms, and every pair counts alike anyway; and with ``terms_alike``.
+
+        Notes
+        -----
+        Pairs of terms are of three kinds: what δ is of, what it is estimated beside, and the others. The pairs of one
+        kind between two groups count together for what they do on average over all pairs of groups that have some.
+        """
+        if self.terms_alike:
+            return None
+        sides = [np.array(list(each), dtype=object) for each in (self.perceiver_groups, self.experiencer_groups)]
+        sizes = [np.array([(side == name).sum() for name in dict.fromkeys(side.tolist())]) for side in sides]
+        if all(np.ptp(each) == 0 for each in sizes if each.size):
+            return None
+        _, rows = np.unique(sides[0].astype(str), return_inverse=True)
+        _, columns = np.unique(sides[1].astype(str), return_inverse=True)
+        block = rows[:, None] * (int(columns.max()) + 1) + columns
+        beside = np.zeros(self.in_group.shape, dtype=bool)
+        if self.nuisance is not None:
+            beside = (self.nuisance > 0).any(axis=0) & ~self.in_group
+        if self.echoing is not None:
+            beside |= self.echoing
+        kind = np.where(beside, 2, np.where(self.in_group, 1, 0))
+        weights = np.zeros(self.in_group.shape)
+        of_block = np.bincount(block.ravel())
+        for each in np.unique(kind):
+            n = np.bincount(block.ravel(), weights=(kind == each).ravel().astype(float), minlength=of_block.size)
+            there = n > 0
+            share = float((n[there] / of_block[there]).mean())
+            weights = np.where(kind == each, share / np.where(n[block] > 0, n[block], 1.0), weights)
+        return weights
 
     @classmethod
     def from_ratings(cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> Self:

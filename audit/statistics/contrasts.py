@@ -66,13 +66,15 @@ def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
     return column_weights(degree_columns(n_shared))
 
 
-def column_weights(columns: FloatArray) -> FloatArray:
+def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
     """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
 
     Parameters
     ----------
     columns
         Shape (D, P, E), 0/1 and not all in one pair of identities: what in-group is estimated beside, then in-group.
+    cell_weights
+        Shape (P, E), positive: what each cell counts for in least squares; None for all alike.
 
     Returns
     -------
@@ -97,6 +99,8 @@ def column_weights(columns: FloatArray) -> FloatArray:
         raise NotEstimableError(
             f"{where} cannot tell in-group from the identity itself: ask at least two perceivers and two experiencers"
         )
+    if cell_weights is not None:
+        return _weighted(masks, cell_weights)
     centred = (
         masks
         - masks.mean(axis=2, keepdims=True)
@@ -117,6 +121,22 @@ def column_weights(columns: FloatArray) -> FloatArray:
     return weights
 
 
+def _weighted(masks: FloatArray, cell_weights: FloatArray) -> FloatArray:
+    """Weights of :func:`column_weights` where cells do not count alike."""
+    lesser, perceivers, experiencers = effect_columns(masks)
+    design = np.column_stack([perceivers, experiencers, lesser, masks[-1].ravel()])
+    root = np.sqrt(cell_weights.ravel())
+    inverse = np.linalg.pinv(design * root[:, None], rcond=1e-10) * root
+    close = np.isclose(inverse @ design, np.eye(design.shape[1]), rtol=0, atol=1e-8)
+    found = np.asarray(close.all(axis=1))[-len(masks) :]
+    if not found[-1]:
+        raise NotEstimableError("in-group cannot be told from perceiver and experiencer effects in these pairs")
+    weights: FloatArray = inverse[-len(masks) :].reshape(masks.shape)
+    weights[np.abs(weights) < 1e-12] = 0.0
+    weights[~found] = np.nan
+    return weights
+
+
 def in_group_weights(cube: NarrativeCube) -> FloatArray:
     """Weights of δ's contrast, shape (P, E): the last row of :func:`contrast_weights`; baselines must be left out.
 
@@ -130,7 +150,7 @@ def in_group_weights(cube: NarrativeCube) -> FloatArray:
             f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, cube.in_group.shape))} "
             "pairs of identities: nothing is in-group"
         )
-    weights: FloatArray = column_weights(cube.columns)[-1]
+    weights: FloatArray = column_weights(cube.columns, cube.cell_weights)[-1]
     return weights
 
 

@@ -7,7 +7,7 @@ experiencers, complete or not. Of a complete narrative it is the double-centred 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -35,7 +35,7 @@ class Swept:
     y
         Shape (N, P, E), ratings less their grand mean, 0 where there is none.
     n_each
-        Shape (N, P), ratings by perceiver.
+        Shape (N, P), ratings by perceiver, or what they count for.
     y_of_perceiver, columns_of_perceiver
         Shapes (N, P) and (N, D, P), means over a perceiver's ratings; 0 without one.
     experiencers
@@ -59,17 +59,21 @@ class Swept:
     columns_y: FloatArray
 
     @classmethod
-    def of(cls, y: FloatArray, columns: FloatArray) -> Self:
-        """Sum up ratings, shape (N, P, E), NaN where missing, of pairs with these columns, shape (D, P, E)."""
+    def of(cls, y: FloatArray, columns: FloatArray, cell_weights: FloatArray | None = None) -> Self:
+        """Sum up ratings, shape (N, P, E), NaN where missing, of pairs with these columns, shape (D, P, E).
+
+        Cells count by ``cell_weights``, shape (P, E); None for all alike.
+        """
         n = len(y)
         valid = ~np.isnan(y)
-        o = valid.astype(np.float64)
+        o = valid.astype(np.float64) if cell_weights is None else valid * cell_weights
         centre = float(y[valid].mean()) if valid.any() else 0.0
         filled = np.where(valid, y - centre, 0.0)
         flat = columns.reshape(len(columns), -1)
+        counted = filled if cell_weights is None else filled * cell_weights
         n_each = o.sum(axis=2)
-        inverse = 1 / np.maximum(n_each, 1)
-        sums = filled.sum(axis=2)
+        inverse = 1 / np.where(n_each > 0, n_each, 1.0)
+        sums = counted.sum(axis=2)
         shares = np.einsum("npe,dpe->ndp", o, columns)
         y_of, columns_of = sums * inverse, shares * inverse[:, None]
         mirrored = o.transpose(0, 2, 1)
@@ -86,10 +90,10 @@ class Swept:
             columns_of_perceiver=columns_of,
             experiencers=experiencers,
             experiencers_columns=np.einsum("npe,dpe->ned", o, columns) - mirrored @ columns_of.transpose(0, 2, 1),
-            experiencers_y=filled.sum(axis=1) - (mirrored @ y_of[:, :, None])[:, :, 0],
+            experiencers_y=counted.sum(axis=1) - (mirrored @ y_of[:, :, None])[:, :, 0],
             columns_columns=(o.reshape(n, -1) @ squares.T).reshape(n, len(flat), len(flat))
             - shares @ columns_of.transpose(0, 2, 1),
-            columns_y=filled.reshape(n, -1) @ flat.T - (shares @ y_of[:, :, None])[:, :, 0],
+            columns_y=counted.reshape(n, -1) @ flat.T - (shares @ y_of[:, :, None])[:, :, 0],
         )
 
 
@@ -151,7 +155,8 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     y = cube.y
     if not cube.in_group.size:
         raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
-    sums = Swept.of(y, cube.columns)
+    weights_of_cells = cube.cell_weights
+    sums = Swept.of(y, cube.columns, weights_of_cells)
     n_experiencers = y.shape[2]
     pattern_of, first = patterns(sums.valid)
     inverse, rank = pseudo_inverse(sums.experiencers[first])
@@ -169,12 +174,18 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
     of_experiencer = (inverse @ sums.experiencers_y[:, :, None])[:, :, 0] - (slopes @ coefficients[:, :, None])[:, :, 0]
     rest = sums.y - of_experiencer[:, None, :] - np.einsum("nd,dpe->npe", coefficients, sums.columns)
     rest[~sums.valid] = 0.0
-    rest -= (rest.sum(axis=2) / np.maximum(sums.n_each, 1))[:, :, None]
+    counted = rest if weights_of_cells is None else rest * weights_of_cells
+    rest -= (counted.sum(axis=2) / np.where(sums.n_each > 0, sums.n_each, 1.0))[:, :, None]
     rest[~sums.valid] = 0.0
-    n_ratings = sums.n_each.sum(axis=1)
+    n_ratings = sums.valid.sum(axis=(1, 2)).astype(np.float64)
     df = n_ratings - (sums.n_each > 0).sum(axis=1) - rank - n_columns
     variance, total_df = _pooled(rest, sums.valid, df, n_ratings, largest=float(np.abs(y[sums.valid]).max(initial=0.0)))
 
+    if weights_of_cells is not None:
+        information = _as_equal(sums, weights_of_cells, slopes, lesser @ cross[:, :, None], information)
+        # What ratings vary by about their narrative's fit does not depend on what cells count for.
+        alike = narrative_fits(replace(cube, terms_alike=True))
+        variance, total_df = alike.residual_variance, alike.residual_df
     gaps = np.where(information > 0, coefficients[:, -1], np.nan)
     largest = float(np.abs(sums.y).max(initial=0.0))
     least = float(information[information > 0].min(initial=np.inf))
@@ -187,6 +198,26 @@ def narrative_fits(cube: NarrativeCube) -> NarrativeFits:
         rounding = own_rounding if complete.all() else max(rounding, own_rounding)
     gaps[np.abs(gaps) <= rounding] = 0.0
     return NarrativeFits(gaps, information, variance, total_df, rounding)
+
+
+def _as_equal(
+    sums: Swept, cell_weights: FloatArray, slopes: FloatArray, of_lesser: FloatArray, information: FloatArray
+) -> FloatArray:
+    """Return s where cells do not count alike: 1 / c'c, c the weights of the ratings in the coefficient.
+
+    c = ω r / Σ ω r g, r what is left of the in-group column g after the others by least squares of weights ω.
+    """
+    in_group, lesser = sums.columns[-1], sums.columns[:-1]
+    rest = np.broadcast_to(in_group, sums.valid.shape) - np.einsum("nd,dpe->npe", of_lesser[:, :, 0], lesser)
+    beyond = slopes[:, :, -1] - np.einsum("ned,nd->ne", slopes[:, :, :-1], of_lesser[:, :, 0])
+    rest = np.where(sums.valid, rest - beyond[:, None, :], 0.0)
+    counted = rest * cell_weights
+    rest = np.where(
+        sums.valid, rest - (counted.sum(axis=2) / np.where(sums.n_each > 0, sums.n_each, 1.0))[:, :, None], 0.0
+    )
+    squares = ((rest * cell_weights) ** 2).sum(axis=(1, 2))
+    equal: FloatArray = np.where(squares > 0, information**2 / np.where(squares > 0, squares, 1.0), 0.0)
+    return equal
 
 
 def _pooled(

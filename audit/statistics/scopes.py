@@ -184,13 +184,16 @@ def _leave_one_out(compared: NarrativeCube, means: FloatArray) -> tuple[dict[str
         shared = "the groups of an intersection share dimensions, so that leaving one out is no fresh draw of groups"
         return {}, (), shared
     left_out = {}
+    weights = compared.cell_weights
     perceivers, experiencers = np.array(compared.perceiver_groups), np.array(compared.experiencer_groups)
     counted = _counted(compared, means, groups)
     uncounted = tuple(group for group in groups if group not in counted)
     for group in counted:
         kept = np.ix_(perceivers != group, experiencers != group)
         try:
-            left_out[group] = adjusted_gap(means[kept], compared.columns[:, kept[0], kept[1]])
+            left_out[group] = adjusted_gap(
+                means[kept], compared.columns[:, kept[0], kept[1]], None if weights is None else weights[kept]
+            )
         except NotEstimableError:
             return {}, uncounted, f"without {group} there is no gap to compare with"
     return left_out, uncounted, ""
@@ -210,7 +213,7 @@ def _counted(compared: NarrativeCube, means: FloatArray, groups: list[str]) -> l
     return [group for group, rest in zip(groups, squares.tolist(), strict=True) if rest >= 1e-9]
 
 
-def adjusted_gap(means: FloatArray, columns: FloatArray) -> float:
+def adjusted_gap(means: FloatArray, columns: FloatArray, cell_weights: FloatArray | None = None) -> float:
     """Return the in-group coefficient of cell means on in-group, perceiver and experiencer.
 
     Parameters
@@ -219,6 +222,8 @@ def adjusted_gap(means: FloatArray, columns: FloatArray) -> float:
         Shape (P, E), in points; a cell of NaN is left out, and the others are weighed alike.
     columns
         Shape (D, P, E), 0/1: what in-group is estimated beside, then in-group.
+    cell_weights
+        Shape (P, E), what each cell counts for; None for all alike.
 
     Raises
     ------
@@ -232,14 +237,16 @@ def adjusted_gap(means: FloatArray, columns: FloatArray) -> float:
     8.0
     """
     known: BoolArray = np.isfinite(means)
-    weights = column_weights(columns)
+    weights = column_weights(columns, cell_weights)
     if known.all():
         return float((weights[-1] * means).sum())
     lesser, perceivers, experiencers = (columns[known.ravel()] for columns in effect_columns(columns))
     in_group = columns[-1][known]
-    others = np.column_stack([perceivers, experiencers, lesser])
-    fitted, *_ = np.linalg.lstsq(others, np.column_stack([in_group, means[known]]), rcond=1e-9)
-    rest = np.column_stack([in_group, means[known]]) - others @ fitted
+    root = 1.0 if cell_weights is None else np.sqrt(cell_weights[known])[:, None]
+    others = np.column_stack([perceivers, experiencers, lesser]) * root
+    both = np.column_stack([in_group, means[known]]) * root
+    fitted, *_ = np.linalg.lstsq(others, both, rcond=1e-9)
+    rest = both - others @ fitted
     squares = float(rest[:, 0] @ rest[:, 0])
     if squares < 1e-9:
         raise NotEstimableError("the cells that have a rating do not tell in-group from the effects of identities")
