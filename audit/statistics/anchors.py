@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.families import adjust_p
@@ -13,6 +14,45 @@ from audit.statistics.ratings import FloatArray
 from audit.tables.shared import OVERALL
 
 _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
+
+
+BOUNDED = {
+    "gap": ("ci_low", "ci_high"),
+    "controls": ("ci_low", "ci_high"),
+    "families": ("ci_low", "ci_high", "eq_low", "eq_high"),
+    "wordings": ("ci_low", "ci_high"),
+    "sensitivity": ("ci_low", "ci_high"),
+    "missing_grid": ("ci_low", "ci_high"),
+    "equivalence": ("eq_low", "eq_high", "largest_gap"),
+    "elicitation": ("ci_low", "ci_high"),
+}
+"""Ends of intervals of a gap in points, by table: none can lie beyond the length of the scale."""
+BEYOND_SCALE = "too few narratives: the interval would reach beyond the length of the scale, and ends there"
+
+
+def within_scale(table: pd.DataFrame, columns: Sequence[str], lengths: Mapping[str, float]) -> pd.DataFrame:
+    """Return a table whose intervals end where the scale's length ends, and say so where one did.
+
+    Parameters
+    ----------
+    table
+        With ``variant`` and ``note``; not modified.
+    columns
+        Ends of intervals, in points.
+    lengths
+        By variant, of its scale, in points.
+    """
+    if not len(table):
+        return table
+    length = table["variant"].map(lengths).astype(float)
+    kept = {name: table[name].astype(float).clip(-length, length) for name in columns if name in table}
+    cut = pd.concat([kept[name].ne(table[name].astype(float)) & table[name].notna() for name in kept], axis=1).any(
+        axis=1
+    )
+    if "note" not in table:
+        return table.assign(**kept)
+    said = table["note"].map(lambda note: "; ".join(filter(None, (str(note or ""), BEYOND_SCALE))))
+    return table.assign(**kept, note=table["note"].where(~cut, said))
 
 
 def anchored_rows(

@@ -131,6 +131,12 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
     return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=d_z, not_estimable=reason)
 
 
+def without_interval(estimate: GapEstimate, reason: str) -> GapEstimate:
+    """Return an estimate without its interval, and why."""
+    unknown = dict.fromkeys(("se", "df", "ci_low", "ci_high", "p", "d_z", "p_sign_flip"), float("nan"))
+    return replace(estimate, **unknown, not_estimable=reason)  # type: ignore[arg-type]
+
+
 def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confidence: float) -> GapEstimate:
     """Return an estimate with a further, independent part of its variance, in squared points.
 

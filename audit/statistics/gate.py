@@ -147,8 +147,8 @@ def hold(
             baseline=None if line.baseline is None or line.baseline is _ABSENT else line.baseline,
             margin=margins[line.gap.kind],
             value=line.value,
-            low=line.outer()[0],
-            high=line.outer()[1],
+            low=_on_scale(line.outer(), line.gap, 1 if line.baseline is None else 2)[0],
+            high=_on_scale(line.outer(), line.gap, 1 if line.baseline is None else 2)[1],
             p_beyond=line.p_beyond(margins[line.gap.kind]),
         )
         for line in lines
@@ -162,6 +162,7 @@ def hold(
     made = []
     for each, line, p_adjusted, level in zip(found, lines, adjusted.tolist(), levels, strict=True):
         low, high = line.interval(level) if math.isfinite(level) else (_NAN, _NAN)
+        low, high = _on_scale((low, high), line.gap, 1 if line.baseline is None else 2)
         at_most = each.high if line.baseline is not None else reach_of(each.gap, alpha=alpha)
         decided: Decided = "undecided"
         if p_adjusted <= alpha:
@@ -220,7 +221,7 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
     ends = [*outer_interval(gap, alpha=alpha)]
     if gap.kind == "average" and isinstance(gap.made, GapEstimate):
         ends += bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
-    return _most(*map(abs, ends))
+    return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
 
 
 class _Line:
@@ -441,6 +442,12 @@ def _ends(gap: Gap) -> tuple[GapEstimate | None, GapEstimate | None]:
     if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
         return None, None
     return (gap.made, gap.made) if gap.worst is None else gap.worst
+
+
+def _on_scale(ends: tuple[float, float], gap: Gap, times: int = 1) -> tuple[float, float]:
+    """Return an interval that ends where the scale's length ends; of a change, where twice that does."""
+    length = times * abs(gap.scale[1] - gap.scale[0])
+    return max(ends[0], -length), min(ends[1], length)
 
 
 def _least(*values: float) -> float:

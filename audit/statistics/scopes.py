@@ -16,7 +16,7 @@ import numpy as np
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import column_weights, effect_columns
-from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.estimates import GapEstimate, t_interval, without_interval
 from audit.statistics.incomplete import cell_means
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
@@ -119,7 +119,7 @@ def group_scope(
     if not reason and not np.isfinite(narrow.se):
         reason = narrow.not_estimable or "the narratives' own uncertainty cannot be estimated"
     if reason:
-        return GroupScope(_without_interval(narrow, reason), left_out, jackknife**0.5, reason, uncounted)
+        return GroupScope(without_interval(narrow, reason), left_out, jackknife**0.5, reason, uncounted)
     slopes = None if fit is None else fit.slope_variance / narrow.n_narratives
     estimate = widened(narrow, [left_out], confidence=confidence, slopes=slopes)
     return GroupScope(estimate, left_out, jackknife**0.5, reason, uncounted)
@@ -162,11 +162,6 @@ def widened(
         narrow, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), p_sign_flip=float("nan"),
         not_estimable="",
     )  # fmt: skip
-
-
-def _without_interval(narrow: GapEstimate, reason: str) -> GapEstimate:
-    unknown = dict.fromkeys(("se", "df", "ci_low", "ci_high", "p", "d_z", "p_sign_flip"), float("nan"))
-    return replace(narrow, **unknown, not_estimable=reason)  # type: ignore[arg-type]
 
 
 def _why_uncounted(groups: tuple[str, ...]) -> str:

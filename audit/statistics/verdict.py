@@ -377,18 +377,24 @@ def _verdict(
             code=code, reasons=void or ("not_estimable",), next_step=_next(void or ("not_estimable",)), **own
         )
     made = gap.made
-    low, high, _ = t_interval(made.delta_points, made.se, made.df, confidence=1 - alpha)
+    length = abs(gap.scale[1] - gap.scale[0])
+
+    def on_scale(low: float, high: float) -> tuple[float, float]:
+        return max(low, -length), min(high, length)
+
+    low, high = on_scale(*t_interval(made.delta_points, made.se, made.df, confidence=1 - alpha)[:2])
     own |= {
         "delta_points": made.delta_points, "se": made.se, "df": made.df, "ci_low": low, "ci_high": high, "p": made.p,
         "p_adjusted": p_adjusted, "n_narratives": made.n_narratives,
     }  # fmt: skip
     if isinstance(gap.other, GapEstimate):
-        own |= {"other_delta": gap.other.delta_points, "other_low": gap.other.ci_low, "other_high": gap.other.ci_high}
+        other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high)
+        own |= {"other_delta": gap.other.delta_points, "other_low": other_low, "other_high": other_high}
     if void:
         return Verdict(code="no_verdict", reasons=void, next_step=_next(void), **own)
     if not math.isfinite(made.se):
         return Verdict(code="no_estimate", reasons=("no_interval",), next_step=_next(("no_interval",)), **own)
-    bounds, reach = outer_interval(gap, alpha=alpha), reach_of(gap, alpha=alpha)
+    bounds, reach = on_scale(*outer_interval(gap, alpha=alpha)), reach_of(gap, alpha=alpha)
     back = tuple(code for code in HELD_BACK if code in codes)
     own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back else reach}
     sign = made.delta_points
