@@ -66,6 +66,7 @@ from audit.tables.ratings import (
     MODES,
     OUTCOMES,
     RATINGS,
+    READING_RULES,
 )
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
 from audit.tables.replies import (
@@ -106,9 +107,9 @@ TABLES: Final = _by_name(
 
 OF_RATINGS: Final = (
     RATINGS, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED, *ASKED_IN_FORMATS.values(), *TABLES.values(),
-    CALIBRATION,
+    READING_RULES, CALIBRATION,
 )  # fmt: skip
-"""All that the folder of such a run holds."""
+"""All that the folder of such a run holds; ``reading_rules`` only where it is of a study's released answers."""
 
 REPLY_TABLES: Final = _by_name(
     MEASURES, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES, JUDGE_GAP, JUDGE_EFFECTS,
