@@ -75,8 +75,12 @@ def _says_nothing(values: pa.ChunkedArray, column: Column) -> bool:
 def _plain(values: pa.ChunkedArray, column: Column) -> tuple[bytes, ...]:
     """Return a column's values as bytes that depend on nothing but them; what is missing has one form."""
     if column.type in (Type.WORD, Type.TEXT):
-        codes, texts = pd.factorize(values.cast(pa.large_string()).to_pandas().astype(object))
-        return json.dumps(list(texts)).encode(), codes.astype("<i8").tobytes()
+        encoded = values.cast(pa.large_string()).combine_chunks().dictionary_encode()
+        places = np.asarray(encoded.indices.fill_null(-1))
+        codes = np.full(len(places), -1, dtype="<i8")
+        codes[places >= 0], order = pd.factorize(places[places >= 0])  # texts in the order in which they appear
+        texts = encoded.dictionary.to_pylist()
+        return json.dumps([texts[place] for place in order]).encode(), codes.tobytes()
     missing = np.asarray(values.is_null())
     if column.type == Type.FLOAT:
         numbers: np.ndarray[Any, Any] = np.asarray(values.cast(pa.float64()).fill_null(float("nan")), dtype="<f8") + 0.0
