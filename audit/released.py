@@ -356,21 +356,12 @@ def find_released(folder: Path) -> list[ReleasedRun]:
             f"{folder} has raw batches, {batches[0].name}, and other files, {other.name}; move one kind into a folder "
             "of its own"
         )
-    runs: dict[tuple[str, str], ReleasedRun] = {}
-    for (model, variant), own in (_batches(batches) if batches else _pairs(paths)).items():
-        in_order = {name: own[name] for name in _dimensions() if name in own}
-        runs[model, variant] = (
-            ReleasedRun(model, variant, {}, {name: _whole(each) for name, each in in_order.items()})
-            if batches
-            else ReleasedRun(
-                model, variant, {name: _in_order(each, name, model, variant) for name, each in in_order.items()}
-            )
-        )
+    runs = dict(_of_batch_files(batches) if batches else _of_pair_files(paths))
     return [runs[key] for key in sorted(runs, key=lambda key: (key[0], PUBLISHED_VARIANTS.index(key[1])))]
 
 
-def _pairs(paths: Sequence[Path]) -> dict[tuple[str, str], dict[str, dict[tuple[str, str], Path]]]:
-    """Return the files of pairs by model and variant, and by dimension."""
+def _of_pair_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
+    """Yield the runs of result files, by model and variant."""
     runs: dict[tuple[str, str], dict[str, dict[tuple[str, str], Path]]] = {}
     for path in paths:
         file = parse_name(path)
@@ -382,25 +373,31 @@ def _pairs(paths: Sequence[Path]) -> dict[tuple[str, str], dict[str, dict[tuple[
                 f"{pair[1]!r}; keep one in {path.parent}"
             )
         of_dimension[pair] = path
-    return runs
+    for (model, variant), own in runs.items():
+        files = {name: _in_order(own[name], name, model, variant) for name in _dimensions() if name in own}
+        yield (model, variant), ReleasedRun(model, variant, files)
 
 
-def _batches(paths: Sequence[Path]) -> dict[tuple[str, str], dict[str, dict[int, Path]]]:
-    """Return raw batches by model and variant, by dimension, and by number."""
+def _of_batch_files(paths: Sequence[Path]) -> Iterator[tuple[tuple[str, str], ReleasedRun]]:
+    """Yield the runs of raw batches, by model and variant."""
     runs: dict[tuple[str, str], dict[str, dict[int, Path]]] = {}
     for path in paths:
         dimension, variant, model, number = parse_batch(path)
-        own = runs.setdefault((model, variant), {}).setdefault(dimension, {})
-        if number in own:
-            raise ConfigError(f"{own[number]} and {path} are both batch {number} of {dimension}, {variant}, {model}; "
-                              "keep one")  # fmt: skip
-        own[number] = path
-    return runs
+        of_dimension = runs.setdefault((model, variant), {}).setdefault(dimension, {})
+        if number in of_dimension:
+            raise ConfigError(
+                f"{of_dimension[number]} and {path} are both batch {number} of {dimension}, {variant}, {model}; keep "
+                "one"
+            )
+        of_dimension[number] = path
+    for (model, variant), own in runs.items():
+        batches = {name: _whole(own[name]) for name in _dimensions() if name in own}
+        yield (model, variant), ReleasedRun(model, variant, {}, batches)
 
 
 def _whole(batches: Mapping[int, Path]) -> list[Path]:
-    """Return raw batches in their order; ConfigError if one is missing before the last."""
-    gone = next((number for number in range(max(batches)) if number not in batches), None)
+    """Return raw batches in their order; ConfigError if one between them is missing."""
+    gone = next((number for number in range(min(batches), max(batches)) if number not in batches), None)
     if gone is not None:
         last = batches[max(batches)]
         raise ConfigError(f"{last}: batch {gone} is not beside it; add it, since answers of whole pairs are missing")

@@ -320,6 +320,10 @@ def test_an_empty_model_in_a_name_is_the_study_s_first():
 
 
 def without_batch(folder):
+    (folder / "religion_origin_batch-1.tsv").rename(folder / "religion_origin_batch-2.tsv")
+
+
+def without_first(folder):
     (folder / "religion_origin_batch-0.tsv").unlink()
 
 
@@ -345,7 +349,8 @@ def twice(folder):
 
 
 BROKEN = {
-    "a batch before the last": (without_batch, "batch 0 is not beside it; add it"),
+    "a batch between two": (without_batch, "batch 1 is not beside it; add it"),
+    "the first batch": (without_first, "have no answers for "),
     "the last batch": (without_last, "have no answers for "),
     "a batch twice": (twice, "have the idx 0 twice"),
     "other files": (beside_files, "has raw batches, religion_origin_batch-0.tsv, and other files, religion_origin_mi"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ def read_by_both(responses: pd.Series, *, low: float, high: float) -> pd.DataFra
         "study": parse_response_hou2025,
         "our": lambda text: parse_response(text, low=low, high=high),
     }
-    columns = {}
+    columns: dict[str, Any] = {}
     for name, rule in rules.items():
         read = [rule(str(text)) for text in texts]
         status = pd.Categorical([each.status.value for each in read])
