@@ -133,6 +133,7 @@ def test_the_study_s_rule_and_ours_stand_beside_each_other(run):
         ("unparseable", "unparseable"): 2,
     }
     assert table["n_disagreeing"].sum() == table["n_other_number"].sum() == 0
+    assert "reading_rules" in set(table_of(run, "dictionary")["table"])
     page = (run / "report.html").read_text("utf-8")
     assert "the study&#39;s rule takes 1 for refused and finds no number in 3 others; ours takes 2" in page
     assert "not what the study" not in page
@@ -210,7 +211,7 @@ def test_without_answers_how_many_were_refused_is_missing_and_never_0(audit, tmp
 def test_a_table_of_ratings_without_a_status_says_no_refusal_rate_either(audit, tmp_path, quick):  # noqa: F811
     terms = ("a Muslim", "a Jew", "a Hindu")
     rows = [
-        {"perceiver": p, "experiencer": e, "narrative_id": f"n{k}", "rating": 50 + k}
+        {"perceiver": p, "experiencer": e, "narrative_id": f"n{k}", "rating": 50 + k + (k * len(p) + len(e)) % 4}
         for p, e, k in itertools.product(terms, terms, range(6))
     ]
     rows[6]["rating"] = ""  # the first that a Muslim gave a Jew
@@ -222,8 +223,9 @@ def test_a_table_of_ratings_without_a_status_says_no_refusal_rate_either(audit, 
     assert refusals_of(tmp_path / "out").loc["refused", ["rate_out_group", "gap_pp"]].isna().all()
     found = empathy_gap(pd.read_csv(tmp_path / "ratings.csv"), {term: term for term in terms}, low=0, high=100)
     assert found.tables["outcomes"].set_index("pairs").loc["all", ["n_refused", "refusal_rate"]].isna().all()
-    for form, file in (("card", "AUDIT_CARD.md"), ("every-eval-ever", "*.json")):
-        assert audit("export", "out", f"form={form}", f"to={form}") == 0
+    of_eee = ("every-eval-ever", "*.json", "organization=us", "relationship=other")
+    for form, file, *words in (("card", "AUDIT_CARD.md"), of_eee):
+        assert audit("export", "out", f"form={form}", f"to={form}", *words) == 0
         [told] = [path.read_text() for path in (tmp_path / form).rglob(file)]
         assert "without a rating for a reason that nobody told" in told
         assert "were refused" not in told

@@ -39,15 +39,15 @@ PROMPT: Final = {
 
 TALLY: Final = {
     "n_rated": count("of these rated"),
-    "n_refused": count("of these refused; missing where a rating is, and nobody told why"),
-    "n_unparseable": count("of these unparseable; missing as n_refused"),
-    "n_failed": count("of these failed; missing as n_refused"),
+    "n_refused": count("of these refused"),
+    "n_unparseable": count("of these unparseable"),
+    "n_failed": count("of these failed"),
 }
 """What became of prompts that ask for a rating."""
 
 RATES: Final = {
-    "refusal_rate": share("n_refused / n_prompts; missing as n_refused"),
-    "unparseable_rate": share("n_unparseable / n_prompts; missing as n_refused"),
+    "refusal_rate": share("n_refused / n_prompts"),
+    "unparseable_rate": share("n_unparseable / n_prompts"),
 }
 
 PAIRS_COUNTED: Final = word(

@@ -65,13 +65,13 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
-    from audit.tables.registry import OF_RATINGS
+    from audit.tables.registry import OF_RATINGS, RELEASED_TABLES
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
     counts = ratings["status"].value_counts()
     explained = manifest.outside.status_given
-    known = Status if explained or counts.get(Status.RATED, 0) == len(ratings) else (Status.RATED, Status.UNPARSEABLE)
-    n_of = {str(status): int(counts.get(str(status), 0)) for status in known}
+    told = Status if explained or counts.get(Status.RATED, 0) == len(ratings) else (Status.RATED, Status.UNPARSEABLE)
+    n_of = {str(status): int(counts.get(str(status), 0)) for status in told}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
     settings, clusters = manifest.statistics, manifest.clusters
@@ -151,7 +151,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         remarks=remarks,
         explorer=explorer_of(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
-    report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
+    known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
     said = tuple(control_lines(tables["controls"]))
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
