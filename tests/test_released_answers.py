@@ -223,7 +223,7 @@ def test_a_table_of_ratings_without_a_status_says_no_refusal_rate_either(audit, 
     assert refusals_of(tmp_path / "out").loc["refused", ["rate_out_group", "gap_pp"]].isna().all()
     found = empathy_gap(pd.read_csv(tmp_path / "ratings.csv"), {term: term for term in terms}, low=0, high=100)
     assert found.tables["outcomes"].set_index("pairs").loc["all", ["n_refused", "refusal_rate"]].isna().all()
-    of_eee = ("every-eval-ever", "*.json", "organization=us", "relationship=other")
+    of_eee = ("every-eval-ever", "*.json", "organization=us", "relationship=other", "model_id=our/model")
     for form, file, *words in (("card", "AUDIT_CARD.md"), of_eee):
         assert audit("export", "out", f"form={form}", f"to={form}", *words) == 0
         [told] = [path.read_text() for path in (tmp_path / form).rglob(file)]
