@@ -200,8 +200,8 @@ def said_of_ledger(path: Path) -> str:
     """Say whether a run's folder has a ledger of its files, and what holds them against it."""
     there = "has a ledger of its files" if (path / _LEDGER).exists() else "has no ledger of its files"
     return (
-        f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder, and with `expect=` and the "
-        "digest above also that it is this run; this card did not."
+        f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder, and with `expect=` and "
+        "the digest above also that it is this run; this card did not."
     )
 
 
