@@ -613,6 +613,7 @@ def empathy_gap(
         seed=seed,
         settings=settings,
         repetition=Repetition(read.stems),
+        reasons_known=read.status_given,
     )
     return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)
 

@@ -134,6 +134,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.report.manifest import example_view
         from audit.report.paper_table import paper_table, published_paper, strategies_paper
         from audit.statistics.across_runs import compare_runs, gap_table, specification_rows, strategy_rows
+        from audit.statistics.unexplained import without_reasons
 
         used, confidence = self.used, self.used["confidence"]
         measured = {label: run.measured for label, run in runs.items()}
@@ -165,7 +166,12 @@ class RatingComparison(RunsCompared[RatedRun]):
         tables |= _published_tables(runs)
         tables["perceiver_map"], unmapped = _perceiver_map(tables["published_cells"], runs, clusters)
         tables["strategies"] = _with_texts(tables["strategies"], runs)
-        unseen = [choices[run]["elicitation"].partition(",")[0] == "expected" for run in tables["strategies"]["run"]]
+        unexplained = {label: not run.manifest.outside.status_given for label, run in runs.items()}
+        tables["runs"] = without_reasons(tables["runs"], of=tables["runs"]["run"].map(unexplained).astype(bool))
+        unseen = [
+            choices[run]["elicitation"].partition(",")[0] == "expected" or (unexplained[run] and missing > 0)
+            for run, missing in zip(tables["strategies"]["run"], tables["strategies"]["missing_share"], strict=True)
+        ]
         tables["strategies"].loc[unseen, "refusal_rate"] = float("nan")
         remarks = (*remarks, *_remarks(runs, used), *engine_remarks(choices, references))
         for own in sets:

@@ -24,7 +24,6 @@ from audit.released import (
     ReleasedRun,
     clusters_of,
     find_released,
-    is_baseline,
     read_released,
 )
 from audit.runs.manifest import Manifest
@@ -32,6 +31,7 @@ from audit.runs.outside import outside_manifest
 from audit.runs.provenance import check_same_run, computed_by, first_difference
 from audit.runs.store import RunFolder
 from audit.tasks.base import Published
+from audit.tasks.rated.released import OF_ANSWERS
 from audit.tasks.registry import task_of
 from audit.wording import plural
 from stimuli.identities import IDENTITIES_FILE
@@ -80,7 +80,7 @@ def replicate(
     command: str,
     say: Callable[[str], None],
 ) -> Replication:
-    """Reproduce the study's numbers and figures from its released result files.
+    """Reproduce the study's numbers and figures from its released result files, or its raw batches of answers.
 
     Each model and variant becomes a run folder of ratings that another tool collected, and two or more of them one
     comparison. All files are read before the first report is made.
@@ -88,7 +88,7 @@ def replicate(
     Parameters
     ----------
     folder
-        The study's ``processed_results``.
+        The study's ``processed_results``, or its ``results``.
     run_dir
         Where the runs and the comparison are kept; None takes a name made of the files' in ``reports_dir``.
     reports_dir
@@ -121,7 +121,7 @@ def replicate(
     emotion_of = None if narratives is None else _emotion_of(narratives)
     place = run_dir or reports_dir / f"replication-{_name_of(runs)}"
     folders = _folders(runs, place)
-    n_files = sum(run.n_files for run in runs)
+    n_files = sum(len(run.paths) for run in runs)
     say(f"{folder}: {plural(n_files, 'file')} of {plural(len(runs), 'run')} (model and variant)")
     manifests: dict[Path, Manifest] = {}
     with Progress(n_files, unit="files") as progress:
@@ -134,7 +134,11 @@ def replicate(
         say(f"{path}: analysing, {number} of {len(runs)}")
         manifest = manifests.pop(path).adding("config", statistics=settings.model_dump(mode="json"))
         with RunFolder(path) as kept:
-            outcomes[run.model, run.variant] = task_of(manifest).publish(kept, kept.stamped(manifest, computed_by()))
+            outcome = task_of(manifest).publish(kept, kept.stamped(manifest, computed_by()))
+        outcomes[run.model, run.variant] = outcome
+        for remark in outcome.remarks:
+            if remark.code in OF_ANSWERS:
+                say(f"note: {run.model}, {run.variant}: {remark.text}")
     if len(runs) < 2:
         say("note: no comparison, which takes two runs; the map of perceivers by t-SNE is a part of it")
         return Replication(outcomes, None)
@@ -184,7 +188,7 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
         scale=read.scale,
         source=source.resolve().name,
         variants=[run.variant],
-        dimensions=list(run.files),
+        dimensions=list(run.dimensions),
         emotions=read.emotions,
         n_narratives=read.n_narratives,
         n_prompts=sum(map(len, read.tables.values())),
@@ -195,7 +199,7 @@ def _manifest(run: ReleasedRun, read: ReleasedRatings, source: Path, *, seed: in
             "ratings_sha256": read.sha256,
             "groups": f"{IDENTITIES_FILE.name}: {STUDY}",
             "groups_sha256": identities,
-            "status_given": False,
+            "status_given": read.has_responses,
             "released": True,
         },
     )
@@ -215,9 +219,13 @@ def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
         yield (
             f"{plural(read.n_beyond, 'rating')} beyond the scale of {run.variant}, kept as the study's parser took them"
         )
-    without = [name for name, files in run.files.items() if not any(is_baseline(name, *pair) for pair in files)]
-    if without:
-        yield f"no files of the unspecified identity in {', '.join(without)}: the heatmap is one of identities alone"
+    if read.without_baselines:
+        names = ", ".join(read.without_baselines)
+        yield f"no files of the unspecified identity in {names}: the heatmap is one of identities alone"
+    if not read.has_responses:
+        yield "no column response: how many of the missing ratings were refused is not known, and written as missing"
+    if run.batches:
+        yield "raw batches: intensities are what the study's own rule reads in the answers"
     if read.not_read:
         yield f"columns that are not read: {', '.join(read.not_read)}"
 
@@ -244,10 +252,5 @@ def _folders(runs: Sequence[ReleasedRun], place: Path) -> list[Path]:
 
 def _name_of(runs: Sequence[ReleasedRun]) -> str:
     """Return the hash of the files' names and sizes."""
-    sizes = {
-        str(path.resolve()): path.stat().st_size
-        for run in runs
-        for files in run.files.values()
-        for path in files.values()
-    }
+    sizes = {str(path.resolve()): path.stat().st_size for run in runs for path in run.paths}
     return fingerprint(sizes)[:8]

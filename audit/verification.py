@@ -29,6 +29,8 @@ from stimuli.errors import StimulusError
 
 TOLERANCE: Final = 1e-6
 """How far a number that is computed again may lie from the one in a table, as a share of it, or of 1 if it is less."""
+DIGEST: Final = "digest"
+"""In place of a file's name in a finding about the run's digest."""
 _ROWS: Final = 100_000
 """Rows whose labels are held against the prompts at a time."""
 
@@ -65,7 +67,7 @@ class _Made(RunFolder):
         self.files = files
 
 
-def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Finding]:
+def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say, expect: str = "") -> list[Finding]:
     """Check that a run is what was collected, and that its tables and page are made of that.
 
     Parameters
@@ -76,6 +78,8 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
         Settings of the analysis that a run of an earlier version did not record.
     say
         Takes a line for each thing that was checked, and what could not be.
+    expect
+        The digest that the run is to have; empty if none is known.
 
     Returns
     -------
@@ -96,11 +100,14 @@ def verify_run(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list[Fin
         does = "restores it from its copy, or saves what was collected"
         return [Finding(MANIFEST, what, recovery(path, does))]
     found = list(_stored(path, manifest, say))
-    if any(not ledger.is_made(each.name) for each in found):
-        say("not checked, since what was stored is not as it was: labels, values, tables, page")
-        return found
+    lost = [each.name for each in found if not ledger.is_made(each.name)]
     folder = _Made(path)
     try:
+        if set(lost) <= {ledger.FILE}:  # without a ledger the digest is all that can tell
+            found += _digest(folder, manifest, expect, say)
+        if lost:
+            say("not checked, since what was stored is not as it was: labels, values, tables, page")
+            return found
         answers = _answers(folder, manifest, say)
         found += _labels(path, manifest, answers, say)
         if manifest.generation:
@@ -160,7 +167,7 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         n_wrong = len(faults.changed) + len(faults.gone)
         say(
             f"stored: {plural(len(story.files) - n_wrong, 'file')} of {len(story.files):,} as written, by {ledger.FILE}"
-            f" ({plural(story.n_lines, 'line')}, SHA-256 of the last {story.last})"
+            f" ({plural(story.n_lines, 'line')})"
         )
     if story.taken_over:
         say(
@@ -230,11 +237,23 @@ def _differ(there: pd.Series, should: pd.Series) -> np.ndarray:
     return ~equal.fillna(False).to_numpy(dtype=bool)
 
 
+def _digest(folder: RunFolder, manifest: Manifest, expect: str, say: Say) -> Iterator[Finding]:
+    """Say the digest, and yield it where another one is expected."""
+    now = folder.digest(manifest)
+    say(f"digest: {now}{', as expected' if now == expect else ''}")
+    if expect and now != expect:
+        yield Finding(
+            DIGEST,
+            f"is {now}, and not the expected {expect}: this is not the run that digest was taken of",
+            "ask whoever gave you the digest for their copy of the run",
+        )
+
+
 def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, say: Say) -> Iterator[Finding]:
     """Yield tables or a page that are of another analysis than the manifest's, or of other answers than are stored."""
     remedy = f"`{again}` makes tables and page anew"
-    now = folder.stamped(manifest, manifest.analysed_by).generation
-    if now != manifest.generation:
+    now = folder.generation_of(manifest, manifest.analysed_by)
+    if now != manifest.generation or (manifest.digest and folder.digest(manifest) != manifest.digest):
         yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
     tables = path / ledger.GENERATION
     of = tables.read_text(encoding="utf-8").strip() if tables.exists() else "none"

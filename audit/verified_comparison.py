@@ -48,7 +48,7 @@ def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list
     StoreError
         If its manifest is damaged.
     """
-    manifest = next((there for kind in _KINDS if (there := kind.read_if_there(path)) is not None), None)
+    manifest = _manifest(path)
     if manifest is None:
         return None
     if isinstance(manifest, ComparisonManifest):
@@ -60,10 +60,18 @@ def verify_of_runs(path: Path, *, defaults: Mapping[str, Any], say: Say) -> list
         found.append(Finding(ledger.FILE, "is not there, as in folders of an earlier version: whether files were "
                              "changed cannot be told", "its own command, given again, begins one"))  # fmt: skip
     elif story is not None and not found:
-        say(f"stored: {plural(len(story.files), 'file')} as written, by {ledger.FILE} (SHA-256 of its last line "
-            f"{story.last})")  # fmt: skip
+        say(f"stored: {plural(len(story.files), 'file')} as written, by {ledger.FILE}")
     say(_NOT_COMPUTED[manifest.kind_written])
     return found
+
+
+def is_of_runs(path: Path) -> bool:
+    """Tell whether a folder was made of several runs; StoreError if its manifest is damaged."""
+    return _manifest(path) is not None
+
+
+def _manifest(path: Path) -> OfRuns | None:
+    return next((there for kind in _KINDS if (there := kind.read_if_there(path)) is not None), None)
 
 
 def _made_again(path: Path, manifest: ComparisonManifest, defaults: Mapping[str, Any], say: Say) -> Iterator[Finding]:

@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.told": set(),
     "runs.ledger": {"errors", "runs.files", "runs.told"},
     "runs.manifest": {"errors", "plain_json", "runs.ledger"},
+    "runs.digest": {"runs.manifest", "tables"},
     "runs.parquet": {"errors", "tables"},
     "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
@@ -72,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "figures": {*FOUNDATIONS, "grid"},
     "report": {*FOUNDATIONS, "grid"},
     "runs.store": {
-        "errors", "plain_json", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
+        "errors", "plain_json", "runs.digest", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet",
+        "runs.parts", "runs.prompts", "tables",
     },
     "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
     "runs.rescued": {
@@ -88,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "plan", "runs.provenance", "report", "runs.prompts", "stimuli", "strategies",
     },
     "runs.outside": {*FOUNDATIONS, "runs.provenance", "stimuli"},
-    "released": {*FOUNDATIONS, "runs.outside", "stimuli"},
+    "released": {*FOUNDATIONS, "elicitation", "runs.outside", "stimuli"},
     "exported": {
         *FOUNDATIONS, "config", "plan", "runs.files", "runs.planned", "runs.prompts", "stimuli",
     },
@@ -151,7 +153,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replication": {
         *FOUNDATIONS, "comparison", "config", "runs.outside", "progress", "runs.provenance", "rating_comparison",
         "released",
-        "stimuli", "runs.store", "tasks.base", "tasks.registry",
+        "stimuli", "runs.store", "tasks.base", "tasks.rated", "tasks.registry",
     },
     "preference": {
         *FOUNDATIONS, "choices", "config", "conversations", "elicitation", "engines", "judge", "measures", "progress",

@@ -1,5 +1,6 @@
 """A run's folder may come from anybody: what its ledger, its links and its copies say is not followed out of it."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from runs import of_before
+from runs import as_stored, of_before
 from test_ledger import MANIFEST, NEW, OLD, analysed, every, run  # noqa: F401  fixtures
 from test_parts import Killed, count_down
 from test_store import row
@@ -28,15 +29,10 @@ from audit.runs.store import RunFolder
 PLANTED = "ratings/part-000000.parquet"
 
 
-def last_sha256(folder):
-    return story_of(folder).last
-
-
 def with_line(folder, **said):
-    """Add a line to a folder's ledger that follows the one before it, as whoever forges one would."""
-    line = json.dumps({"after": last_sha256(folder), **said})
+    """Add a line to a folder's ledger, as whoever forges one would."""
     with (folder / ledger.FILE).open("a") as stream:
-        stream.write(f"{line}\n")
+        stream.write(f"{json.dumps(said)}\n")
 
 
 def tampered(folder, name=PLANTED):
@@ -58,7 +54,6 @@ OUTSIDE = ["../thesis.tex", "tables/../../thesis.tex", "/etc/passwd", "C:\\thesi
 def test_a_ledger_that_names_a_file_outside_the_folder_is_at_fault_and_moves_nothing(name, run):  # noqa: F811
     mine = run.parent / "thesis.tex"
     mine.write_text("mine")
-    before = last_sha256(run)
     with_line(run, files={name: None, "x/thesis.tex": "0" * 64}, published="a")
     (run / ledger.ASIDE / "x").mkdir(parents=True)
     (run / ledger.ASIDE / "x" / "thesis.tex").write_text("theirs")
@@ -69,7 +64,6 @@ def test_a_ledger_that_names_a_file_outside_the_folder_is_at_fault_and_moves_not
         pass
     assert mine.read_text() == "mine"
     assert (run / ledger.ASIDE / "x" / "thesis.tex").exists()  # nothing of that line was followed
-    assert before
     recover(run)  # the remedy
     assert not faults_of(run, needed=True)
     assert mine.read_text() == "mine"
@@ -374,16 +368,34 @@ def test_other_line_ends_are_called_that(run):  # noqa: F811
 # --- The ledger's own end, and an old one -----------------------------------------------------------------------------
 
 
-def test_an_old_ledger_with_old_files_is_not_noticed_but_by_its_last_line_kept_elsewhere(run, tmp_path):  # noqa: F811
-    old = shutil.copytree(run, tmp_path / "old")
+def digest_in(folder):
+    return RunFolder(folder).digest(Manifest.read(folder))
+
+
+def test_an_old_ledger_with_old_files_is_not_noticed_but_by_a_digest_kept_elsewhere(run, tmp_path):  # noqa: F811
+    (run / "prompts.json.gz").write_bytes(gzip.compress(b"{}"))
+    as_stored(run)
+    old = Path(shutil.copytree(run, tmp_path / "old"))
     with RunFolder(run) as folder:
         folder.write_shard(0, [row(0, intensity=2.0), row(1)])
-    kept = last_sha256(run)
-    assert not faults_of(Path(old))  # this is said in docs/integrity.md
+    assert not faults_of(old)  # this is said in docs/integrity.md
+    assert digest_in(old) != digest_in(run)
+
+
+@pytest.mark.parametrize("name", ["a rating", "the model's name", "a prompt"])
+def test_files_that_were_written_anew_with_their_ledger_have_another_digest(name, run):  # noqa: F811
+    before = digest_in(run)
+    if name == "a rating":
+        tampered(run)
+    elif name == "a prompt":
+        (run / "prompts.json.gz").write_bytes(gzip.compress(b"other prompts"))
+    else:
+        renamed(run / "manifest.json")
+    (run / ledger.FILE).unlink()
     with RunFolder(run) as folder:
-        folder.write_shard(1, [row(2), row(3)])
-    assert kept in (run / ledger.FILE).read_text()  # a later ledger has the line that was kept
-    assert kept not in (Path(old) / ledger.FILE).read_text()
+        folder._ledger.take_over()
+    assert not faults_of(run, needed=True)  # whoever may write to the folder can do that
+    assert digest_in(run) != before
 
 
 def test_a_part_that_was_asked_until_it_pleased_is_told(run):  # noqa: F811

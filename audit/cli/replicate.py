@@ -1,4 +1,4 @@
-"""``replicate``: reproduce the published study's numbers and figures from its released result files."""
+"""``replicate``: reproduce the published study's numbers and figures from its released results."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ _SEED: Final = Option("seed", whole_from(0), 0, "of the permutations")
 _USAGE: Final = Usage("replicate", "FOLDER", options=(_RUN_DIR, _NARRATIVES, _BEYOND, _SEED), settings=True)
 
 _HELP: Final = """
-Reads the released result files of Hou, Daumé III and Rudinger (2025), in FOLDER:
-  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity, in which -1 is no rating
+Reads the released results of Hou, Daumé III and Rudinger (2025), in FOLDER, of one kind:
+  DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv, with a column intensity, in which -1 is no rating; a column
+    response, the model's answer, tells refusals from answers without a number, and is held against intensity
+  exp_MODEL/DIMENSION_VARIANT_batch-N.tsv, the raw answers, read by the study's own rule
 Makes a run folder with its report of each model and variant, and sets them side by side in OUT/comparison: the
 published gap, its null interval, the heatmaps and the map of perceivers, and the gap in points beside them. No model
 is loaded. docs/replication.md says what is reproduced, and what is not known of the study.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,7 +10,7 @@ from audit.cli.base import OK, Command
 from audit.cli.composition import statistics_defaults
 from audit.cli.options import Option, Usage, option_lines, true_or_false, usage_lines
 from audit.cli.printing import say, tell
-from audit.errors import report_command
+from audit.errors import ConfigError, report_command
 
 WRONG: Final = 1
 _ACCEPT: Final = Option(
@@ -19,11 +20,32 @@ _ACCEPT: Final = Option(
     "take the files as they are now, changed or not; the ledger and the report say which were accepted",
     "true",
 )
-_USAGE: Final = Usage("verify", "RUN_DIR", options=(_ACCEPT,))
+
+
+def _a_digest(name: str, text: str) -> str:
+    digest = text.strip().casefold()
+    if re.fullmatch("[0-9a-f]{64}", digest) is None:
+        raise ConfigError(
+            f"{name}={text}: a run's digest has 64 characters, 0 to 9 and a to f, and this has {len(text.strip())}; "
+            "copy all of it: a part of it proves nothing, since others can make a run that begins or ends so"
+        )
+    return digest
+
+
+_EXPECT: Final = Option(
+    "expect",
+    _a_digest,
+    "",
+    "the digest that the run must have, all 64 characters, as its page, its card or `gate` says it; another one is "
+    "exit code 1",
+    "DIGEST",
+)
+_USAGE: Final = Usage("verify", "RUN_DIR", options=(_EXPECT, _ACCEPT))
 _HELP: Final = """
 Checks, without a model and without writing anything:
 
   - that every file that was stored is there and has the SHA-256 that ledger.jsonl says, and that none was added;
+  - with expect=, that the run has the digest that you got from somebody else: then you hold the same run;
   - that every prompt has one answer, of the identities and the narrative that were asked, and within the scale;
   - that manifest, tables and page are of one analysis, and that the statistics, computed again, are the same.
 
@@ -43,10 +65,14 @@ def _help() -> str:
 
 def _verify(words: Sequence[str]) -> int:
     from audit.verification import accept_run, verify_run
-    from audit.verified_comparison import verify_of_runs
+    from audit.verified_comparison import is_of_runs, verify_of_runs
 
     given = _USAGE.read(words)
-    path = given.one_folder()
+    path, expect = given.one_folder(), given[_EXPECT]
+    if expect and given[_ACCEPT]:
+        raise ConfigError("expect= and accept=true do not go together: accept the files first, then compare the digest")
+    if expect and is_of_runs(path):
+        raise ConfigError(f"expect=: {path} is made of several runs and has no digest; verify each of its runs so")
     if given[_ACCEPT]:
         lines = [f"{name} {what}" for name, what in accept_run(path).lines()]
         for line in lines:
@@ -64,7 +90,7 @@ def _verify(words: Sequence[str]) -> int:
         return OK
     found = verify_of_runs(path, defaults=statistics_defaults(), say=say)
     if found is None:
-        found = verify_run(path, defaults=statistics_defaults(), say=say)
+        found = verify_run(path, defaults=statistics_defaults(), say=say, expect=expect)
     for finding in found:
         tell(f"wrong: {finding}")
     if found:

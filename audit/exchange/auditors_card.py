@@ -197,8 +197,7 @@ def _integrity(collected: Collected) -> Iterator[str]:
 
     manifest = collected.manifest
     yield from ("## Integrity", "")
-    counts = collected.rows["status"].value_counts()
-    became = ", ".join(f"{n:,} {status}" for status, n in counts.items() if n)
+    became = ", ".join(f"{n:,} {status}" for status, n in collected.became.items())
     rows = [
         ("run", collected.status_said),
         ("what became of prompts", became),
@@ -206,6 +205,7 @@ def _integrity(collected: Collected) -> Iterator[str]:
         ("ended", str(manifest.content.get("finished") or "")),
         ("sessions", str(manifest.n_sessions)),
         ("identity of the run, SHA-256", identity_of(manifest)),
+        ("digest of the run, SHA-256", RunFolder(collected.path).digest(manifest)),
     ]
     if collected.kind == "ratings":
         rows.append(("ratings, SHA-256", RunFolder(collected.path).ratings_sha256()))
@@ -221,7 +221,10 @@ def _integrity(collected: Collected) -> Iterator[str]:
 def said_of_ledger(path: Path) -> str:
     """Say whether a run's folder has a ledger of its files, and what holds them against it."""
     there = "has a ledger of its files" if (path / _LEDGER).exists() else "has no ledger of its files"
-    return f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder; this card did not."
+    return (
+        f"The folder {there} (`{_LEDGER}`). `python -m audit verify RUN_DIR` checks a folder, and with `expect=` and "
+        "the digest above also that it is this run; this card did not."
+    )
 
 
 def _review(collected: Collected) -> Iterator[str]:

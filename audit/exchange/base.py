@@ -146,6 +146,15 @@ class Collected:
         return in_markdown(self.status_said) if self.accepted else self.status_said
 
     @property
+    def became(self) -> dict[str, int]:
+        """How many prompts became what, of those outcomes that there are; a reason that nobody told is not named."""
+        counts = self.rows["status"].astype(str).value_counts()
+        rated = int(counts.get("rated", 0))
+        if self.kind == "ratings" and not self.manifest.outside.status_given and rated < len(self.rows):
+            return {"rated": rated, "without a rating for a reason that nobody told": len(self.rows) - rated}
+        return {str(status): int(n) for status, n in counts.items()}
+
+    @property
     def is_limited(self) -> bool:
         """Whether ``status_said`` is to be read first."""
         return self.manifest.status == "running" or bool(self.accepted)

@@ -215,8 +215,8 @@ def _became(collected: Collected) -> Iterator[tuple[str, int]]:
     """Yield how many prompts there are of each status: a refusal is no rating, and no score says how many there are."""
     from audit.tables.ratings import Status
 
-    counts = collected.rows["status"].astype(str).value_counts()
-    yield from ((status.value, int(counts.get(status.value, 0))) for status in Status)
+    became, known = collected.became, [status.value for status in Status]
+    yield from ((name, became.get(name, 0)) for name in (known if set(became) <= set(known) else became))
 
 
 def _source(manifest: Manifest) -> dict[str, Any]:

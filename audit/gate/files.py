@@ -18,6 +18,7 @@ from audit.choices import identity_of
 from audit.gate.judge import Gated, Judged, name_of, reasons_of, sentence
 from audit.runs.files import write_atomically, writing
 from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.wording import brief, in_markdown, printable
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def markdown(gated: Gated) -> str:
         lines.append(f"| {' | '.join(in_markdown(cells[name]) for name in head)} |")
     reasons = reasons_of(gated)
     lines += ["", *(f"{place}. {in_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
+    lines += ["", f"Digest of the run: `{RunFolder(gated.path).digest(gated.manifest)}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -192,6 +194,7 @@ def _run(manifest: Manifest, path: Path, sha256: str) -> dict[str, Any]:
         "folder": path.name,
         "identity_sha256": identity_of(manifest),
         "ratings_sha256": sha256,
+        "digest": RunFolder(path).digest(manifest),
         "model": manifest.model.name,
         "model_files": dict(manifest.model.files),
         "revision": manifest.model.revision,

@@ -121,7 +121,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
         return
     path = folder / GENERATION
     there = path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else "none"
-    now = RunFolder(folder).stamped(manifest, manifest.analysed_by).generation
+    now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
     if not there == now == manifest.generation:
         raise StoreError(
             f"{folder}: its tables are of other answers or settings than it has now; {again} makes them anew"

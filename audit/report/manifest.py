@@ -96,6 +96,8 @@ class ManifestView:
         One full example, with role and text of what stands between the two; empty if not recorded.
     command, report_command
         What to type to run it again; and what analysed it anew with other settings, empty if nothing did.
+    digest
+        SHA-256 of what was asked and answered; empty if not recorded.
     preset
         The experiment that was chosen, or what stands for none.
     config
@@ -137,6 +139,7 @@ class ManifestView:
     user_prompt: str
     command: str
     report_command: str
+    digest: str
     preset: str
     config: str
     human: str
@@ -210,6 +213,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         user_prompt=_text(example.user, absent=""),
         command=_text(manifest.command),
         report_command=_text(manifest.report_command, absent=""),
+        digest=manifest.digest,
         preset=_text(manifest.preset),
         config=_config(manifest.config.content),
         human=_text(manifest.human.where, absent=""),

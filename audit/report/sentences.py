@@ -410,7 +410,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
         why = Markup(", ").join(
             Markup("{} {}").format(show_sum(between, f"n_{kind}", count), kind)
             for kind in ("refused", "unparseable", "failed")
-            if sum(int(row[f"n_{kind}"]) for row in between)
+            if any(row.number(f"n_{kind}") > 0 for row in between)
         )
         cause = Markup(" ({})").format(why) if why else ""
         parts.append(
@@ -423,7 +423,7 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))
     sentence = Markup("Left out: {}.").format(Markup("; ").join(parts))
     refusals = {row["pairs"]: show(row, "refusal_rate", rate) for row in between if row["n_prompts"]}
-    if not refusals_told and len(refusals) == 2 and any(row["n_refused"] for row in between):
+    if not refusals_told and len(refusals) == 2 and any(row.number("n_refused") > 0 for row in between):
         sentence += Markup(" Refused: {in_group} of in-group and {out_group} of out-group prompts.").format(**refusals)
     return sentence
 

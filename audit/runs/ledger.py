@@ -1,11 +1,11 @@
 """``ledger.jsonl``: the SHA-256 of every file that was stored in a folder, so that none changes unseen.
 
-A line says what files are about to be, ``{"after": ..., "files": {NAME: SHA-256 or null}}``, null of one that is about
-to go. It is on the disk before the file takes its place. So a folder that a process was killed in has at most the files
-of the last line in either state, and which one is written down when the folder is next entered. ``after`` is the
-SHA-256 of the line before: no line can be changed or left out but the last.
+A line says what files are about to be, ``{"files": {NAME: SHA-256 or null}}``, null of one that is about to go. It is
+on the disk before the file takes its place. So a folder that a process was killed in has at most the files of the last
+line in either state, and which one is written down when the folder is next entered.
 
-Whoever may write to the folder can write the ledger anew, too. It tells mistakes and swaps, not forgery.
+Whoever may write to the folder can write the ledger anew, too. It tells mistakes and swaps, not forgery: that is what
+the run's digest is for, see :mod:`audit.runs.digest`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
         actual, allowed = sha256_of(folder / name), told.allowed(name)
         if actual not in allowed and any(allowed):
             (changed if actual is not None else gone).append(name)
-    there = _there(folder)
+    there = stored_in(folder)
     if made and any(is_made(name) and told.knows(name) for name in told.files):
         there |= _named((path for pattern in _SHOWN for path in folder.glob(pattern)), folder)
     known = {name for name in told.files if told.knows(name)}
@@ -153,7 +153,7 @@ def _compare(folder: Path, told: Told, *, made: bool) -> Faults:
     return Faults(tuple(changed), tuple(gone), tuple(foreign))
 
 
-def _there(folder: Path) -> set[str]:
+def stored_in(folder: Path) -> set[str]:
     """Return the names of the files that would be read of a folder."""
     return _named((path for pattern in _READ for path in folder.glob(pattern)), folder)
 
@@ -276,8 +276,6 @@ class Story:
         Names of files that were there already when the ledger was begun: what became of them before is not known.
     accepted
         Names of files that were changed, gone or foreign and were accepted as they are.
-    last
-        SHA-256 of the ledger's last line.
     anew
         Names of parts of answers that were stored more than once, with other answers each time.
     """
@@ -287,7 +285,6 @@ class Story:
     n_lines: int
     taken_over: tuple[str, ...]
     accepted: tuple[str, ...]
-    last: str
     anew: tuple[str, ...]
 
 
@@ -341,7 +338,7 @@ def story_of(folder: Path) -> Story | None:
     if told is None:
         return None
     files = {name: sha256 for name, sha256 in sorted(told.files.items()) if sha256 is not None}
-    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted, told.last, told.anew)
+    return Story(files, told.was, told.n_lines, told.taken_over, told.accepted, told.anew)
 
 
 class Ledger:
@@ -518,7 +515,7 @@ class Ledger:
         StoreError
             If a file cannot be read, or the folder may not be written to.
         """
-        if files := self._as_they_are(_there(self._folder)):
+        if files := self._as_they_are(stored_in(self._folder)):
             self._append({"files": files, "taken_over": True})
 
     def accept(self, faults: Faults, others: Iterable[str] = ()) -> None:
@@ -546,7 +543,7 @@ class Ledger:
                 number = 1 + sum(1 for _ in self._folder.glob("ledger.before-*.jsonl"))
                 with writing(path):
                     path.replace(self._folder / f"ledger.before-{number}.jsonl")
-            files = self._as_they_are(_there(self._folder))
+            files = self._as_they_are(stored_in(self._folder))
             names = [*earlier, *names, FILE]
         else:
             files = {**self._as_they_are([*faults.changed, *faults.foreign]), **dict.fromkeys(faults.gone)}
@@ -635,7 +632,7 @@ class Ledger:
         told, path = self._current(), self._folder / FILE
         if told.fault:
             raise StoreError(f"{path} {told.fault}; {remedy_for(self._folder, FILE, '')}")
-        line = f"{json.dumps({'after': told.last, **said})}\n".encode()
+        line = f"{json.dumps(dict(said))}\n".encode()
         refuse_link(path)
         new = not path.exists()
         with writing(path):
@@ -656,7 +653,6 @@ class Ledger:
         told.before = {name: told.files.get(name) for name in files}
         told.files.update(files)
         told.published = "published" in said
-        told.last = hashlib.sha256(line).hexdigest()
         told.n_lines += 1
         told.n_bytes += len(line)
 

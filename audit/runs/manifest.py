@@ -488,6 +488,8 @@ class Manifest(_Written):
     generation, analysed_by
         What the tables and the page were made of, in a few letters, and the packages that computed them; see
         :meth:`audit.runs.store.RunFolder.stamped`.
+    digest
+        SHA-256 of what was asked and answered when the page was made; see :mod:`audit.runs.digest`.
     accepted
         Names of stored files that had changed, and were accepted as they are.
     command, report_command, preset
@@ -520,6 +522,7 @@ class Manifest(_Written):
     ledger: Count = 0
     generation: str = ""
     analysed_by: Words = {}
+    digest: str = ""
     accepted: tuple[str, ...] = ()
     command: str = ""
     report_command: str = ""

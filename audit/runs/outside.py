@@ -35,6 +35,7 @@ from stimuli.yaml_files import may_be_file, read_text
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 
 METHOD: Final = "outside"
 """How the manifest calls the elicitation of ratings that we did not collect."""

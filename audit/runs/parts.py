@@ -138,7 +138,7 @@ class Parts:
         self.name = file
         self._root, self._place = root, folder
         self._folder, self._file = root / folder, root / file
-        self._table = table
+        self.table = table
         self._ledger = ledger
 
     @property
@@ -149,11 +149,11 @@ class Parts:
     def beside_alone(self) -> Parts:
         """Return the same table without its consolidated file: of what lies beside it alone."""
         without = f"{self._place}/.{Path(self.name).name}.without"
-        return Parts(self._root, self._place, without, self._table, self._ledger)
+        return Parts(self._root, self._place, without, self.table, self._ledger)
 
     def bytes_of(self, rows: pa.Table) -> bytes:
         """Return what a part of these rows holds: the same bytes for the same rows, with the same pyarrow."""
-        return parquet(self._table, rows.to_pydict())
+        return parquet(self.table, rows.to_pydict())
 
     def __contains__(self, name: str) -> bool:
         """Say whether a part is there; a folder of many parts is not listed for that."""
@@ -176,7 +176,7 @@ class Parts:
         """Write a part, in place of the one there was; errors as of :func:`parquet` and
         :meth:`audit.runs.ledger.Ledger.write`.
         """
-        self._ledger.write(f"{self._place}/{name}.parquet", parquet(self._table, rows))
+        self._ledger.write(f"{self._place}/{name}.parquet", parquet(self.table, rows))
 
     def read(self) -> pa.Table:
         """Return all rows, in the order of parts; no rows where there are none.
@@ -198,7 +198,7 @@ class Parts:
         """
         path = self._folder / f"{name}.parquet"
         if path.exists():
-            rows = read_parquet(path, self._table)
+            rows = read_parquet(path, self.table)
             self._confirm([name])
             return rows
         with self._consolidated() as there:
@@ -297,7 +297,7 @@ class Parts:
                     raise
 
     def _all(self, beside: Mapping[str, Path], there: _Consolidated | None) -> pa.Table:
-        rows = joined(self._read(beside, there), self._table)
+        rows = joined(self._read(beside, there), self.table)
         self._confirm(beside)
         if there is not None:
             self._ledger.confirm(self.name)
@@ -321,14 +321,14 @@ class Parts:
         left = [place for name, place in places.items() if name not in beside]
         slices = self._slices(there, left) if there is not None else iter(())
         for name in sorted({*beside, *places}):
-            yield name, read_parquet(beside[name], self._table) if name in beside else next(slices)
+            yield name, read_parquet(beside[name], self.table) if name in beside else next(slices)
 
     def _slices(self, there: _Consolidated, places: Iterable[range]) -> Iterator[pa.Table]:
         """Yield ranges of the consolidated file's rows; each begins where the one before ends, or later."""
         metadata = there.file.metadata
         ends = accumulate(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         groups = enumerate(ends)
-        begin, end, group = 0, 0, joined((), self._table)
+        begin, end, group = 0, 0, joined((), self.table)
         for place in places:
             wanted = []
             while place:
@@ -339,13 +339,13 @@ class Parts:
                     begin, (number, end) = end, next(groups)
                     if place.start < end:
                         group = self._checked(there, number)
-            yield joined(wanted, self._table)
+            yield joined(wanted, self.table)
 
     def _checked(self, there: _Consolidated, group: int | None = None) -> pa.Table:
         """Read a row group of the consolidated file, or all of it."""
         with reading(self._file, _ALL):
             rows = there.file.read() if group is None else there.file.read_row_group(group)
-            return checked(there.file, rows, self._file, self._table)
+            return checked(there.file, rows, self._file, self.table)
 
     def _counted(self, name: str, beside: Mapping[str, Path], there: _Consolidated | None) -> Counts:
         """Return what was counted beside a part."""
@@ -391,7 +391,7 @@ class Parts:
                         said.append((name, part.metadata.num_rows, _sha256_of(beside[name])))
                 if counted := self._counted(name, beside, there):
                     counts[name] = counted
-            schema = schema_of(self._table)
+            schema = schema_of(self.table)
             told = {
                 _PARTS: json.dumps(said),
                 _COUNTS: json.dumps(counts, sort_keys=True, allow_nan=False),

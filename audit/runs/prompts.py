@@ -105,14 +105,14 @@ class PromptsAsked:
         if not path.exists():
             return None
         try:
-            return cls.of(parse_json(_unpacked(path)))
+            return cls.of(parse_json(unpacked(path)))
         except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); restore it, or set it aside: the report then has no prompts"
             ) from error
 
 
-def _unpacked(path: Path) -> bytes:
+def unpacked(path: Path) -> bytes:
     """Return what a gzip file holds; ValueError if that is more than prompts can be, of however few bytes."""
     with gzip.open(path) as stream:
         content = stream.read(_LONGEST + 1)

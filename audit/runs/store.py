@@ -9,11 +9,13 @@ beside them, shard by shard too, in ``scores/NAME/``. Of a run that is finished 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,7 @@ from filelock import FileLock, Timeout
 from audit.errors import StoreError, recovery
 from audit.plain_json import parse_json
 from audit.runs import ledger
+from audit.runs.digest import digest_of, rows_sha256
 from audit.runs.files import refuse_link, write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
@@ -38,6 +41,8 @@ from audit.runs.parquet import (
     read_parquet,
 )
 from audit.runs.parts import Parts
+from audit.runs.prompts import FILE as PROMPTS
+from audit.runs.prompts import unpacked
 from audit.tables.base import Table, Type
 from audit.tables.inventory import ANSWERS
 from audit.tables.people import PEOPLE_INTENSITIES, PEOPLE_SCORES, RATERS, READINGS
@@ -92,6 +97,12 @@ _ANSWERED: Final[dict[Answers, Table]] = {
 Kind: TypeAlias = Literal["ratings", "replies", "answers"]
 """What a run collects, and the folder that it lies in."""
 _COLLECTED: Final[dict[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
+_TABLE_OF: Final = {
+    **{f"{name}.parquet": table for name, table in _ANSWERED.items()},
+    "manipulation.parquet": MANIPULATED,
+    "given.parquet": GIVEN,
+}
+"""Tables that lie in one file from the first."""
 Given: TypeAlias = Literal["replies", "intensity", "raters", "norming"]
 """What people give a run: scores of replies, intensities, their own groups, or what they make of narratives."""
 _PEOPLE: Final[dict[Given, tuple[str, Table]]] = {
@@ -435,6 +446,12 @@ class RunFolder(_Folder):
         story = ledger.story_of(self.path)
         if story is not None:
             manifest = manifest.accepting(story.accepted)
+        generation = self.generation_of(manifest, versions)
+        return manifest.having(generation=generation, analysed_by=dict(versions), digest=self.digest(manifest))
+
+    def generation_of(self, manifest: Manifest, versions: Mapping[str, str]) -> str:
+        """Return what tells an analysis from others, in a few letters; parameters as of :meth:`stamped`."""
+        story = ledger.story_of(self.path)
         files = {} if story is None else story.files
         collected = {table.name: table.sha256() for table in self._tables() if table.names()}
         others = {
@@ -444,8 +461,44 @@ class RunFolder(_Folder):
             if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
         }
         made_of = json.dumps([collected, others, manifest.statistics.content, manifest.seed, versions], sort_keys=True)
-        generation = hashlib.sha256(made_of.encode()).hexdigest()[:12]
-        return manifest.having(generation=generation, analysed_by=dict(versions))
+        return _sha256(made_of.encode())[:12]
+
+    def digest(self, manifest: Manifest) -> str:
+        """Return the run's digest, of what its files hold now; see :mod:`audit.runs.digest`.
+
+        Parameters
+        ----------
+        manifest
+            The run's.
+
+        Raises
+        ------
+        StoreError
+            If a file cannot be read.
+        """
+        tables, files = {}, {}
+        for parts in self._tables():
+            if parts.names():
+                tables[parts.name] = rows_sha256(parts.read(), parts.table)
+                if any(counts := list(parts.counts().values())):
+                    files[f"{parts.name}: counts"] = _sha256(json.dumps(counts, sort_keys=True).encode())
+        for name in ledger.stored_in(self.path):
+            path = self.path / name
+            if name in tables or "/part-" in name or name == MANIFEST:
+                continue
+            if (table := _TABLE_OF.get(name)) is not None:
+                with contextlib.suppress(StoreError):  # damaged, and accepted so
+                    tables[name] = rows_sha256(joined([read_parquet(path, table)], table), table)
+                    continue
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                raise StoreError(f"{path} cannot be read ({error.strerror or error})") from error
+            if name == PROMPTS:  # gzip packs the same text otherwise from version to version
+                with contextlib.suppress(OSError, EOFError, zlib.error, ValueError):  # damaged, it is what it is
+                    content = unpacked(path)
+            files[name] = _sha256(content)
+        return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
         """Put a manifest and what an analysis made in the place of an earlier one's, all of it or nothing.
@@ -839,6 +892,10 @@ class PartBegun:
                 # Whatever a process that was killed left of its last line ends here.
                 line = {"name": name, "answer": answer, "sha256": _told(name, answer)}
                 stream.write(f"\n{json.dumps(line)}\n")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> str:

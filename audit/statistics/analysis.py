@@ -39,6 +39,7 @@ from audit.statistics.rows import (
 )
 from audit.statistics.sensitivity import sensitivity_rows
 from audit.statistics.tallies import outcome_table
+from audit.statistics.unexplained import rows_without_reasons, without_reasons
 from audit.statistics.wordings import cube_of_prompts
 from audit.tables.registry import TABLES
 
@@ -75,6 +76,7 @@ def analyse(
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     repetition: Repetition | None = None,
     sees_refusals: bool = True,
+    reasons_known: bool = True,
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -99,6 +101,8 @@ def analyse(
         What tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
     sees_refusals
         Whether a refusal can be seen in these ratings.
+    reasons_known
+        Whether statuses say why a rating is missing. If not, numbers, rates and gaps of each reason are missing too.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def analyse(
             {"dimension": cube.dimension, "variant": cube.variant, **asdict(pair)}
             for pair in odd_pairs(cube.without_baselines())
         ]
-        remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames)
+        remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames, reasons_known=reasons_known)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
     overall = list(anchored_overall(found.overall, rows["gap"], scales))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
@@ -145,6 +149,8 @@ def analyse(
     tables |= {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     lengths = {variant: abs(high - low) for variant, (low, high) in scales.items()}
     tables |= {name: within_scale(tables[name], columns, lengths) for name, columns in BOUNDED.items()}
+    if not reasons_known:
+        tables |= {name: without_reasons(tables[name]) for name in ("cells", "cell_emotions")}
     if settings.formula is not None:
         of_groups = without_dimensions(compact, told.placebo)
         tables["own_model"] = _own_model(of_groups, settings.formula, settings)
@@ -161,6 +167,8 @@ def _of_ratings(
     seed: int,
     rows: defaultdict[str, list[dict[str, Any]]],
     frames: defaultdict[str, list[pd.DataFrame]],
+    *,
+    reasons_known: bool,
 ) -> list[Remark]:
     """Add what is made of ratings alone to ``rows`` and ``frames``; return what limits them."""
     cube, found, settings, (low, high) = part.cube, part.estimates, part.settings, scale
@@ -173,6 +181,8 @@ def _of_ratings(
         rows["wording_shares"] += part.worded.shares(found.scopes["contrast"], found.contrast)
         rows["wording_splits"] += part.worded.splits()
     missing = list(missing_rows(cube, confidence=confidence))
+    if not reasons_known:
+        outcomes, missing = without_reasons(outcomes), list(rows_without_reasons(missing))
     gap = list(anchored_rows(part.gap, cube, scale=scale))
     rows["gap"] += gap
     rows["variances"] += variance_rows(cube, found)

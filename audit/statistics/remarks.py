@@ -42,7 +42,8 @@ class Remark:
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
         ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue`` or
-        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or ``missing_unexplained``.
+        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``missing_unexplained``,
+        ``released_answers`` or ``intensity_differs``.
     text
         The remark, in words.
     """
@@ -112,11 +113,13 @@ def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str,
 
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
-        yield (
-            "nothing_rated",
-            f"None of {plural(total['n_prompts'], 'prompt')} has a rating ({count(total['n_refused'])} refused, "
-            f"{count(total['n_unparseable'])} unparseable, {count(total['n_failed'])} failed): there is no δ.",
+        why = (
+            f" ({count(total['n_refused'])} refused, {count(total['n_unparseable'])} unparseable, "
+            f"{count(total['n_failed'])} failed)"
+            if total["n_refused"] == total["n_refused"]
+            else ""
         )
+        yield "nothing_rated", f"None of {plural(total['n_prompts'], 'prompt')} has a rating{why}: there is no δ."
     else:
         yield from _on_identities(cube)
         yield from _on_estimates(found)

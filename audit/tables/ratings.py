@@ -140,6 +140,19 @@ OUTCOMES: Final = Table(
     },
 )
 
+READING_RULES: Final = Table(
+    "reading_rules",
+    "answers of released results of which two rules make the same",
+    {
+        **KEYS,
+        "study": word("what the study's rule makes of them: rated, refused or unparseable"),
+        "ours": word("what ours makes of them, likewise"),
+        "n_prompts": count("such prompts"),
+        "n_disagreeing": count("of these the released intensity is not what the study's rule reads in the answer"),
+        "n_other_number": count("of these rated by both rules, with another number"),
+    },
+)
+
 MODES: Final = Table(
     "modes",
     "the most common rating",

@@ -67,6 +67,7 @@ from audit.tables.ratings import (
     MODES,
     OUTCOMES,
     RATINGS,
+    READING_RULES,
 )
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
 from audit.tables.replies import (
@@ -110,7 +111,10 @@ OF_RATINGS: Final = (
     RATINGS, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED, *ASKED_IN_FORMATS.values(), *TABLES.values(),
     CALIBRATION,
 )  # fmt: skip
-"""All that the folder of such a run holds."""
+"""All that the folder of such a run holds, but for :data:`RELEASED_TABLES`."""
+
+RELEASED_TABLES: Final = _by_name(READING_RULES)
+"""What is made of it besides, where it is of a study's released answers."""
 
 REPLY_TABLES: Final = _by_name(
     MEASURES, MEASURE_GAPS, MEASURE_CONTROLS, MEASURE_FAMILIES, MEASURE_CELLS, REPLY_OUTCOMES, JUDGE_GAP, JUDGE_EFFECTS,
@@ -149,7 +153,8 @@ PEOPLE_PREFERENCE_TABLES: Final = _by_name(CHOICES, PEOPLE_PREFERENCE)
 """What a folder holds in which people choose between the replies of two runs."""
 
 EVERY: Final = (
-    *OF_RATINGS, *OF_REPLIES, *OF_ANSWERS, *AFFECT_TABLES.values(), *COMPARISON_TABLES.values(),
-    *REPLY_COMPARISON_TABLES.values(), *PREFERENCE_TABLES.values(), *PEOPLE_PREFERENCE_TABLES.values(),
+    *OF_RATINGS, *RELEASED_TABLES.values(), *OF_REPLIES, *OF_ANSWERS, *AFFECT_TABLES.values(),
+    *COMPARISON_TABLES.values(), *REPLY_COMPARISON_TABLES.values(), *PREFERENCE_TABLES.values(),
+    *PEOPLE_PREFERENCE_TABLES.values(),
 )  # fmt: skip
 """All of these. Some have a name in common: those of a run, and those of several."""

@@ -15,6 +15,7 @@ from audit.runs.store import ASKED_IN, RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Published
 from audit.tasks.rated.limits import limits_of, sees_refusals
+from audit.tasks.rated.released import released_answers
 from audit.wording import (
     SCOPES,
     bare_p,
@@ -71,12 +72,14 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import without_dimensions
     from audit.statistics.texts import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
-    from audit.tables.registry import OF_RATINGS
+    from audit.tables.registry import OF_RATINGS, RELEASED_TABLES
     from audit.tables.verdicts import JUDGED, VERDICTS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
     counts = ratings["status"].value_counts()
-    n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
+    explained = manifest.outside.status_given
+    told = Status if explained or counts.get(Status.RATED, 0) == len(ratings) else (Status.RATED, Status.UNPARSEABLE)
+    n_of = {str(status): int(counts.get(str(status), 0)) for status in told}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
     settings, clusters = manifest.statistics, manifest.clusters
@@ -89,6 +92,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         clusters=clusters,
         repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
         sees_refusals=sees_refusals(manifest, ratings),
+        reasons_known=explained,
     )
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
@@ -135,8 +139,12 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         stems=manifest.stems,
     )
     tables["norming"] = norming_table(folder.read_people("norming"), low=low, high=high)
+    on_released: tuple[Remark, ...] = ()
+    if manifest.outside.released and explained:
+        tables["reading_rules"], on_released = released_answers(ratings, low=low, high=high)
     remarks = (
         *_remarkson_run(manifest, ratings),
+        *on_released,
         *_not_followed(followed),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
@@ -157,8 +165,9 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         remarks=remarks,
         explorer=explorer_of(folder.path, manifest, of_groups, tables, stages=stages, given=folder.read_given()),
     )
-    report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_RATINGS)
     said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
+    known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
@@ -227,13 +236,12 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
 def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     """Say what the run has not asked yet, and what the table of another tool leaves open."""
     yield from unfinished(manifest, ratings)
-    n_unexplained = manifest.counts["unparseable"]
+    n_unexplained = manifest.counts.get("unparseable", 0)
     if not manifest.outside.status_given and n_unexplained:
         yield on_run(
             "missing_unexplained",
             f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
-            f"{either(n_unexplained, 'is missing: it counts', 'are missing: they count')} as unparseable, "
-            "and the refusal gap is not known."
+            f"{either(n_unexplained, 'is', 'are')} missing: how many were refused, and the refusal gap, are not known."
             + ("" if manifest.outside.released else " A column `status` would tell."),
         )
 

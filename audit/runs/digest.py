@@ -1,0 +1,88 @@
+"""A run's digest: one SHA-256 of what was asked and answered, whatever files it lies in.
+
+Tables are hashed by their values. So neither Parquet's encoding, nor whether a table lies in parts, nor what a report
+made of it changes the digest. Any rating, reply, prompt, label, score, or name of the model does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.runs.manifest import Manifest
+from audit.tables.base import Column, Table, Type
+
+_FORM: Final = 1
+"""Which definition of the digest this is; it is part of what is hashed."""
+_ASKED: Final = (
+    "n_prompts", "seed", "task", "inventory", "scale", "elicitation", "language", "stimuli", "prompt", "strategy",
+    "dimensions", "placebo", "clusters", "stems", "cues", "identity", "outside",
+)  # fmt: skip
+"""Fields of the manifest that say what was asked. An analysis or a later session changes none of them."""
+_OF_SESSIONS: Final = frozenset({"seen", "not_checked"})
+"""What the manifest says of its model that depends on how often the run's command was given."""
+
+
+def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[str, str]) -> str:
+    """Return a run's digest.
+
+    Parameters
+    ----------
+    manifest
+        The run's.
+    tables
+        By name, :func:`rows_sha256` of each table that was collected.
+    files
+        By name, the SHA-256 of what other files hold.
+    """
+    asked = {name: manifest.content[name] for name in _ASKED if name in manifest.content}
+    model = {name: value for name, value in manifest.model.content.items() if name not in _OF_SESSIONS}
+    told = {"form": _FORM, "asked": {**asked, "model": model}, "tables": tables, "files": files}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def rows_sha256(rows: pa.Table, table: Table) -> str:
+    """Return the SHA-256 of a table's values, row by row in their order.
+
+    A column that says no more than rows of earlier versions did is left out: a column that a later version adds does
+    not change the digest of a run that has none of it.
+    """
+    digest = hashlib.sha256(json.dumps([table.name, rows.num_rows]).encode())
+    for name, column in table.items():
+        values = rows.column(name)
+        if _says_nothing(values, column):
+            continue
+        for part in (json.dumps([name, column.type.plain]).encode(), *_plain(values, column)):
+            digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _says_nothing(values: pa.ChunkedArray, column: Column) -> bool:
+    if column.before is None:
+        return bool(values.null_count == len(values))
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(pa.string())
+    return bool(pc.all(pc.equal(values, pa.scalar(column.before, values.type)), skip_nulls=False).as_py() is True)
+
+
+def _plain(values: pa.ChunkedArray, column: Column) -> tuple[bytes, ...]:
+    """Return a column's values as bytes that depend on nothing but them; what is missing has one form."""
+    if column.type in (Type.WORD, Type.TEXT):
+        encoded = values.cast(pa.large_string()).combine_chunks().dictionary_encode()
+        places = np.asarray(encoded.indices.fill_null(-1))
+        codes = np.full(len(places), -1, dtype="<i8")
+        codes[places >= 0], order = pd.factorize(places[places >= 0])  # texts in the order in which they appear
+        texts = encoded.dictionary.to_pylist()
+        return json.dumps([texts[place] for place in order]).encode(), codes.tobytes()
+    missing = np.asarray(values.is_null())
+    if column.type == Type.FLOAT:
+        numbers: np.ndarray[Any, Any] = np.asarray(values.cast(pa.float64()).fill_null(float("nan")), dtype="<f8") + 0.0
+        return (np.where(np.isnan(numbers), np.nan, numbers).tobytes(),)  # one zero and one NaN
+    return missing.tobytes(), np.asarray(values.cast(pa.int64()).fill_null(0), dtype="<i8").tobytes()
