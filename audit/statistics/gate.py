@@ -386,8 +386,12 @@ class _Line:
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
             wanted = max(
-                wanted, narratives_to_bound(margin, reach=self.gap.scale[1] - self.gap.scale[0], alpha=self.alpha)
-            )
+                wanted,
+                narratives_to_bound(
+                    margin, reach=abs(self.gap.scale[1] - self.gap.scale[0]), alpha=self.alpha, gaps=of.by_narrative,
+                    power=power,
+                ),
+            )  # fmt: skip
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import FloatArray
 
@@ -145,36 +146,55 @@ def additivity(cube: NarrativeCube) -> Additivity | None:
 
     Notes
     -----
-    Tukey's one degree of freedom [1]_: with α̂_p and β̂_e of least squares on the cell means beside in-group and what
-    terms share, the product α̂_p β̂_e is added as a column. F = SS_λ / MSE with 1 and (df − 1) degrees of freedom.
+    Tukey's one degree of freedom [1]_: with α̂_p and β̂_e of least squares on the cell means, the product α̂_p β̂_e is
+    added as a column. F = SS_λ / MSE with 1 and (df − 1) degrees of freedom. Least squares is beside each group's own
+    gap, the pairs of groups that stand out and what terms share: one group that favours its own, or one hostile pair,
+    moves a perceiver's and an experiencer's effect at once, and would pass for their product.
 
     References
     ----------
     .. [1] Tukey (1949), Biometrics 5(3), 232–242.
     """
+    found = _multiplied(cube)
+    if found is None:
+        return None
+    tested, product = found
+    # A pair that stands out when the product is taken off is none of its making.
+    pairs = odd_pairs(replace(cube, y=cube.y - tested.slope * product))
+    beside = _multiplied(beside_odd_pairs(cube, pairs)) if pairs else found
+    return None if beside is None else beside[0]
+
+
+def _multiplied(cube: NarrativeCube) -> tuple[Additivity, FloatArray] | None:
+    """Test the product of effects; return it, shape (P, E), with what was found."""
     means = cell_means(cube.y.reshape(len(cube.y), -1))
     known = np.isfinite(means)
+    if not known.any():
+        return None
+    y = means[known]
+    perceivers, experiencers = (
+        np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
+    )
+    groups = dict.fromkeys(perceivers)
+    own = [(perceivers == name)[:, None] & (experiencers == name)[None, :] for name in groups if len(groups) > 2]
+    lesser, *sides = effect_columns(cube.columns)
+    design = np.column_stack([*sides, lesser, cube.columns[-1].ravel(), *(each.ravel() for each in own)])[known]
+    fitted, *_ = np.linalg.lstsq(design, y, rcond=1e-10)
     n_perceivers, n_experiencers = cube.in_group.shape
-    columns = cube.columns.reshape(len(cube.columns), -1).T[known]
-    sides = [
-        np.repeat(np.arange(n_perceivers), n_experiencers)[known],
-        np.tile(np.arange(n_experiencers), n_perceivers)[known],
-    ]
-    dummies = [np.eye(size)[side] for side, size in zip(sides, (n_perceivers, n_experiencers), strict=True)]
-    design = np.column_stack([*dummies, columns])
-    fitted, *_ = np.linalg.lstsq(design, means[known], rcond=1e-10)
     alpha, beta = fitted[:n_perceivers], fitted[n_perceivers : n_perceivers + n_experiencers]
-    product = (alpha - alpha.mean())[sides[0]] * (beta - beta.mean())[sides[1]]
+    product = np.multiply.outer(alpha - alpha.mean(), beta - beta.mean())
+    multiplied = product.ravel()[known]
     free = np.eye(len(design)) - design @ np.linalg.pinv(design, rcond=1e-10)
-    rest, residual = free @ product, free @ means[known]
+    rest, residual = free @ multiplied, free @ y
     squares, df = float(rest @ rest), round(float(np.trace(free))) - 1
     if df < 1 or squares < _DUST or not float(residual @ residual) > _DUST:
         return None
-    slope = float(rest @ means[known]) / squares
+    slope = float(rest @ y) / squares
     error = max(0.0, float(residual @ residual) - slope**2 * squares) / df
     p = 1.0 if not error > 0 else 2 * float(special.stdtr(df, -abs(slope) * (squares / error) ** 0.5))
-    beside, *_ = np.linalg.lstsq(np.column_stack([design, product]), means[known], rcond=1e-10)
-    return Additivity(slope, p, float(beside[design.shape[1] - 1]))
+    plain = np.column_stack([*sides, cube.columns.reshape(len(cube.columns), -1).T])[known]
+    without, *_ = np.linalg.lstsq(plain, y - slope * multiplied, rcond=1e-10)
+    return Additivity(slope, p, float(without[-1])), product
 
 
 def _blocks(cube: NarrativeCube) -> tuple[list[str], FloatArray, FloatArray] | None:

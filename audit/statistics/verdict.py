@@ -32,6 +32,7 @@ from audit.statistics.families import adjust_p
 from audit.statistics.gate import Held, hold, outer_interval, reach_of
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.remarks import FEW_NARRATIVES
+from audit.wording import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
 Place: TypeAlias = tuple[str, str]
@@ -265,9 +266,11 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
-    """Whether an estimate is shown to lie on one side of 0."""
-    if isinstance(made, NotEstimableError) or not math.isfinite(made.ci_low):
+    """Whether an estimate is shown to lie on one side of 0; without a spread it is where it is."""
+    if isinstance(made, NotEstimableError):
         return False
+    if not math.isfinite(made.ci_low):
+        return made.not_estimable.endswith(SAME) and made.delta_points * sign > 0
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
@@ -460,7 +463,7 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     sd = (float(np.nan_to_num(_narrow_variance(made))) * made.n_narratives) ** 0.5
     reach = abs(gap.scale[1] - gap.scale[0])
     n = max(
-        narratives_to_bound(wanted, reach=reach, alpha=alpha),
+        narratives_to_bound(wanted, reach=reach, alpha=alpha, gaps=made.by_narrative, power=power),
         narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
     ) * n_run / made.n_narratives  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
