@@ -102,10 +102,14 @@ def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str,
     if tested is None or not tested.p < ALPHA:
         return
     if abs(tested.delta_points - headline.delta_points) > headline.se:
+        more = "more" if tested.slope > 0 else "less"
+        spread = (
+            f"those who rate high also spread their ratings {more}" if tested.slope == tested.slope
+            else "some spread their ratings farther than others"
+        )  # fmt: skip
         yield (
             "not_additive",
-            "Perceivers use the scale in different ways: those who rate high also spread their ratings "
-            f"{'more' if tested.slope > 0 else 'less'} (Tukey's test of additivity, {p_value(tested.p)}). That alone "
+            f"Perceivers use the scale in different ways: {spread} ({p_value(tested.p)}). That alone "
             f"can make a gap: beside it δ is {points(tested.delta_points)} points in place of "
             f"{points(headline.delta_points)}.",
         )

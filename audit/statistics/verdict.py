@@ -179,15 +179,14 @@ class Verdict:
         whole = ("direction", "n_narratives", "rank", "n_dealings")
         known = {each.name: row[each.name] for each in fields(cls) if each.name in row}
         for name, value in known.items():
+            default = cls.__dataclass_fields__[name].default
             if name in lists:
                 known[name] = tuple(filter(None, str(value).split("; "))) if isinstance(value, str) else ()
             elif name in whole:
                 known[name] = int(value)
-            elif (
-                isinstance(value, float)
-                and math.isnan(value)
-                and isinstance(cls.__dataclass_fields__[name].default, str)
-            ):
+            elif isinstance(default, float):
+                known[name] = float(value)
+            elif isinstance(value, float) and math.isnan(value):
                 known[name] = ""  # pandas reads an empty text as missing
         return cls(**known)
 

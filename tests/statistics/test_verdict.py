@@ -1,4 +1,4 @@
-"""What verdicts are made of, part by part: bounds, dealings, odd pairs, controls of a family, and what cells count for."""
+"""What verdicts are made of, part by part: bounds, dealings, odd pairs, one family, what cells count for."""
 
 from __future__ import annotations
 
@@ -294,14 +294,14 @@ def test_few_narratives_give_no_interval_beyond_the_scale():
 # --- Pairs before groups (7) -----------------------------------------------------------------------------------------
 
 
-def ratings(n_groups=6, n_terms=1, *, own=None, pair=None, slopes=None, n=60, seed=0, sd_pairs=0.0, sd=2.0):
+def ratings(n_groups=6, n_terms=1, *, own=None, pair=None, slopes=None, level=0.0, n=60, seed=0, sd_pairs=0.0, sd=2.0):
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(n_groups), n_terms)
     k = group.size
     rows, columns = rng.normal(0, 3, k), rng.normal(0, 6, k)
     means = 50 + rows[:, None] + columns
     if slopes is not None:
-        columns = np.linspace(-10, 10, k)
+        columns = level + np.linspace(-10, 10, k)
         means = 50 + np.linspace(*slopes, k)[:, None] * columns
     means += rng.normal(0, sd_pairs, (n_groups, n_groups))[group][:, group]
     for a, size in (own or {}).items():
@@ -334,13 +334,16 @@ def test_a_pair_is_named_where_none_differs_in_5_percent():
 
 def test_slopes_are_told_from_one_group_s_own_gap_and_from_a_hostile_pair():
     """Before, slopes of .7 to 1.3 over perceivers were a gap of 1.26; one group's own gap is no sign of slopes."""
-    cube = ratings(slopes=(0.7, 1.3), n_terms=2)
-    found = additivity(cube)
-    gap = headline_gap(cube, confidence=0.95)
-    assert gap.ci_low > 0.5
-    assert found.p < 1e-4
-    assert found.slope > 0
-    assert abs(found.delta_points) < gap.delta_points / 3
+    for n_terms, level in itertools.product((1, 2), (0.0, 15.0)):
+        # Where experiencers are rated 15 above the middle of the scale, those who spread more rate higher, too.
+        cube = ratings(slopes=(0.7, 1.3), n_terms=n_terms, level=level)
+        found = additivity(cube)
+        gap = headline_gap(cube, confidence=0.95)
+        assert gap.ci_low > 0.5
+        assert found.p < 1e-3
+        assert abs(found.delta_points) < gap.delta_points / 3
+        if level:
+            assert found.slope > 0
     for planted in ({"own": {2: 8.0}}, {"pair": {(0, 1): -10.0}}, {}):
         for n_terms in (1, 2):
             cube = ratings(**planted, n_terms=n_terms, sd_pairs=0.2)
@@ -370,8 +373,7 @@ def test_the_variance_of_pairs_of_groups_is_that_of_the_truth():
 def test_no_variance_of_pairs_where_ratings_differ_by_noise_alone():
     extra, df = pair_variance(ratings(5, 2, n=60), "g0")
     assert extra < 0.05
-    assert df == pytest.approx(extra * 0 + df)
-    assert 5 <= df <= 11  # of (5 − 1)² − 5 = 11
+    assert df == pytest.approx(11)  # (5 − 1)² − 5
 
 
 # --- What cells count for (8) ----------------------------------------------------------------------------------------
