@@ -65,6 +65,8 @@ Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
 _MANY: Final = 10**7
 """Narratives that nobody asks."""
+_TO_TELL: Final = 2.80
+"""Standard errors that a margin must be for a test at .05 to tell it from 0 with a chance of 80%."""
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------
@@ -222,6 +224,22 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
     if gap.kind == "average" and isinstance(gap.made, GapEstimate):
         ends += bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
     return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
+
+
+def narrow_variance(made: GapEstimate) -> float:
+    """Variance of an estimate over narratives alone."""
+    used = ~np.isnan(made.by_narrative)
+    if used.sum() < 2:
+        return _NAN
+    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
+
+
+def groups_differ_too_much(gap: Gap, margin: float) -> bool:
+    """Whether groups differ so much in a gap that no number of narratives is likely to show it within the margin."""
+    if isinstance(gap.made, NotEstimableError) or not gap.without or not gap.made.se > 0:
+        return False
+    of_groups = max(0.0, gap.made.se**2 - float(np.nan_to_num(narrow_variance(gap.made))))
+    return of_groups * _TO_TELL**2 >= margin**2
 
 
 class _Line:
@@ -382,6 +400,8 @@ class _Line:
         if not math.isnan(self.gap.bound):
             return self._n_for_refusals(of.n_narratives, margin)
         if not (of.se > 0 and margin > 0) or self.by_control(margin):
+            return _NAN
+        if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:

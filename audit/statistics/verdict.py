@@ -29,7 +29,7 @@ from audit.statistics.bounded import narratives_to_bound
 from audit.statistics.deciding import Gap, Kind
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.gate import Held, hold, outer_interval, reach_of
+from audit.statistics.gate import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.wording import SAME
@@ -455,11 +455,9 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     assert isinstance(gap.made, GapEstimate)
     wanted = least_gap if margin is None else margin
     made = gap.made
-    # Narratives do not make the spread of groups smaller.
-    of_groups = max(0.0, made.se**2 - float(np.nan_to_num(_narrow_variance(made))))
-    if gap.without and of_groups * 2.80**2 >= wanted**2:
+    if groups_differ_too_much(gap, wanted):
         return _NAN
-    sd = (float(np.nan_to_num(_narrow_variance(made))) * made.n_narratives) ** 0.5
+    sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
     reach = abs(gap.scale[1] - gap.scale[0])
     n = max(
         narratives_to_bound(wanted, reach=reach, alpha=alpha, gaps=made.by_narrative, power=power),
@@ -467,14 +465,6 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
     ) * n_run / made.n_narratives  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
     return needed if needed > n_run else _NAN
-
-
-def _narrow_variance(made: GapEstimate) -> float:
-    """Variance of an estimate over narratives alone."""
-    used = ~np.isnan(made.by_narrative)
-    if used.sum() < 2:
-        return _NAN
-    return float((made.weights[used] * (made.by_narrative[used] - made.delta_points) ** 2).sum() / (used.sum() - 1))
 
 
 _NEXT: Final = (

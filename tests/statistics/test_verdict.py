@@ -475,3 +475,16 @@ def test_the_narratives_that_are_asked_for_are_enough():
     passed = [max(map(abs, bounded_mean(rng.normal(0, 6, needed), reach=100.0, alpha=0.05))) < 4 for _ in range(60)]
     assert np.mean(passed) > 0.6
     assert needed > narratives_to_bound(4.0, reach=100.0, alpha=0.05)
+
+
+def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
+    """Narratives do not make the spread of groups smaller: to say how many it takes would send the user in a circle."""
+    noise = SURE[:60] - SURE[:60].mean()
+    plain = gap_of(noise)
+    wide = {f"g{k}": value for k, value in enumerate((-3.0, -1.0, 0.0, 1.0, 3.0))}
+    spread = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
+    for gap, promised in ((plain, True), (spread, False)):
+        [held] = hold([gap], None, margins=MARGINS, alpha=0.05, power=0.8, n_narratives=60)
+        assert held.decided == "undecided"
+        assert np.isfinite(held.n_needed) == promised
+        assert np.isfinite(decided(gap, margin=2.0).n_needed) == promised
