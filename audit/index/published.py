@@ -161,8 +161,11 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
-        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
+        # What decides is what is shown, as on the run's page.
+        deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
+        shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
+        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
         outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
         asked = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"]), "n_prompts"].sum()
         missing = row.get("n_missing", math.nan)
@@ -172,8 +175,8 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "dimension": key[0],
             "outcome": "intensity",
             "unit": "points",
-            "delta": row.get("delta_points", math.nan),
-            **{name: row.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
+            "delta": shown.get("delta_points", math.nan),
+            **{name: shown.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
             "n_answers": row.get("n_ratings", math.nan),
             "n_missing": missing,
             "missing_share": missing / asked if asked else math.nan,

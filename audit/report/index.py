@@ -38,7 +38,6 @@ VERDICTS: Final = {
     "within": "a gap smaller than the margin",
     "none": "no gap larger than the margin",
     "average": "no average gap larger than the margin",
-    "echo": "no more than invented groups show",
     "undecided": "undecided",
     "absent": "no verdict",
     "": "measures, which have none",
