@@ -41,7 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.files": {"errors"},
     "runs.told": set(),
     "runs.ledger": {"errors", "runs.files", "runs.told"},
-    "runs.manifest": {"errors", "plain_json", "runs.ledger"},
+    "packaged": set(),
+    "runs.model_names": {"packaged", "wording"},
+    "runs.manifest": {"errors", "plain_json", "runs.ledger", "runs.model_names"},
     "runs.parquet": {"errors", "tables"},
     "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
@@ -50,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     "commented": set(),
-    "options": {"commented", "config", "errors", "stimuli"},
+    "options": {"commented", "config", "errors", "packaged", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
@@ -74,7 +76,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.store": {
         "errors", "plain_json", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet", "runs.parts", "tables",
     },
-    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
+    "runs.provenance": {
+        "config", "engines", "errors", "runs.manifest", "runs.model_names", "runs.planned", "runs.prompts", "stimuli",
+    },
     "runs.rescued": {
         "errors", "runs.ledger", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables",
         "wording",

@@ -57,6 +57,7 @@ _SHOWN: Final = 200
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
 _HEADS: Final = {
     "path": "model's place",
+    "stated": "server's model",
     "texts": "narratives (SHA-256)",
     "wording": "prompt's wording (SHA-256)",
     "leading": "strategy (SHA-256)",

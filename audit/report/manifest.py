@@ -171,7 +171,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
     spoken = manifest.language
     example, noise, statistics = manifest.example_prompt, manifest.noise, manifest.statistics
-    required: dict[str, object] = {"model.name": model.name}
+    required: dict[str, object] = {"model.name": model.card}
     if rated:
         required |= {"elicitation.method": elicitation.method, "scale.low": scale.low, "scale.high": scale.high}
     else:
@@ -181,7 +181,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
             raise ManifestError(_lacking(manifest, path))
     content = manifest.content if shown is None else shown
     return ManifestView(
-        model=brief(model.name),
+        model=model.name,
         method=elicitation.method if rated else manifest.task.kind,
         parser=_text(elicitation.parser, absent=""),
         begun=_text(elicitation.prefill, absent=""),
