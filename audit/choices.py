@@ -131,7 +131,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         + thinking_of(manifest),
         "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
         "seed": str(manifest.seed),
-        "engine": f"{engine.name} {engine.version}".strip()
+        "engine": engine.said
         + (" with special tokens added" if manifest.identity.special_tokens else "")
         + _made_by(manifest),
         "device": engine.device,

@@ -293,6 +293,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             situations_per_emotion=per_emotion,
             seed=config.seed,
             intensity=stimuli.intensity,
+            shown=variant.narrative if stimuli.check_person else None,
         )
     return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
 

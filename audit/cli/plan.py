@@ -103,6 +103,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     say(plan.announced)
     for text in remarks(plan.grid.narratives, plan.grid.dimensions):
         note(text)
+    for line in task.first_prompt(plan):
+        say(line)
     served = config.model.base_url is not None
     if options["like"] is not None:  # before a probe takes its time
         unlike(options["like"], plan)

@@ -53,6 +53,8 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
         note(left_out)
     for text in remarks(plan.grid.narratives, plan.grid.dimensions):
         note(text)
+    for line in task.first_prompt(plan):
+        say(line)
     out, export = config.out, export_id(plan)
     follows = out in written
     digest = hashlib.sha256()

@@ -164,6 +164,11 @@ class Engine(_Part):
     device: str = ""
     dtype: str = ""
 
+    @property
+    def said(self) -> str:
+        """The engine and its version. The interface by which a server is asked says nothing of who runs it."""
+        return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
+
 
 class Elicitation(_Part):
     """How a rating is got: ``expected``, ``generate`` or ``outside``; what answers were begun with, what read them."""
