@@ -13,13 +13,20 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
 from hostile import KEY, Hostile
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from runs import FOUR_RELIGIONS
 
 from audit.choices import choices_of, differing_choices, label_runs, telling_choices
+from audit.cli.composition import conf_folder
+from audit.config import load_config
+from audit.plan import make_plan
 from audit.report.compared_screen import told_apart
+from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
+from audit.runs.provenance import default_run_dir
 from audit.tables.comparison import RUNS
 
 HUB = {"revision": "0123456789abcdef0123456789abcdef01234567"}
@@ -83,6 +90,52 @@ def test_a_secret_in_an_address_is_in_no_choice():
     )
     assert told["server"] == "https://h.org/v1"
     assert not re.search("pw|key=k", json.dumps(told))
+
+
+def test_the_facts_of_a_page_name_the_model_and_the_card_apart():
+    told = Manifest.of({
+        "model": {"name": "openai", "path": "m", "server": at("http://h/v1")}, "task": {"kind": "reply"},
+    })  # fmt: skip
+    facts = {part.title: dict(part.rows) for part in view_manifest(told, rated=False).facts}["model"]
+    assert (facts["name"], facts["card"], facts["path"]) == ("m at h", "openai", "m")
+
+
+# --- The run's folder ------------------------------------------------------------------------------------------------
+
+
+def plan_at(tmp_path, *overrides):
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        composed = compose("audit", ["stimuli.emotions=[sad]", f"reports_dir={tmp_path}", *overrides])
+        values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    values.pop("experiment", None)
+    return make_plan(load_config(values))
+
+
+def test_runs_of_two_servers_have_two_folders_named_by_them(tmp_path):
+    names = [
+        default_run_dir(plan_at(tmp_path, "model=openai", "model.path=a/b", f"model.base_url={url}")).name
+        for url in ("https://a.org/v1", "https://b.org/v1", "https://b.org/v2")
+    ]
+    assert len(set(names)) == 3
+    assert [re.sub("-[0-9a-f]{8}$", "", name) for name in names] == [
+        "a-b-at-a.org-geneva-origin", "a-b-at-b.org-geneva-origin", "a-b-at-b.org-geneva-origin",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["..", "../../x", "a\\\\b", "x" * 300, "-", "\u4f60\u597d"])
+def test_no_id_leads_out_of_the_reports(path, tmp_path):
+    folder = default_run_dir(plan_at(tmp_path, "model=ollama", f"model.path={json.dumps(path, ensure_ascii=False)}"))
+    assert folder.parent == tmp_path
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{8,209}", folder.name)
+
+
+def test_a_run_that_an_earlier_version_began_goes_on_in_its_folder(tmp_path):
+    plan = plan_at(tmp_path, "model=openai", "model.path=m")
+    now = default_run_dir(plan)
+    earlier = tmp_path / f"openai-geneva-origin-{now.name[-8:]}"
+    assert default_run_dir(plan) == now != earlier
+    earlier.mkdir()
+    assert default_run_dir(plan) == earlier
 
 
 # --- Two servers -----------------------------------------------------------------------------------------------------

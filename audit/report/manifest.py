@@ -180,6 +180,8 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         if found == "" or found != found:
             raise ManifestError(_lacking(manifest, path))
     content = manifest.content if shown is None else shown
+    if model.card not in ("", model.name):
+        content = {**content, "model": {"name": model.name, "card": model.card, **_without(model.content, "name")}}
     return ManifestView(
         model=model.name,
         method=elicitation.method if rated else manifest.task.kind,
@@ -240,6 +242,10 @@ def example_view(manifest: Manifest) -> ExampleView | None:
     system, user, begun = (_text(part, absent="") for part in (example.system, example.user, example.begun))
     language = "" if spoken.is_english else _text(spoken.name)
     return ExampleView(system, turns, user, begun, language, _text(spoken.code))
+
+
+def _without(content: Mapping[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in content.items() if key != name}
 
 
 def _lacking(manifest: Manifest, path: str) -> str:

@@ -85,7 +85,7 @@ def address_of(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2].lower(), parts.path, "", ""))
 
 
 def _asked(path: str, *, is_hub_id: bool | None) -> str:
