@@ -294,6 +294,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             seed=config.seed,
             intensity=stimuli.intensity,
             shown=variant.narrative if stimuli.check_person else None,
+            third_person_fits=not config.task.name,
         )
     return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shlex
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,6 +152,7 @@ def load_narratives(
     seed: int = 0,
     intensity: str = "rotate",
     shown: str | None = None,
+    third_person_fits: bool = True,
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
@@ -180,6 +183,8 @@ def load_narratives(
         For ``csv``: the wording that prompts show, whose texts are checked: told by the experiencer or, in the third
         person, with a place for them; see :mod:`stimuli.person`. None checks none. Packaged texts are so by their
         tests, and those of the study by its own columns.
+    third_person_fits
+        Whether ``prompt=3-person`` is a remedy where such a text is refused: what is asked is a rating.
 
     Raises
     ------
@@ -211,7 +216,7 @@ def load_narratives(
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
-            rows, said = _read_csv(path, columns or {}, shown)
+            rows, said = _read_csv(path, columns or {}, shown, third_person_fits)
         case _:
             raise StimulusError(
                 f"stimuli.source={source!r}: {suggest(source, ('geneva', 'geneva20', 'hou2025', 'csv'))}"
@@ -335,7 +340,7 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
 
 
 def _read_csv(
-    path: Path | None, columns: Mapping[str, str | None], shown: str | None
+    path: Path | None, columns: Mapping[str, str | None], shown: str | None, third_person_fits: bool
 ) -> tuple[list[Narrative], Mapping[str, str]]:
     """Return a file's narratives, and by emotion what was taken for words that it does not give."""
     if path is None:
@@ -356,7 +361,7 @@ def _read_csv(
     )
     _check_own(read, path, named)
     if shown in named:
-        _check_told(read, shown, named[shown])
+        _check_told(read, shown, named[shown], third_person_fits)
     cells = [row for _, row in read]
     words, said = complete(
         [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
@@ -405,19 +410,23 @@ def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named:
             )
 
 
-def _check_told(read: Sequence[tuple[str, Mapping[str, str]]], shown: str, column: str) -> None:
+def _check_told(
+    read: Sequence[tuple[str, Mapping[str, str]]], shown: str, column: str, third_person_fits: bool
+) -> None:
     """Refuse texts that are neither told by the experiencer nor have a place for them; see :mod:`stimuli.person`."""
     faults = [(place, cells[shown], fault) for place, cells in read if (fault := _fault_of(cells[shown], shown))]
     if not faults:
         return
     place, text, fault = faults[0]
     others = f" (and {len(faults) - 1} more of {len(read)} rows)" if len(faults) > 1 else ""
-    by = f"prompt=3-person stimuli.columns.third_person={column}"
+    named = column if re.fullmatch(r"[\w-]+", column) else f'"{column}"'
+    by = f"prompt=3-person {shlex.quote(f'stimuli.columns.third_person={named}')}"
+    told = "write it as that person tells it (I, my, we)"
+    placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
     remedy = {
-        "third": f"ask such texts by {by}",
+        "third": f"ask such texts by {by}" if third_person_fits else told,
         "nobody": (
-            "write it as that person tells it (I, my, we); or write {experiencer} where the person is named, and add "
-            f"{by}; if the texts are told by that person all the same, as notes without I are: "
+            f"{told}{placed_there}; if the texts are told by that person all the same, as notes without I are: "
             "stimuli.check_person=false"
         ),
         "no place": "write {experiencer} where the person is named, as in '{experiencer} opened a letter'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,13 @@ def test_a_text_about_a_person_is_refused_with_remedies_that_work(prompts):
     assert '"A person opened a letter' in asked[0]["user"]
 
 
+def test_the_remedy_works_for_a_column_of_any_name(prompts):
+    text = PERSONS.replace(",text", ",my text (v2)")
+    _, said, _ = prompts(text, 'stimuli.columns.neutral="my text (v2)"')
+    remedy = shlex.split(re.search("and add (.*?); if", said)[1])
+    assert prompts(text.replace("A person", "{experiencer}"), 'stimuli.columns.neutral="my text (v2)"', *remedy)[0] == 0
+
+
 def test_one_row_in_many_is_enough_to_be_named(prompts):
     rows = "".join(f'n{place},sad,"I lost it {place} times."\n' for place in range(30))
     code, said, _ = prompts(f"narrative_id,emotion,text\n{rows}anna,sad,Anna lost it.\n")
@@ -186,6 +194,13 @@ def test_the_place_is_the_experiencer_s_in_every_prompt_that_shows_it(prompts):
         question = "\nFrom 0 to 100, how much happiness did the person feel? Number:"
         opening = "This is an account of what happened to a Muslim, put into the third person:\n"
         assert first["user"] == {"3-person": f'{opening}"{told}"{question}', "named": f"{told}{question}"}[name]
+
+
+def test_a_task_of_replies_has_no_prompt_for_the_third_person_and_names_none(prompts):
+    code, said, _ = prompts(PERSONS, "task=reply", "stimuli.columns.first_person=text")
+    assert code == 2
+    assert "stimuli.check_person=false" in said
+    assert "3-person" not in said
 
 
 def test_in_a_questionnaire_the_person_in_the_place_is_the_one_to_imagine(audit, tmp_path):
