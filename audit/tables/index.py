@@ -26,6 +26,7 @@ INDEX: Final = Table(
         "status": text("complete or running"),
         "started": RUNS["started"],
         "model": RUNS["model"],
+        "server": RUNS["server"],
         "parameters": count("numbers in the model's weights; missing where the run did not record it"),
         "weights_bytes": number("size of the model's weights on the disk; likewise", "bytes"),
         "prompt": RUNS["prompt"],

@@ -1,4 +1,4 @@
-"""Whose a narrative's text is: told by the experiencer, or about them and with a place for them; anything else is refused."""
+"""Whose a narrative's text is: told by the experiencer, or about them with a place for them; others are refused."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def test_a_text_of_the_first_person_is_told_by_the_experiencer(text):
     "text",
     [
         "A person lost their dog.", "The person opened a letter.", "{experiencer} opened a letter.",
-        'The boss said: "I am done with my work."', "Anna said, 'I am done.'", "Die Chefin sagte: „Ich kann nicht mehr.“",
-        "Someone cried: «I lost it»", "They fought in World War I.", "A miner worked in a coal mine.", "A driver left the I-95.",
+        'The boss said: "I am done with my work."', "Anna said, 'I am done.'",
+        "Die Chefin sagte: „Ich kann nicht mehr.“",
+        "Someone cried: «I lost it»", "They fought in World War I.", "A miner worked in a coal mine.",
+        "A driver left the I-95.",
         "A firm moved to the US.", "Anna waited, i.e. she stood there.", "Eine Person verlor im Wald ihren Hund.",
         "Die Person wartete am Bahnhof.", "Er hatte den Bus verpasst.", "A colleague had to leave.",
     ],
@@ -109,10 +111,10 @@ def test_the_study_s_own_files_are_not_checked(audit):
 
 # --- A user's own ----------------------------------------------------------------------------------------------------
 
-PERSONS = '''narrative_id,emotion,text
+PERSONS = """narrative_id,emotion,text
 letter,happy,"A person opened a letter and read that the place at the college was theirs."
 cat,sad,"A person came home from work and found the house quiet."
-'''
+"""
 PLACED = PERSONS.replace("A person", "{experiencer}")
 THIRD = ("prompt=3-person", "stimuli.columns.third_person=text")
 OWN = ("stimuli=csv", "stimuli.path=own.csv", "dimensions=[religion]", "stimuli.placebo=0")
@@ -165,7 +167,7 @@ def test_one_row_in_many_is_enough_to_be_named(prompts):
     [
         (PERSONS, THIRD, "has no place for the experiencer; write {experiencer}"),
         (PERSONS, ("prompt=named", THIRD[1]), "has no place for the experiencer"),
-        (PLACED, (), "has {experiencer}, and the prompt shows it as what the experiencer tells; ask such texts by prompt=3-p"),
+        (PLACED, (), "has {experiencer}, and the prompt shows it as what the experiencer tells; ask such texts by"),
         (PLACED.replace("{exp", "The {exp"), THIRD, "has 'The {experiencer}'; leave the article out"),
         (PERSONS.replace("A person", "Eine Person").replace("the house", "im Haus"), (), "is not in the first person"),
     ],
@@ -238,7 +240,9 @@ def test_the_starter_s_vignettes_pass_as_told_and_as_its_explanation_says_of_the
     groups = ("stimuli.own_identities=" + str(STARTER / "identities.yaml"), "dimensions=[football]")
     code, _, asked = prompts(told, *groups)
     assert code == 0
-    assert asked[0]["user"].startswith('A fan of the Reds tells of a situation that brought on anger:\n"I ran to the bus')
+    assert asked[0]["user"].startswith(
+        'A fan of the Reds tells of a situation that brought on anger:\n"I ran to the bus'
+    )
     explained = (STARTER / "README.md").read_text()
     assert all(word in explained for word in THIRD)
     third = 'narrative_id,emotion,text\nbus,angry,"{experiencer} ran to the bus stop in the rain."\n'
