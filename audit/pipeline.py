@@ -60,8 +60,6 @@ def run_audit(
     task.check(plan)
     path = _folder_of(plan, job)
     _announce(plan, say)
-    for line in task.first_prompt(plan):
-        say(line)
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = task.collect(plan, folder, command=command, say=say)

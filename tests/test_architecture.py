@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.told": set(),
     "runs.ledger": {"errors", "runs.files", "runs.told"},
     "packaged": set(),
+    "shown_prompt": {"wording"},
     "runs.model_names": {"packaged", "wording"},
     "runs.manifest": {"errors", "plain_json", "runs.ledger", "runs.model_names"},
     "runs.parquet": {"errors", "tables"},
@@ -99,7 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
-        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies", "workers",
+        "runs.planned", "runs.prompts", "shown_prompt", "stimuli", "runs.store", "strategies", "workers",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.ledger", "runs.store",
@@ -121,7 +122,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
         "runs.store", "tasks.written",
     },
-    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "workers"},
+    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "shown_prompt", "workers"},
     "tasks.registry": {
         "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
         "tasks.reply",
@@ -192,7 +193,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
         "index", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
-        "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
+        "shown_prompt", "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },
     "__main__": {"cli"},
     "api": {

@@ -9,9 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
@@ -23,15 +22,10 @@ from audit.report.words import TaskWords
 from audit.runs.manifest import Manifest
 from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
-from audit.wording import plural
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
     from audit.statistics.remarks import Remark
-
-
-_SHOWN: Final = 700
-"""Letters of a message that a terminal shows before anything is asked."""
 
 
 @dataclass(frozen=True)
@@ -141,16 +135,6 @@ class Task(ABC, Generic[P]):
     def records(self, plan: P) -> Iterator[dict[str, Any]]:
         """Yield every prompt as plain values, in the grid's order: which it is, and its messages."""
 
-    def first_prompt(self, plan: P) -> Iterator[str]:
-        """Yield the lines of one prompt as a model is going to read it, shortened, for who is about to ask."""
-        for record in islice(self.records(plan), 1):
-            yield "the first prompt:"
-            n_turns, begun = len(record.get("turns", ())), record.get("begun", "")
-            before = f"({plural(n_turns, 'message')} before it) " if n_turns else ""
-            for role, text in (("system", record["system"]), ("user", before + record["user"]), ("begun", begun)):
-                lines = _middle_out(text).splitlines()
-                yield from (f"  {f'{role}:' if place == 0 else '':<8}{line}" for place, line in enumerate(lines))
-
     @abstractmethod
     def collect(
         self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
@@ -198,8 +182,3 @@ class Task(ABC, Generic[P]):
         AuditError
             If what was collected cannot be read or analysed.
         """
-
-
-def _middle_out(text: str) -> str:
-    """Return a text, of a long one its beginning and its end."""
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} … {text[-_SHOWN // 2 :]}"
