@@ -422,23 +422,28 @@ def _check_told(
     named = column if re.fullmatch(r"[\w-]+", column) else f'"{column}"'
     by = f"prompt=3-person {shlex.quote(f'stimuli.columns.third_person={named}')}"
     told = "write it as that person tells it (I, my, we)"
+    where = f"{place}{others}: {_beginning(text)!r}"
+    if fault == "article":
+        raise StimulusError(
+            f"{where} has {article_before(text)!r}; leave the article out: the words that take the place of "
+            "{experiencer} bring their own"
+        )
+    if fault == "no place":
+        raise StimulusError(
+            f"{where} is in the third person, and has no place for the experiencer; write {{experiencer}} where the "
+            "person is named, as in '{experiencer} opened a letter'"
+        )
+    if fault == "third":
+        raise StimulusError(
+            f"{where} has {{experiencer}}, and the prompt shows it as what the experiencer tells; "
+            f"{f'ask such texts by {by}' if third_person_fits else told}"
+        )
     placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
-    remedy = {
-        "third": f"ask such texts by {by}" if third_person_fits else told,
-        "nobody": (
-            f"{told}{placed_there}; if the texts are told by that person all the same, as notes without I are: "
-            "stimuli.check_person=false"
-        ),
-        "no place": "write {experiencer} where the person is named, as in '{experiencer} opened a letter'",
-        "article": "leave the article out: the words that take the place of {experiencer} bring their own",
-    }[fault]
-    what = {
-        "third": "has {experiencer}, and the prompt shows it as what the experiencer tells",
-        "nobody": "is not in the first person, and the prompt shows it as what the experiencer tells",
-        "no place": "is in the third person, and has no place for the experiencer",
-        "article": f"has {article_before(text)!r}",
-    }[fault]
-    raise StimulusError(f"{place}{others}: {_beginning(text)!r} {what}; {remedy}")
+    raise StimulusError(
+        f"{where} is not in the first person, and the prompt shows it as what the experiencer tells; "
+        f"{told}{placed_there}; if the texts are told by that person all the same, as notes without I are: "
+        "stimuli.check_person=false"
+    )
 
 
 def _fault_of(text: str, shown: str) -> str:
