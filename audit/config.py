@@ -309,6 +309,7 @@ class StimuliConfig(_Strict):
     cues: Words | None = None
     perceiver_terms: int | None = None
     experiencer_terms: int | None = None
+    check_person: bool = False  # before there was a check
 
 
 MOST_PERMUTATIONS: Final = 10_000_000

@@ -86,10 +86,8 @@ def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Publishe
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:
-    path, named = default_run_dir(plan), plan.config.run_dir
-    if named is None:
-        return path
-    return named if job is None else named / path.name
+    named = plan.config.run_dir
+    return default_run_dir(plan, within=named) if named is None or job is not None else named
 
 
 def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset: str) -> Manifest:

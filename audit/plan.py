@@ -9,7 +9,7 @@ from typing import Any
 
 from audit.config import AuditConfig
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
 from audit.runs.store import Kind
 from audit.wording import plural
 from stimuli.conversations import Conversations, read_conversations
@@ -98,7 +98,7 @@ class Plan:
         spoken = "" if pack is None else f" in {pack.name}"
         n_narratives = f"{len(narratives.narratives):,}"
         return (
-            f"{self.config.model.name}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
+            f"{name_of(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
             f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
@@ -293,6 +293,8 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             situations_per_emotion=per_emotion,
             seed=config.seed,
             intensity=stimuli.intensity,
+            shown=variant.narrative if stimuli.check_person else None,
+            third_person_fits=not config.task.name,
         )
     return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
 

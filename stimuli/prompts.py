@@ -23,6 +23,7 @@ from typing import Final, overload
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
+from stimuli.person import PLACE
 from stimuli.yaml_files import may_be_file, read_text
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
@@ -114,7 +115,8 @@ class PromptVariant:
         The system message, with ``{persona}``, and the scale's and emotion's placeholders.
     user
         The user message, with ``{experiencer}`` (or ``{Experiencer}`` to begin a sentence) and ``{narrative}``
-        (``{Narrative}`` has the experiencer in place of a leading "The person").
+        (``{Narrative}`` has the experiencer in place of a leading "The person", unless the text says where they
+        stand).
     narrative
         Which wording of the narratives is shown.
     scale
@@ -224,7 +226,8 @@ class PromptVariant:
 
     def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
         """Return what stands for each placeholder; ``persona`` is empty where the model is given no identity."""
-        text = narrative.wording(self.narrative)
+        text = narrative.wording(self.narrative, experiencer=experiencer.term)
+        has_own = PLACE.search(getattr(narrative, self.narrative)) is not None
         return {
             "perceiver": perceiver.term,
             "persona": "" if perceiver.group == NO_PERSONA else self._persona(perceiver),
@@ -235,7 +238,7 @@ class PromptVariant:
             "experiencer": experiencer.term,
             "Experiencer": _capitalised(experiencer.term),
             "narrative": text,
-            "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+            "Narrative": text if has_own else _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
             **{f"experiencer_{case}": form for case, form in experiencer.forms},
         }
 
@@ -512,11 +515,12 @@ class PromptGrid(Sequence[PromptCell]):
                         )
         if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
             for narrative in narratives.narratives:
-                if not narrative.third_person.startswith(f"{_THE_PERSON} "):
+                told = narrative.third_person
+                if not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):
                     raise StimulusError(
                         f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
-                        "another prompt"
+                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
+                        "{experiencer} where the person is named, or choose another prompt"
                     )
 
     def __len__(self) -> int:

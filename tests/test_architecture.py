@@ -41,7 +41,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs.files": {"errors"},
     "runs.told": set(),
     "runs.ledger": {"errors", "runs.files", "runs.told"},
-    "runs.manifest": {"errors", "plain_json", "runs.ledger"},
+    "packaged": set(),
+    "shown_prompt": {"wording"},
+    "runs.model_names": {"packaged", "wording"},
+    "runs.manifest": {"errors", "plain_json", "runs.ledger", "runs.model_names"},
     "runs.digest": {"runs.manifest", "tables"},
     "runs.parquet": {"errors", "tables"},
     "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
@@ -51,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     "commented": set(),
-    "options": {"commented", "config", "errors", "stimuli"},
+    "options": {"commented", "config", "errors", "packaged", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
@@ -76,7 +79,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "plain_json", "runs.digest", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet",
         "runs.parts", "runs.prompts", "tables",
     },
-    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
+    "runs.provenance": {
+        "config", "engines", "errors", "runs.manifest", "runs.model_names", "runs.planned", "runs.prompts", "stimuli",
+    },
     "runs.rescued": {
         "errors", "runs.ledger", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables",
         "wording",
@@ -97,7 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
-        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies", "workers",
+        "runs.planned", "runs.prompts", "shown_prompt", "stimuli", "runs.store", "strategies", "workers",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.ledger", "runs.store",
@@ -119,7 +124,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
         "runs.store", "tasks.written",
     },
-    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "workers"},
+    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "shown_prompt", "workers"},
     "tasks.registry": {
         "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
         "tasks.reply",
@@ -190,7 +195,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
         "index", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
-        "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
+        "shown_prompt", "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },
     "__main__": {"cli"},
     "api": {

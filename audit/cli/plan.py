@@ -23,6 +23,7 @@ from audit.cli.printing import note, print_table, say, tell
 from audit.disk import free_at
 from audit.errors import ConfigError
 from audit.progress import duration
+from audit.shown_prompt import shown_prompt
 from audit.wording import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
     found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
+    for line in shown_prompt(next(task.records(plan))):
+        say(line)
     lines = [("what", "how many"), *_counted(found)]
     lines += _timed(found, config, writes=plan.kind == "replies")
     price = _price(found, options)

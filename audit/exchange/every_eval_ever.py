@@ -91,7 +91,9 @@ def _name(collected: Collected) -> str:
 
 def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
     manifest, now = collected.manifest, f"{time.time():.0f}"
-    engine = {"name": manifest.engine.name, "version": manifest.engine.version}
+    # The interface by which a server is asked is no engine: nobody knows what runs there.
+    served = bool(manifest.model.address)
+    engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
     return {
         "schema_version": SCHEMA,
         "evaluation_id": f"{_COLLECTION}/{model_id.replace('/', '_')}/{now}",

@@ -106,6 +106,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "status": manifest.status,
         "started": manifest.started,
         "model": encodable(model.name),
+        "server": encodable(model.address),
         "parameters": model.parameters or unknown,
         "weights_bytes": model.weights_bytes or unknown,
         "strategy": manifest.strategy.name or "none",

@@ -37,7 +37,7 @@ def model_sentences(study: Study) -> Iterator[Line]:
             "file. What the model is and how it was asked was not checked.",
         )  # fmt: skip
         return
-    path = line(" (", Told(model.path), ")") if model.path and model.path != model.name else ()
+    path = line(" (", Told(model.path), ")") if model.path and model.path not in model.name else ()
     if engine.name == SERVED:
         yield line(
             "The model was ", name, path, ", asked at a server. A server does not tell which revision of the weights "

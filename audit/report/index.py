@@ -259,7 +259,7 @@ def _folded(groups: Sequence[GroupShown]) -> str:
 
 def _models(rows: Sequence[Row]) -> str:
     """Say of how many models the gaps of a group are, where they may be taken for a ranking."""
-    n_models = len({row["model"] for row in rows})
+    n_models = len({(row["model"], row["server"]) for row in rows})
     if n_models < 2:
         return ""
     return (
@@ -272,10 +272,12 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
     levels = {coverage(row.number("confidence")) for row in rows}
     one_level = next(iter(levels)) if len(levels) == 1 else ""
     led = any(row["strategy"] not in ("", "none") for row in rows)
+    served = len({row["server"] for row in rows}) > 1
     unit = str(rows[0]["unit"])
     return [
         _Column("run", lambda row: Cell(_link(row), str(row["folder"]))),
         _Column("model", _name("model")),
+        *([_Column("server", _name("server"))] if served else []),
         _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
         _Column(f"{one_level} interval".strip(), lambda row: _interval(row, one_level), "number"),
         _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING), "long"),

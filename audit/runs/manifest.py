@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 from audit.errors import AuditError, StoreError, recovery
 from audit.plain_json import parse_json
 from audit.runs import ledger
+from audit.runs.model_names import address_of, model_name, stated_by
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -80,7 +81,7 @@ class _Part(BaseModel):
         """Keep what was read; null stands for what was not recorded."""
         if not isinstance(values, Mapping):
             return make(values)
-        fields = cls.model_fields
+        fields = {field.alias or name for name, field in cls.model_fields.items()}
         made = make({name: v for name, v in values.items() if v is not None and name in fields})
         made._content = values
         return made
@@ -97,23 +98,62 @@ class Elsewhere(_Part):
     n_without_line: Count = 0
 
 
+class Server(_Part):
+    """Where a model was asked, and which model the server said that it is, or is made of."""
+
+    base_url: str = ""
+    id: str = ""
+    root: str = ""
+
+
 class Model(_Part):
-    """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name.
+    """The model that was asked: by which card, where it lies, and the SHA-256 of its files by name.
 
     ``parameters`` and ``weights_bytes`` are 0 where they were not recorded, see :func:`audit.engines.size.size_of`.
     ``elsewhere`` is None unless another stack asked it; ``not_checked`` says why a command that found all answers there
     could not tell whether the model is still the same.
     """
 
-    name: str = ""
+    card: str = Field(default="", alias="name")
     path: str = ""
     revision: str = ""
     dtype: str = ""
+    server: Server = Server()
     files: Words = {}
     parameters: Count = 0
     weights_bytes: Count = 0
     elsewhere: Elsewhere | None = None
     not_checked: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the model is called wherever it is shown, see :func:`audit.runs.model_names.model_name`."""
+        return self._named(full=True)
+
+    @property
+    def name_asked(self) -> str:
+        """The same without which model the server says that it is."""
+        return self._named(full=False)
+
+    @property
+    def stated(self) -> str:
+        """Which model the server says that it is, in words; empty if it says no more than what was asked for."""
+        return stated_by(self.path, self._at)
+
+    @property
+    def address(self) -> str:
+        """The server's address; empty of any other model."""
+        return address_of(self.server.base_url)
+
+    def _named(self, *, full: bool) -> str:
+        # A folder or a file on this machine has no revision of the hub's.
+        on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
+        is_hub_id = None if on_hub else False
+        return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full)
+
+    @property
+    def _at(self) -> dict[str, str]:
+        return {"base_url": self.server.base_url, "id": self.server.id, "root": self.server.root}
 
 
 class Engine(_Part):
@@ -123,6 +163,11 @@ class Engine(_Part):
     version: str = ""
     device: str = ""
     dtype: str = ""
+
+    @property
+    def said(self) -> str:
+        """The engine and its version. The interface by which a server is asked says nothing of who runs it."""
+        return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
 
 
 class Elicitation(_Part):

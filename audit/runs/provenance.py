@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import AuditConfig, fingerprint, measured
+from audit.config import AuditConfig, ModelConfig, fingerprint, measured
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
+from audit.runs.model_names import model_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from stimuli.identities import Identity
@@ -47,13 +48,18 @@ _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
 _BATCH: Final = 50_000
 """Prompts of a shard that is asked by batch: what one batch holds at most."""
+_MODEL_LETTERS: Final = 140
+_FOLDER_LETTERS: Final = 200
+"""Letters of a run folder's name: all of it without its hash, and the model's part; file systems take 255."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")
 """Settings, or how they begin, that may differ between runs whose ratings spread alike."""
 PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
+TOLD: Final = (
+    "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person",
+)  # fmt: skip
 """Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
 
 
@@ -216,17 +222,36 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
         yield Difference(key, there, here)
 
 
-def default_run_dir(plan: Planned) -> Path:
-    """Return the folder that a configuration's run is kept in: the same for the same configuration."""
+def name_of(model: ModelConfig) -> str:
+    """Return what a model that is going to be asked is called, see :func:`audit.runs.model_names.model_name`."""
+    return model_name(model.name, model.path, server={"base_url": model.base_url or ""})
+
+
+def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
+    """Return the folder that a configuration's run is kept in: the same for the same configuration.
+
+    Parameters
+    ----------
+    plan
+        The run's.
+    within
+        The folder that it lies in; None is ``reports_dir``.
+    """
+    model, parent = plan.config.model, within or plan.config.reports_dir
+    # Earlier versions named folders by the model's card; what was collected there is gone on with.
+    earlier = parent / _folder_name(Path(model.path).name if model.name == "own" else model.name, plan)
+    return earlier if earlier.is_dir() else parent / _folder_name(name_of(model), plan)
+
+
+def _folder_name(model: str, plan: Planned) -> str:
     config = plan.config
-    own = config.model.name == "own"
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
-    model = Path(config.model.path).name if own else config.model.name
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
     spoken = [config.language] if config.language != ENGLISH else []
     words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
-    name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
-    return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
+    model, *others = (re.sub(r"[^A-Za-z0-9._]+", "-", word) for word in words)
+    name = "-".join([model[:_MODEL_LETTERS], *others])[:_FOLDER_LETTERS]
+    return f"{re.sub('-+', '-', name).strip('-.')}-{fingerprint(plan.identity())[:8]}"
 
 
 def shard_size_on(device: str) -> int:

@@ -26,6 +26,7 @@ INDEX: Final = Table(
         "status": text("complete or running"),
         "started": RUNS["started"],
         "model": RUNS["model"],
+        "server": RUNS["server"],
         "parameters": count("numbers in the model's weights; missing where the run did not record it"),
         "weights_bytes": number("size of the model's weights on the disk; likewise", "bytes"),
         "prompt": RUNS["prompt"],
@@ -44,8 +45,8 @@ INDEX: Final = Table(
         "margin": in_row_unit("gap that the run counts as too small to matter; missing without one"),
         "verdict": text(
             "of the run's page: gap, within (a gap smaller than the margin), none (no gap larger than it, in no part "
-            "either), average (none larger than it on average), undecided or absent; empty of a measure, of which pages "
-            "give none"
+            "either), average (none larger than it on average), undecided or absent; empty of a measure, of which "
+            "pages give none"
         ),
         "verdict_words": text("the same as the run's page says it"),
         "control": text(

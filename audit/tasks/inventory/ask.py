@@ -11,6 +11,7 @@ from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, 
 from audit.progress import Part, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.shown_prompt import shown_prompt
 from audit.tables.ratings import Status
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
 from audit.workers.base import Course, Job
@@ -62,6 +63,8 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         prompt = plan.grid.prompt(plan.grid[0])
         example = {"system": prompt.system, "user": prompt.user}
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given={}, command=command, say=say)
+        for line in shown_prompt(example):
+            say(line)
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
         )
