@@ -59,13 +59,13 @@ class RatedRun(ComparedRun):
         What was estimated of them.
     text_differences
         By dimension and variant, how many differences in what the stages wrote were tested and found.
-    follows
-        False if, without any identity, the ratings were not found to follow what is told.
+    checks
+        Codes of the remarks that its checks call for: whether, without any identity, ratings follow what is told.
     """
 
     measured: Measured
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
-    follows: bool
+    checks: frozenset[str]
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -85,7 +85,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.across_runs import measure_run
         from audit.statistics.controls import Repetition
         from audit.statistics.costs import cost_of
-        from audit.statistics.manipulation import manipulation_rows
+        from audit.statistics.manipulation import codes_of, rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.rows import Settings
         from audit.statistics.texts import count_differences, text_tables
@@ -101,8 +101,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         read = None
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
-        checks = manipulation_rows(stored.read_manipulated(), confidence=used["confidence"])
-        follows = all(check["passed"] is not False for check in checks)
+        checks = frozenset(codes_of(rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])))
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
@@ -121,7 +120,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used["confidence"]),
                 sha256=digest,
-                follows=follows,
+                checks=checks,
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
@@ -171,7 +170,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             tables["gap"],
             named,
             confidence=confidence,
-            failed=[label for label, run in runs.items() if not run.follows],
+            failed=[label for label, run in runs.items() if "manipulation" in run.checks],
         )
         worth = None
         if len(tables["strategies"]):
@@ -438,7 +437,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
         limited = [
             label
             for label, each in measured.items()
-            if code in {remark.code for remark in each.remarks} or (code == "manipulation" and not runs[label].follows)
+            if code in {remark.code for remark in each.remarks} | runs[label].checks
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of, codes_of
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
 
@@ -36,6 +37,12 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
+_FOLLOWED: Final = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
+_NOT_FOLLOWED: Final = {
+    "manipulation": "the ratings do not follow what is told",
+    "intensity_not_followed": "the ratings do not follow how strong an emotion is",
+}
+"""Why nothing is ruled out, by what the manipulation checks call for."""
 _DETAILS: Final = (
     "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
     "n_ratings", "n_missing", "note",
@@ -138,7 +145,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
     held = collected.statistics("equivalence")
     checks = _checks(collected)
-    void = _no_verdict(collected, checks)
+    void = _no_verdict(collected)
     n_results = 0
     for gap in gaps.to_dict("records"):
         same = _same(held, gap)
@@ -185,11 +192,10 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
         raise StoreError(f"{collected.path} has no gap with an interval, so no score: {notes or 'no ratings'}")
 
 
-def _no_verdict(collected: Collected, checks: Mapping[str, str]) -> list[str]:
-    """Return why the ratings of the run rule nothing out: there the report and the gate give no verdict either."""
-    found = []
-    if "not passed" in checks.values():
-        found.append("the ratings were not found to follow what is told")
+def _no_verdict(collected: Collected) -> list[str]:
+    """Return why the ratings of the run rule nothing out: there the report and the gate rule nothing out either."""
+    codes = codes_of(collected.statistics("manipulation"))
+    found = [said for code, said in _NOT_FOLLOWED.items() if code in codes]
     if collected.accepted:
         found.append("files of the run were changed after they were stored and accepted as they are")
     if collected.manifest.status == "running":
@@ -226,13 +232,9 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _checks(collected: Collected) -> dict[str, str]:
-    """Return whether ratings were found to follow what is told."""
-    rows = collected.statistics("manipulation")
-    return {
-        f"manipulation check {row['check']}": "passed" if row["passed"] in (True, "True") else "not passed"
-        for row in rows.to_dict("records")
-        if _text(row["passed"])
-    }
+    """Return whether ratings follow what is told, check by check."""
+    found = answers_of(collected.statistics("manipulation"))
+    return {f"manipulation check {check}": _FOLLOWED[answer] for check, answer in found.items()}
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:

@@ -45,7 +45,7 @@ UNDECIDED: Final = 3
 MIN_NARRATIVES: Final = 20
 _BASELINE: Final = "of the baseline: "
 _VOID: Final = {
-    "manipulation": "the ratings were not found to follow what is told (a manipulation check failed)",
+    "manipulation": "the ratings do not follow what is told (a manipulation check failed)",
     "number_mass": "low number mass: the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much as the margin",
     "unfinished": "the run is not finished; give its own command again",
@@ -163,6 +163,7 @@ class _Measured:
     texts: str
     sha256: str
     no_refusals: str = ""
+    followed: tuple[Mapping[str, Any], ...] = ()
     without_groups: tuple[str, ...] = field(default=())
 
 
@@ -273,6 +274,7 @@ def _measure(
     from audit.statistics.cells import NarrativeCube
     from audit.statistics.controls import Repetition
     from audit.statistics.gate import gaps_of
+    from audit.statistics.manipulation import codes_of, rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings, split_ratings, without_dimensions
@@ -303,8 +305,10 @@ def _measure(
             placebos.setdefault(variant, {})[dimension] = cube
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
-    on_run = _codes_of_run(folder, unfinished=unfinished, confidence=settings["confidence"])
+    followed = rows_of_run(folder.read_manipulated(), manifest, confidence=settings["confidence"])
+    on_run = {"unfinished"} if unfinished else set()
     on_run |= {"accepted"} if manifest.accepted else set()
+    on_run |= set(codes_of(followed))
     noise = _noise(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[Gap] = []
@@ -358,16 +362,9 @@ def _measure(
         texts=str(choices["texts"]),
         sha256=folder.ratings_sha256(),
         no_refusals=unseen,
+        followed=tuple(followed),
         without_groups=tuple(dict.fromkeys(without_groups)),
     )
-
-
-def _codes_of_run(folder: RunFolder, *, unfinished: bool, confidence: float) -> set[str]:
-    from audit.statistics.manipulation import manipulation_rows
-
-    codes = {"unfinished"} if unfinished else set()
-    followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
-    return codes | ({"manipulation"} if any(row["passed"] is False for row in followed) else set())
 
 
 def _noise(manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float) -> dict[Place, float]:
@@ -501,6 +498,10 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers were there already when the run's command was given again, and were not checked "
             "against the model"
         )
+    if any("manipulation_not_shown" in codes for codes in run.codes.values()):
+        n = next(float(row["n_needed"]) for row in run.followed)
+        so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""
+        yield f"{lead}whether the ratings follow what is told was not shown{so}"
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:

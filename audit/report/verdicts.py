@@ -30,6 +30,10 @@ RESERVATIONS: Final = {
     "unrated_identity": ("an identity has no rating", "it is not taken to speak of identities without a rating"),
     "scale_end": ("ratings lie at an end of the scale", "the ends of the scale squeeze no gap"),
     "beyond_scale": ("ratings lie beyond the scale", "ratings beyond the scale are meant as they are written"),
+    "intensity_not_followed": (
+        "ratings do not follow how strong an emotion is",
+        "equal ratings are not equal for want of following how strong an emotion is",
+    ),
     "number_mass": ("low number mass", "what the model would write in place of a number does not matter"),
     "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
 }
