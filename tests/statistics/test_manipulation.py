@@ -14,12 +14,17 @@ from audit.tables.ratings import MANIPULATION
 
 def answers(**columns):
     """Ratings by kind, one a narrative; NaN is a refusal."""
-    rows = [
-        {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "intensity": value, "response": "",
-         "status": "refused" if np.isnan(value) else "rated"}
-        for kind, values in columns.items() for k, value in enumerate(values)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["narrative_id", "kind", "emotion", "intensity", "response", "status"])
+    intensity = np.concatenate([np.empty(0), *columns.values()])
+    return pd.DataFrame(
+        {
+            "narrative_id": [f"n{k}" for values in columns.values() for k in range(len(values))],
+            "kind": np.repeat(list(columns), [len(values) for values in columns.values()]),
+            "emotion": "joy",
+            "intensity": intensity,
+            "response": "",
+            "status": np.where(np.isnan(intensity), "refused", "rated"),
+        }
+    )
 
 
 def rows_of(table, *, length=100, **settings):
@@ -194,3 +199,47 @@ def test_the_response_is_own_minus_wrong_and_a_gap_is_a_share_of_it_only_if_one_
     assert math.isnan(deaf.share_of(1.0))
     assert response_of(rows_of(answers(strong=[50.0] * 8, mild=[40.0] * 8)).values()) is None
     assert response_of(rows_of(answers(own=[np.nan], wrong=[1.0])).values()) is None
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [12, 60, 400])
+@pytest.mark.parametrize(
+    ("response", "may_be"),
+    [
+        (0.0, ("does_not_follow", "not_shown")),
+        (0.1, ("does_not_follow", "not_shown")),
+        (1.0, ("not_shown",)),  # the least response itself: either other answer errs
+        (3.0, ("follows", "not_shown")),
+        (30.0, ("follows", "not_shown")),
+    ],
+)
+def test_a_wrong_answer_is_as_rare_as_the_interval_says(response, may_be, n):
+    """Planted: ratings with an error of SD 8. Each end of a 95% interval errs in 2.5%, or in 2.5% at the bound each."""
+    rng = np.random.default_rng(n)
+    found = []
+    for _ in range(400):
+        own, wrong = 40 + response + rng.normal(0, 8, n), 40 + rng.normal(0, 8, n)
+        found.append(rows_of(answers(own=own, wrong=wrong))["emotion"]["answer"])
+    n_wrong = sum(answer not in may_be for answer in found)
+    assert stats.binom.sf(n_wrong - 1, 400, 0.05 if response == 1 else 0.025) > 0.001
+    if response == 30:
+        assert found.count("follows") == 400
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("response", [0.0, 2.0])
+def test_as_many_narratives_as_are_asked_for_decide_with_the_power_that_was_planned(response):
+    rng = np.random.default_rng(7)
+    n_decided = n_open = 0
+    for _ in range(200):
+        first = rows_of(answers(own=40 + response + rng.normal(0, 4, 60), wrong=40 + rng.normal(0, 4, 60)))["emotion"]
+        if first["answer"] == "not_shown":
+            n = int(first["n_needed"])
+            again = rows_of(answers(own=40 + response + rng.normal(0, 4, n), wrong=40 + rng.normal(0, 4, n)))["emotion"]
+            n_open, n_decided = (
+                n_open + 1,
+                n_decided + (again["answer"] == ("follows" if response else "does_not_follow")),
+            )
+    # The standard deviation is one of 60 narratives, which makes the power vary about 80%.
+    assert n_open > 100
+    assert 0.7 < n_decided / n_open < 0.88
