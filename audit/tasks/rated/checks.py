@@ -195,8 +195,9 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
 
         def ask(asked: Sequence[Manipulated]) -> Course[None]:
             with progress.part(len(asked)) as part:
-                cells, name = [each.cell for each in asked], f"check without identities {list(map(_key, asked))}"
-                outcomes = yield beside(elicitation, cells, part, name)
+                first, last = (order[_key(each)] for each in (asked[0], asked[-1]))
+                name = f"check without identities, prompts {first} to {last}"
+                outcomes = yield beside(elicitation, [each.cell for each in asked], part, name)
             kept.update(zip(map(_key, asked), manipulated_rows(asked, outcomes), strict=True))
             folder.write_manipulated([kept[key] for key in sorted(kept, key=order.__getitem__)])
 
