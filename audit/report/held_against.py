@@ -12,7 +12,6 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.numbers import Row, show, show_interval
-from audit.statistics.manipulation import response_of
 from audit.wording import count, coverage, either, points, rate, scale_end, unsigned
 
 HARDLY_VARIES: Final = 0.9
@@ -69,23 +68,24 @@ def size_of(gap: Row) -> Markup:
 
 def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:
     """Say how far ratings answer to the story where no identity is told, and what share of that the gap is."""
-    row = next((row for row in followed if row["check"] == "emotion"), None)
-    response = response_of(followed)
-    if row is None or response is None:
+    row = next((row for row in followed if row["check"] == "emotion" and row["n_pairs"] > 0), None)
+    if row is None:
         return Markup("")
     spread = Markup("")
-    if math.isfinite(response.ci_low):
+    if math.isfinite(row.number("ci_low")):
         spread = Markup(" ({} interval {})").format(coverage(confidence), show_interval(row))
-    n = Markup("{} {}").format(show(row, "n_pairs", count), either(response.n, "narrative", "narratives"))
+    n = Markup("{} {}").format(show(row, "n_pairs", count), either(row.number("n_pairs"), "narrative", "narratives"))
     among = Markup("over {}").format(n)
-    if math.isfinite(response.share_higher):
+    if math.isfinite(row.number("share_higher")):
         among = Markup("and it is higher in {} of {}").format(show(row, "share_higher", rate), n)
     said = Markup(
         "The response to the story: without any identity, a narrative's own emotion is rated {} points{} above a wrong "
         "one, {}."
     ).format(show(row, "difference", points), spread, among)
-    share = response.share_of(gap.number("delta_points"))
-    return said if math.isnan(share) else said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
+    if row["answer"] != "follows":  # of what is as good as no response, nothing is a share
+        return said
+    share = abs(gap.number("delta_points")) / row.number("difference")
+    return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
 
 
 def plain_means(gap: Row) -> tuple[Markup, bool]:

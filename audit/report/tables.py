@@ -19,7 +19,6 @@ from audit.report.layout import Column, Table, interval, number, out_of, table_o
 from audit.report.numbers import Row, rounded, rows_of, show, show_rounded_interval
 from audit.report.section import Block, captioned, section
 from audit.report.sentences import direction
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in
 from audit.tables.ratings import FORMATS
 from audit.tables.shared import OVERALL
 from audit.wording import SCOPES, bare_p, brief, count, dimension_title, fixed, plural, points, rate, unsigned
@@ -303,7 +302,7 @@ _MANIPULATIONS: Final = {
     "emotion": "the narrative's own emotion, against a wrong one",
     "intensity": "the strong version of a situation, against the mild one",
 }
-_FOLLOWED: Final = {FOLLOWS: "yes", DOES_NOT_FOLLOW: "no", NOT_SHOWN: "not shown"}
+_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not shown"}
 
 
 def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
@@ -316,7 +315,7 @@ def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
         number("difference, points", "difference", points),
         interval(level),
         number("least response", "least_response", unsigned),
-        Column("followed", lambda row: _FOLLOWED[answer_in(row)], words=True),
+        Column("followed", lambda row: _FOLLOWED[str(row["answer"])], words=True),
         number("higher in", "share_higher", rate),
         out_of("narratives", "n_pairs", "n_asked", words=True),
         *([number("narratives to decide", "n_needed", count)] if manipulation["n_needed"].notna().any() else []),

@@ -62,7 +62,7 @@ class Response:
         Examples
         --------
         >>> response = Response(points=12.0, ci_low=9.0, ci_high=15.0, share_higher=0.8, n=60, answer="follows")
-        >>> response.share_of(-0.6)
+        >>> round(response.share_of(-0.6), 3)
         0.05
         """
         return abs(gap) / self.points if self.answer == FOLLOWS else math.nan
