@@ -35,7 +35,7 @@ from audit.side_by_side import (
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals
+from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals, told_response
 from audit.wording import dimension_title
 from stimuli.stereotypes import load_stereotypes
 
@@ -62,14 +62,14 @@ class RatedRun(ComparedRun):
         By dimension and variant, how many differences in what the stages wrote were tested and found.
     verdicts
         Rows of ``tables.VERDICTS``, by the comparison's settings.
-    follows
-        False if, without any identity, the ratings were not found to follow what is told.
+    checks
+        Codes of what limits all of its gaps: whether ratings follow what is told, files that were changed.
     """
 
     measured: Measured
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     verdicts: tuple[dict[str, Any], ...]
-    follows: bool
+    checks: frozenset[str]
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -89,6 +89,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.across_runs import measure_run
         from audit.statistics.controls import Repetition
         from audit.statistics.costs import cost_of
+        from audit.statistics.manipulation import rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.rows import Settings
         from audit.statistics.texts import count_differences, text_tables
@@ -106,6 +107,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
         on_run = codes_of_run(stored, manifest, confidence=used["confidence"])
         noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
+        followed = rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
@@ -125,8 +127,8 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used["confidence"]),
                 sha256=digest,
-                verdicts=tuple(_verdicts(measured, on_run, noise, used)),
-                follows="manipulation" not in on_run,
+                verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
+                checks=frozenset(on_run),
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
@@ -221,7 +223,11 @@ class RatingComparison(RunsCompared[RatedRun]):
 
 
 def _verdicts(
-    measured: Measured, on_run: set[str], noise: Mapping[tuple[str, str], float], used: Mapping[str, Any]
+    measured: Measured,
+    on_run: set[str],
+    noise: Mapping[tuple[str, str], float],
+    used: Mapping[str, Any],
+    response: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
     on_place: dict[tuple[str, str], set[str]] = {}
@@ -232,7 +238,7 @@ def _verdicts(
         if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
     assert measured.averages is not None
-    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"])
+    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)
     yield from (each.row() for each in found)
 
 
@@ -466,7 +472,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
         limited = [
             label
             for label, each in measured.items()
-            if code in {remark.code for remark in each.remarks} or (code == "manipulation" and not runs[label].follows)
+            if code in {remark.code for remark in each.remarks} | runs[label].checks
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."

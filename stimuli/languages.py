@@ -297,7 +297,7 @@ class LanguagePack:
         return replace(identity, term=own.forms[NAMING], stem=stem, forms=others)
 
     def narratives(self, narratives: Narratives) -> Narratives:
-        """Return narratives told in this language; the identifiers stay.
+        """Return narratives told in this language; the identifiers stay. Others are left out where it lacks them.
 
         Raises
         ------
@@ -316,7 +316,14 @@ class LanguagePack:
                 f"the emotions {', '.join(dict.fromkeys(each.rpartition('-')[0] for each in there))}"
             )
         told = tuple(map(self._told, narratives.narratives))
-        return replace(narratives, narratives=told, sha256=hash_of(told))
+        others = [
+            each
+            for each in narratives.others
+            if each.emotion in self._content.emotions
+            and (own := there.get(each.narrative_id)) is not None
+            and own.of == mark_of(each.first_person)
+        ]
+        return replace(narratives, narratives=told, sha256=hash_of(told), others=tuple(map(self._told, others)))
 
     def _told(self, narrative: Narrative) -> Narrative:
         own, words = self._content.situations[narrative.narrative_id], self._content.emotions.get(narrative.emotion)

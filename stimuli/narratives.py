@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -109,6 +109,8 @@ class Narratives:
         Of the texts, identifiers and emotion words of ``narratives``, in their order.
     said
         What was taken for words of emotions that a user's file does not give: a line for each emotion.
+    others
+        What else the source holds, in the order of its file; no part of the run, and not kept with it.
     """
 
     source: str
@@ -116,6 +118,7 @@ class Narratives:
     n_available: int
     sha256: str
     said: tuple[str, ...] = ()
+    others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def remark(self) -> str:
@@ -276,9 +279,11 @@ def choose_narratives(
         for emotion in emotions:
             if emotion not in known:
                 raise StimulusError(f"stimuli.emotions: {source} has no {emotion!r}; {suggest(emotion, known)}")
-        rows = [r for r in rows if r.emotion in emotions]
-    chosen = rows if per_emotion is None else _sample(rows, per_emotion, seed)
-    return Narratives(source, tuple(chosen), len(rows), hash_of(chosen))
+    wanted = [r for r in rows if emotions is None or r.emotion in emotions]
+    chosen = wanted if per_emotion is None else _sample(wanted, per_emotion, seed)
+    taken = {r.narrative_id for r in chosen}
+    others = tuple(r for r in rows if r.narrative_id not in taken)
+    return Narratives(source, tuple(chosen), len(wanted), hash_of(chosen), others=others)
 
 
 def hash_of(narratives: Iterable[Narrative]) -> str:

@@ -177,8 +177,7 @@ class PromptVariant:
     @property
     def emotion_fields(self) -> frozenset[str]:
         """Which of the emotion's placeholders the templates use."""
-        used = {name for template in (self.system, self.user) for _, name, _, _ in string.Formatter().parse(template)}
-        return frozenset(name for name in used if name in _EMOTION_FIELDS)
+        return (_placeholders(self.system) | _placeholders(self.user)) & _EMOTION_FIELDS
 
     @property
     def cases(self) -> dict[str, frozenset[str]]:
@@ -496,14 +495,8 @@ class PromptGrid(Sequence[PromptCell]):
         """Refuse narratives that lack what a variant shows."""
         narratives = self.narratives
         narratives.check_wording(variant.narrative, asked_by=f"prompt {variant.name}")
-        for field in variant.emotion_fields - {"emotion"}:
-            kind = field.removeprefix("emotion_")
-            for narrative in narratives.narratives:
-                if not getattr(narrative.words, kind):
-                    raise StimulusError(
-                        f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
-                        f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
-                    )
+        for narrative in narratives.narratives:
+            _check_narrative(narrative, variant)
         for side, cases in variant.cases.items():
             for dimension in self.dimensions:
                 for identity in dimension.perceivers if side == "perceiver" else dimension.experiencers:
@@ -522,6 +515,14 @@ class PromptGrid(Sequence[PromptCell]):
                         f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
                         "{experiencer} where the person is named, or choose another prompt"
                     )
+
+    def can_show(self, narrative: Narrative) -> bool:
+        """Whether a prompt can be made of a narrative that need not be the grid's."""
+        try:
+            _check_narrative(narrative, self.variant)
+        except StimulusError:
+            return False
+        return bool(narrative.wording(self.variant.narrative))
 
     def __len__(self) -> int:
         """Return the number of prompts."""
@@ -557,3 +558,26 @@ class PromptGrid(Sequence[PromptCell]):
     def n_pairs(self) -> int:
         """How many pairs of identities are crossed, over all dimensions."""
         return sum(len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
+
+
+def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
+    """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
+    for field in variant.emotion_fields - {"emotion"}:
+        kind = field.removeprefix("emotion_")
+        if not getattr(narrative.words, kind):
+            raise StimulusError(
+                f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
+                f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+            )
+    if "Narrative" in _placeholders(variant.user) and not narrative.third_person.startswith(f"{_THE_PERSON} "):
+        raise StimulusError(
+            f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
+            f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
+            "another prompt"
+        )
+
+
+@lru_cache(maxsize=64)
+def _placeholders(template: str) -> frozenset[str]:
+    """Return the names that a template shows."""
+    return frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name)

@@ -24,6 +24,7 @@ from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
 from audit.report.numbers import rows_of
 from audit.report.verdicts import worded
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
 
@@ -36,6 +37,7 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
+_FOLLOWED: Final = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
 _DETAILS: Final = (
     "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
     "n_ratings", "n_missing", "note",
@@ -204,13 +206,9 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _checks(collected: Collected) -> dict[str, str]:
-    """Return whether ratings were found to follow what is told."""
-    rows = collected.statistics("manipulation")
-    return {
-        f"manipulation check {row['check']}": "passed" if row["passed"] in (True, "True") else "not passed"
-        for row in rows.to_dict("records")
-        if _text(row["passed"])
-    }
+    """Return whether ratings follow what is told, check by check."""
+    found = answers_of(collected.statistics("manipulation"))
+    return {f"manipulation check {check}": _FOLLOWED[answer] for check, answer in found.items()}
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:

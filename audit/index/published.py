@@ -27,6 +27,7 @@ from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
 from audit.statistics.limits import limits_of_gap, limits_of_run
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.index import INDEX
@@ -211,10 +212,8 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
 
 
 def _manipulation(table: pd.DataFrame) -> str:
-    passed = table["passed"].map(str)
-    if (passed == "False").any():
-        return "failed"
-    return "passed" if (passed == "True").any() else "not made"
+    """Name what the check that decides came to."""
+    return {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "not shown"}.get(str(deciding(table)), "not made")
 
 
 # --- Measures of texts -----------------------------------------------------------------------------------------------

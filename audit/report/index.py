@@ -48,8 +48,8 @@ _CONTROLS: Final = {
     "placebo": "held against invented groups",
     "none": "not controlled",
 }
-_MANIPULATION: Final = {"passed": "manipulation check passed", "failed": "", "not made": "no manipulation check made"}
-"""A failed check is among the limits."""
+_MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
+"""One that failed, or showed nothing, is among the limits."""
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
 _SHORT: Final = 12
 """Letters of a unit that a column's heading has room for; the facts of the group have it, too."""

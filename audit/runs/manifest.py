@@ -350,6 +350,7 @@ class Statistics(_Part):
     wanted: Points | None = None
     power: Points = 0.8
     min_number_mass: Points = 0.5
+    least_response: Points = 0.01
     formula: str | None = None
     fit: str = "mixed"
     random: str | None = None
@@ -403,9 +404,15 @@ class Timings(_Part):
 
 
 class Check(_Part):
-    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made."""
+    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made.
+
+    ``n_wanted`` are the narratives that the check was to have at least, ``n_available`` those that the source had; 0
+    where an earlier version noted none.
+    """
 
     n_prompts: Count = 0
+    n_wanted: Count = 0
+    n_available: Count = 0
     varied: str = ""
     notes: Words = {}
     refused: str = ""

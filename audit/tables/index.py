@@ -54,7 +54,9 @@ INDEX: Final = Table(
             "groups) or none"
         ),
         "control_words": text("the same as the run's page says it"),
-        "manipulation": text("passed, failed or not made: whether ratings follow what is told; empty of a measure"),
+        "manipulation": text(
+            "passed, failed, not shown or not made: whether ratings follow what is told; empty of a measure"
+        ),
         "limits": text("what keeps the gap from carrying a claim, by the names of the run's page"),
         "n_narratives": count("narratives that the gap is of"),
         "n_answers": count("ratings or replies that the gap is of"),
