@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Final
+
+from stimuli.languages import MARKS
 
 _THINKING = re.compile(r"[<\[◁](?P<close>/?)(?:(?:seed:)?think|thinking|reasoning)[>\]▷]", re.IGNORECASE)
 _CHANNEL = re.compile(r"<\|channel\|>(?P<name>[^<\n]{0,60})<\|message\|>")
@@ -13,6 +17,16 @@ _CHANNELS_BARE = re.compile(r"\Aanalysis.*?assistantfinal", re.DOTALL)
 """The same where a server has taken the special tokens out and left the words between them."""
 _SPECIAL_TOKEN = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|</?s>|\[/?inst\]|</?(?:start|end)_of_turn>|<(?:eos|bos|pad)>", re.IGNORECASE
+)
+_KNOWN_TOKEN = re.compile(
+    r"<\|(?:im_(?:start|end)|end|eot_id|eom_id|end_?of_?text|begin_of_text|return|start|message|channel|call"
+    r"|(?:start|end)_header_id|(?:start|end)_of_role|assistant|user|system|end_of_turn|eos|bos|pad)\|>|</?s>|\[/?inst\]"
+    r"|</?(?:start|end)_of_turn>|<(?:eos|bos|pad)>",
+    re.IGNORECASE,
+)
+_OWN_TURN = re.compile(  # how a template opens the model's own turn
+    r"\A\s*(?:<s>|<bos>|<\|begin_of_text\|>)?\s*(?:<\|(?:im_start|start|start_header_id|start_of_role)\|>|<start_of_turn>)\s*"
+    r"(?:assistant|model)\s*(?:<\|(?:message|end_header_id|end_of_role)\|>)?"
 )
 _TURN = re.compile(  # base models go on with turns of their own, and rate in them
     r"^[ #*]{0,6}(?:user|human|system|assistant|model|question|instruction)[* ]{0,3}:\**", re.IGNORECASE | re.MULTILINE
@@ -30,7 +44,7 @@ _MARKUP: Final = (
 )
 _NUMBERING = re.compile(r"^[ *#>-]{0,6}\(?([0-9]{1,2})[.):]\)?\*{0,2} +(?=\S)", re.MULTILINE)
 _PLAIN = str.maketrans(
-    {"’": "'", "‘": "'", "“": '"', "”": '"', "−": "-", "–": "-", "‐": "-", "‑": "-", "—": " - ", "٫": ".", "٬": ","}
+    {"’": "'", "‘": "'", "“": '"', "”": '"', "−": "-", "–": "-", "‐": "-", "‑": "-", "—": " - ", "٫": ".", "٬": "'"}
     | {"٪": "%", "。": ". ", "\u200b": "", "\ufeff": "", "\u2060": "", "\ufe0f": ""}
     | {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # full-width forms of ASCII
 )
@@ -53,6 +67,35 @@ _NUMBER_WORDS = re.compile(
     rf"\b(?:(?P<hundreds>{'|'.join(_UNITS)}|an?) )?hundred(?: (?:and )?(?P<rest>{_SMALL}))?\b"
     rf"|\b(?!one\b(?! to | out of |/))(?P<small>{_SMALL})\b"  # "one" is mostly a pronoun
 )
+_FORMATS: Final = (
+    r"b|strong|i|em|u|s|p|br|hr|div|span|sup|sub|small|big|mark|code|pre|center|font|h[1-6]|[uod]l|li|d[td]"
+    r"|t(?:able|r|d|h|head|body)|blockquote|body|html"
+)
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?: [^<>\n]{0,80})?/?>", re.IGNORECASE)
+_ANSWERS: Final = re.compile(r"(?:final[-_]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE)
+_BRACKETS: Final = re.compile(r"<\|[^|<>\n]{1,40}\|>|◁/?[^◁▷\n]{1,40}▷|\[(?:/[A-Za-z_]{2,20}|[A-Z_]{3,20})\](?!\()")
+_FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]{0,20}$", re.MULTILINE)
+_BOX: Final = re.compile(r"\\?\b(?:boxed|fbox|framebox) ?\{ ?")
+_TEX: Final = re.compile(r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|emph|bm|displaystyle|large|huge) ?\{([^{}\n]{0,80})\}", re.IGNORECASE)
+_RULE: Final = re.compile(r"^[ \t]*\|?(?: ?:?-{2,}:? ?\|?)+[ \t]*$|^[ \t]*(?:[-*_] ?){3,}$", re.MULTILINE)
+_EMPHASIS: Final = re.compile(
+    r"(?<![0-9])\*+(?=\S)|(?<=[^\s0-9])\*+|(?<=[0-9])\*+(?=[^\w*]|\Z)|(?<![^\W_])_+(?=\S)|(?<=\S)_+(?![^\W_])"
+    r"|(?<![0-9])[`\"]+|[`\"]+(?![0-9])"
+)
+_WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
+_LINE_MARKS: Final = re.compile(r"^(?:[ \t]*(?:#{1,6}(?= )|>|[-+•·▪◦‣*](?= )))+", re.MULTILINE)
+_BOUND: Final = re.compile(r"\s*>+[ =]*[0-9.]+\s*")
+BOX: Final = MARKS["box"]
+UNKNOWN: Final = "\ue005"
+"""Stands for marks around text that nothing here knows: what is between them may be no part of the answer."""
+_CAPITAL: Final = "\ue006"
+_SPACES: Final = re.compile(r" {2,}")
+_SPACE_BEFORE: Final = re.compile(r" +(?=[.,;!?](?:\s|\Z))")
+_COMPARED: Final = re.compile(r"(?<![-=])[<>≥≤]=? ?(?=[-+]?[0-9.])")
+_ITEM: Final = re.compile(r"\(?[0-9]{1,2}[.):]\)? +\S")
+_NUMERIC: Final = re.compile(rf"[~≈$(\[ {BOX}]*[-+]?(?:[0-9]|\.[0-9])")
+_LONE_NUMBER: Final = re.compile(rf"[^\w\n]*[0-9][0-9.,]*(?: ?[/%] ?[0-9]*)?[^\w\n]*")
+_KEYED: Final = re.compile(r"[a-z][a-z' _-]{0,40} ?[:=]")
 _LONE_ONE = re.compile(r"[\W_]*one[\W_]*")
 _WORD = re.compile(r"\w+")
 _HALF = re.compile(r"\b([0-9]{1,3})(?: and a half\b|½)")
@@ -61,6 +104,29 @@ _SPOKEN_POINT = re.compile(r"\b([0-9]{1,3}) point ([0-9])\b")
 
 def answer_of(response: str) -> str:
     """Keep what the model answers: no thinking (nothing at all where it does not end), no turn that it invents."""
+    response = _OWN_TURN.sub("", _without_thought(response))
+    response = next((part for part in _SPECIAL_TOKEN.split(response) if part.strip()), "").strip()
+    own = _TURN.match(response)
+    response = response[own.end() :] if own else response
+    invented = _TURN.search(response)
+    return response[: invented.start()] if invented else response
+
+
+def has_unknown_marks(response: str) -> bool:
+    """Tell whether an answer goes on after a special token that nothing here knows: what stands before it, or after it,
+    may be a thought.
+    """
+    text = _OWN_TURN.sub("", _without_thought(response))
+    for mark in _SPECIAL_TOKEN.finditer(text):
+        if _KNOWN_TOKEN.fullmatch(mark.group()):
+            if text[: mark.start()].strip():
+                return False
+        elif text[mark.end() :].strip():
+            return True
+    return False
+
+
+def _without_thought(response: str) -> str:
     if channels := list(_CHANNEL.finditer(response)):
         final = next((each for each in channels if each["name"].strip() == "final"), None)
         response = "" if final is None else response[final.end() :]
@@ -72,11 +138,7 @@ def answer_of(response: str) -> str:
     if tags:  # chat templates may write the opening tag into the prompt: then all before the closing one is thinking
         before = "" if tags[0]["close"] else response[: tags[0].start()] + "\n"
         response = before + response[tags[-1].end() :]
-    response = next((part for part in _SPECIAL_TOKEN.split(response) if part.strip()), "").strip()
-    own = _TURN.match(response)
-    response = response[own.end() :] if own else response
-    invented = _TURN.search(response)
-    return response[: invented.start()] if invented else response
+    return response
 
 
 def ends_within_thought(text: str) -> bool:
@@ -108,6 +170,143 @@ def plain(text: str) -> str:
         return ""
 
     return _NUMBERING.sub(without_numbering, text)
+
+
+def bare(answer: str) -> str:
+    """Take all decoration off an answer and return it as plain text, its lines joined where a sentence goes on.
+
+    What is bold, quoted, in a box, in code, in a table's cell or on a line of its own says what it says without that.
+    Before what stands in a box, or in an element called answer, comes :data:`BOX`.
+    """
+    text = _cells(_RULE.sub("", _FENCE.sub("\n", _BRACKETS.sub(UNKNOWN, _of_json(answer)))))
+    if not _BOUND.fullmatch(text):
+        text = _LINE_MARKS.sub("", text)
+    for _ in range(2):
+        text = _TEX.sub(r"\1", text)
+    text = _unboxed(text).replace("\\%", "%").replace("$$", "").replace("\u00ad", "")
+    text = _COMPARED.sub("≶", _TAG.sub(_of_tag, text))  # a bound is no rating
+    text = _WORD_GAP.sub(" ", _EMPHASIS.sub("", text.translate(_QUOTES)))
+    text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
+    shouts = text.isupper()
+    lines = [line.strip() for line in text.split("\n")]
+    marked = "\n".join(_CAPITAL + line if line[:1].isupper() and not shouts else line for line in lines)
+    return _joined(plain(marked))
+
+
+_QUOTES: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "″": '"', "\u200b": "", "\ufeff": "", "\u2060": ""})
+
+
+def _is_picture(c: str) -> bool:
+    return (c >= "\U0001f000" or "\u2600" <= c <= "\u27bf" or c == "\u2b50") and unicodedata.category(c) in {"So", "Sk"}
+
+
+def _of_json(answer: str) -> str:
+    """Return JSON as lines of a key and a value; any other text as it is."""
+    inner = _FENCE.sub("", answer).strip()
+    if not inner.startswith(("{", "[")) or not inner.endswith(("}", "]")):
+        return answer
+    try:
+        content = json.loads(inner, object_pairs_hook=lambda pairs: _Pairs(pairs), parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return answer
+    if not isinstance(content, _Pairs) and not any(isinstance(each, _Pairs) for each in content):
+        return answer
+    return "\n".join(_leaves(content, ""))
+
+
+class _Pairs(list[tuple[str, object]]):
+    """An object of JSON, with every key that it has, however often."""
+
+
+def _leaves(content: object, key: str) -> Iterator[str]:
+    if isinstance(content, _Pairs):
+        for name, value in content:
+            yield from _leaves(value, f"{key}: {name}" if key else name)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _leaves(value, key)
+    elif content is not None:
+        yield f"{key}: {content}" if key else str(content)
+
+
+def _cells(text: str) -> str:
+    """Return each row of a table as a line: the head of its number's column, its other cells, and the number."""
+    if "|" not in text:
+        return text
+    lines, head = [], list[str]()
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        is_row = line.strip().startswith("|") or (len(cells) > 1 and line.count("|") > 1)
+        if not is_row:
+            head = [] if line.strip() else head
+            lines.append(line)
+            continue
+        numbers = [k for k, cell in enumerate(cells) if _LONE_NUMBER.fullmatch(_EMPHASIS.sub("", cell))]
+        if not head and len(numbers) != 1:
+            head = cells
+            lines.append("")
+        elif len(numbers) == 1:
+            [place] = numbers
+            above = head[place] if len(head) == len(cells) else ""
+            beside = [cell for k, cell in enumerate(cells) if k != place]
+            lines.append(": ".join(filter(None, [above, *beside, cells[place]])))
+        else:
+            lines.append(": ".join(filter(None, cells)))
+    return "\n".join(lines)
+
+
+def _unboxed(text: str) -> str:
+    while box := _BOX.search(text):
+        depth, end = 1, box.end()
+        while end < len(text) and depth and end - box.end() < 200:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        inner = text[box.end() : end - (depth == 0)]
+        text = text[: box.start()].rstrip("$") + BOX + inner + text[end:].lstrip("$")
+    return text
+
+
+def _of_tag(tag: re.Match[str]) -> str:
+    name = tag["name"].lower()
+    if _ANSWERS.fullmatch(name):
+        return "\n" if tag["close"] else f"\n{BOX}"
+    if re.fullmatch(_FORMATS, name):
+        return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""
+    return f"\n{UNKNOWN}\n"
+
+
+def _joined(text: str) -> str:
+    """Join lines of which the second goes on with the sentence of the first, or is the number that the first labels."""
+    done: list[str] = []
+    is_apart = False
+    for line in text.split("\n"):
+        own = line.strip()
+        if not own:
+            is_apart = True
+            continue
+        last = done[-1] if done else ""
+        begins = own.removeprefix(_CAPITAL)
+        is_capital = own is not begins and own != begins
+        if last and _goes_on(last, begins, is_capital):
+            done[-1] = last + (": " if is_apart and not last.endswith((":", "=")) and _NUMERIC.match(begins) else " ") + begins
+        else:
+            done.append(begins)
+        is_apart = False
+    return _SPACES.sub(" ", _SPACE_BEFORE.sub("", "\n".join(done).replace(_CAPITAL, "")))
+
+
+_ENDED: Final = tuple(".!?…;)]}|。" + UNKNOWN)
+
+
+def _goes_on(last: str, begins: str, is_capital: bool) -> bool:
+    if begins[0] in "/%":
+        return True
+    if _NUMERIC.match(begins):
+        is_labelled = last.endswith((":", "=")) or not last.endswith(_ENDED)
+        return is_labelled and not _LONE_NUMBER.fullmatch(last) and not (_ITEM.match(begins) and not last.endswith(":"))
+    if last.endswith((":", "=")):
+        return len(begins) < 40 and not is_capital and not _KEYED.match(begins)
+    return begins[0].isalpha() and not is_capital and not last.endswith(tuple(".!?…;|。" + UNKNOWN)) and not _KEYED.match(begins)
 
 
 def words_of(text: str) -> list[str]:
