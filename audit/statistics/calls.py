@@ -68,7 +68,7 @@ def _of_question(prompts: pd.DataFrame) -> dict[str, Any]:
     return {
         "n_prompts": len(prompts),
         "n_written": len(prompts) - n_failed,
-        "n_cut": np.nan,
+        "n_cut": prompts["cut"].sum() if "cut" in prompts and prompts["cut"].notna().any() else np.nan,
         "n_empty": np.nan,
         "n_failed": n_failed,
         "mean_prompt_tokens": _mean(prompts["n_prompt_tokens"].dropna()),
