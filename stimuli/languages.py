@@ -31,10 +31,10 @@ NAMING: Final = "nominative"
 """The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
 NUMBER: Final = "number"
 """The name, in patterns, of a number that may be a rating."""
-MARKS: Final = {"asked": "\ue000", "who": "\ue001", "other": "\ue002", "ends": "\ue003", "box": "\ue004"}
+MARKS: Final = {"asked": "\ue000", "who": "\ue001", "other": "\ue002", "ends": "\ue003", "box": "\ue004", "answer": "\ue007"}
 """What stands in a text, as patterns see it, for a word of the emotion that was asked about; for the person in the
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
-before what is marked as the answer. No alphabet has these characters."""
+before what stands in a box, and in an element that is called answer. No alphabet has these characters."""
 _SOURCE: Final = "geneva"
 """The source of narratives that packs have the situations of."""
 _NAME: Final = re.compile(r"<([a-z_]+)>")
@@ -115,6 +115,8 @@ class Replies(_Strict):
         Patterns of sentences that may rate something else, which a label does not outweigh.
     denials
         Patterns of sentences without a number that take back, or deny, the rating before them.
+    others
+        Those of sentences, with or without a number, that name another emotion than was asked about.
     mentions
         Patterns of numbers that are accounted for as something else than a rating: times, ages, counts.
     emotions
@@ -136,6 +138,7 @@ class Replies(_Strict):
     told: tuple[Text, ...] = ()
     rivals: tuple[Text, ...] = ()
     denials: tuple[Text, ...] = ()
+    others: tuple[Text, ...] = ()
     mentions: tuple[Text, ...] = ()
     emotions: tuple[Text, ...] = ()
     further: tuple[Text, ...] = ()
@@ -144,7 +147,7 @@ class Replies(_Strict):
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
         stating = ("ratings", "labels", "closing", "told", "rivals")
-        for kind in (*stating, "denials", "mentions", "refusals"):
+        for kind in (*stating, "denials", "others", "mentions", "refusals"):
             for pattern in getattr(self, kind):
                 if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")

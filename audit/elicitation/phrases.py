@@ -34,7 +34,7 @@ _SENTENCE_END: Final = re.compile(
 )
 """Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
 _WRAPPED: Final = re.compile(
-    r"\A(?:[\s*_\"'`()\[\]{}#:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
+    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
 )
 _TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")
 """A number in words and digits: "seventy (70)"."""
@@ -70,6 +70,7 @@ class _Phrases:
     told: tuple[re.Pattern[str], ...]
     rivals: tuple[re.Pattern[str], ...]
     denials: tuple[re.Pattern[str], ...]
+    others: tuple[re.Pattern[str], ...]
     mentions: tuple[re.Pattern[str], ...]
     refusals: tuple[re.Pattern[str], ...]
     numbers: re.Pattern[str] | None
@@ -89,6 +90,7 @@ class _Sentence:
     is_unexplained: bool = False  # it has a number that nothing accounts for
     is_rival: bool = False
     is_denial: bool = False
+    is_of_another: bool = False
 
 
 def read_in_language(
@@ -200,7 +202,7 @@ def _choose(sentences: Sequence[_Sentence]) -> float:
     stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
     best = max(each.strength for _, each in stated if each.strength)
     place = max(k for k, each in stated if each.strength == best)
-    if any(each.is_denial for each in sentences[stated[0][0] :]):
+    if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[stated[0][0] :]):
         return math.nan
     if best is Strength.CLOSING:  # what was weighed before it does not count
         stated = [(k, each) for k, each in stated if k > place or each.strength == best]
@@ -260,6 +262,8 @@ def _weighed(
 
 def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool) -> _Sentence:
     if len(sentence) <= _MAX_SENTENCE:
+        if any(each.fullmatch(sentence) for each in phrases.others):
+            return _Sentence(is_of_another=True)
         if not _DIGITS.search(sentence):
             return _Sentence(is_denial=any(each.fullmatch(sentence) for each in phrases.denials))
         for strength, patterns in phrases.stating:
@@ -386,6 +390,7 @@ def _compiled(replies: Replies) -> _Phrases:
         of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
         of(replies.rivals),
         of(replies.denials),
+        of(replies.others),
         of(replies.mentions),
         of(replies.refusals),
         _any_of(tuple(replies.numbers)),

@@ -75,6 +75,8 @@ _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?: [^<>\n]{0,80})?
 _ANSWERS: Final = re.compile(r"(?:final[-_]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE)
 _BRACKETS: Final = re.compile(r"<\|[^|<>\n]{1,40}\|>|◁/?[^◁▷\n]{1,40}▷|\[(?:/[A-Za-z_]{2,20}|[A-Z_]{3,20})\](?!\()")
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]{0,20}$", re.MULTILINE)
+_TEX_MARKS: Final = re.compile(r"\\[()\[\]]")
+_GLUED: Final = re.compile(r"(?<=[0-9])[*_`\"$]+(?=[0-9])")
 _BOX: Final = re.compile(r"\\?\b(?:boxed|fbox|framebox) ?\{ ?")
 _TEX: Final = re.compile(r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|emph|bm|displaystyle|large|huge) ?\{([^{}\n]{0,80})\}", re.IGNORECASE)
 _RULE: Final = re.compile(r"^[ \t]*\|?(?: ?:?-{2,}:? ?\|?)+[ \t]*$|^[ \t]*(?:[-*_] ?){3,}$", re.MULTILINE)
@@ -83,18 +85,32 @@ _EMPHASIS: Final = re.compile(
     r"|(?<![0-9])[`\"]+|[`\"]+(?![0-9])"
 )
 _WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
-_LINE_MARKS: Final = re.compile(r"^(?:[ \t]*(?:#{1,6}(?= )|>|[-+•·▪◦‣*](?= )))+", re.MULTILINE)
-_BOUND: Final = re.compile(r"\s*>+[ =]*[0-9.]+\s*")
+_LINE_MARKS: Final = re.compile(
+    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]*(?:boxed ?\{|text[a-z]*\{|<[a-z]+>)?[\s*_$]*[=0-9.])|[-+•·▪◦‣*](?= )))+",
+    re.MULTILINE,
+)
+_QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]*(?=[*_`\"]*[0-9.])")
+"""A number in a block quote under its label; elsewhere "> 70" is a bound."""
+_ITEM_END: Final = "\ue008"
+_LISTED: Final = re.compile(r"^[ \t>*_]*(?:[-+•·▪◦‣*]|\(?[0-9][.)]\)?) [^\n]*[^\n:=;.!?…]$", re.MULTILINE)
+_HEADING: Final = re.compile(r"^([ \t>]*#{1,6} [^\n]*[^\W0-9][*_ \t]*)$", re.MULTILINE)
+_SINGLE_QUOTED: Final = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)")
+_IN_DOLLARS: Final = re.compile(r"\$([^$\n0-9][^$\n]{0,60})\$(?![0-9])")
 BOX: Final = MARKS["box"]
+ANSWER: Final = MARKS["answer"]
+_MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")
+"""A mark before words: what they say, they say without it."""
+_BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[0-9] ){BOX}|(?<=[0-9]/){BOX}")
 UNKNOWN: Final = "\ue005"
 """Stands for marks around text that nothing here knows: what is between them may be no part of the answer."""
 _CAPITAL: Final = "\ue006"
 _SPACES: Final = re.compile(r" {2,}")
 _SPACE_BEFORE: Final = re.compile(r" +(?=[.,;!?](?:\s|\Z))")
-_COMPARED: Final = re.compile(r"(?<![-=])[<>≥≤]=? ?(?=[-+]?[0-9.])")
+_COMPARED: Final = re.compile(rf"(?<![-=])[<>≥≤]+\s*=?\s*(?=[-+~$(\\{BOX} ]*[0-9.])")
 _ITEM: Final = re.compile(r"\(?[0-9]{1,2}[.):]\)? +\S")
 _NUMERIC: Final = re.compile(rf"[~≈$(\[ {BOX}]*[-+]?(?:[0-9]|\.[0-9])")
-_LONE_NUMBER: Final = re.compile(rf"[^\w\n]*[0-9][0-9.,]*(?: ?[/%] ?[0-9]*)?[^\w\n]*")
+_LONE_NUMBER: Final = re.compile(r"[^\w\n]*[0-9][0-9.,]*(?: ?(?:%|(?:[/–-]|to|out of) ?[0-9][0-9.,]*))*[^\w\n]*")
+_ABBREVIATED: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,2}\.\Z")
 _KEYED: Final = re.compile(r"[a-z][a-z' _-]{0,40} ?[:=]")
 _LONE_ONE = re.compile(r"[\W_]*one[\W_]*")
 _WORD = re.compile(r"\w+")
@@ -178,16 +194,22 @@ def bare(answer: str) -> str:
     What is bold, quoted, in a box, in code, in a table's cell or on a line of its own says what it says without that.
     Before what stands in a box, or in an element called answer, comes :data:`BOX`.
     """
-    text = _cells(_RULE.sub("", _FENCE.sub("\n", _BRACKETS.sub(UNKNOWN, _of_json(answer)))))
-    if not _BOUND.fullmatch(text):
-        text = _LINE_MARKS.sub("", text)
+    text = _BRACKETS.sub(UNKNOWN, _of_json(answer).translate(_QUOTES))
+    text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
+    text = _TEX_MARKS.sub("", _GLUED.sub("\u2041", text))  # what decoration alone keeps apart is not one number
     for _ in range(2):
         text = _TEX.sub(r"\1", text)
     text = _unboxed(text).replace("\\%", "%").replace("$$", "").replace("\u00ad", "")
-    text = _COMPARED.sub("≶", _TAG.sub(_of_tag, text))  # a bound is no rating
-    text = _WORD_GAP.sub(" ", _EMPHASIS.sub("", text.translate(_QUOTES)))
-    text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
-    shouts = text.isupper()
+    text = _TAG.sub(_of_tag, text)
+    text = _cells(_RULE.sub("", _FENCE.sub("\n", text)))
+    text = _LISTED.sub(rf"\g<0>{_ITEM_END}", text)
+    text = _LINE_MARKS.sub("", _HEADING.sub(r"\1:", _QUOTED_NUMBER.sub(r"\1", text)))
+    text = _SINGLE_QUOTED.sub(r"\1", _IN_DOLLARS.sub(r"\1", text))
+    text = _WORD_GAP.sub(" ", _EMPHASIS.sub("", text))
+    text = _COMPARED.sub("≶", text)  # a bound is no rating
+    text = _BOX_WITHIN.sub("", _MARKED_WORDS.sub("", text))
+    initials = re.findall(r"(?<![^\W\d_])[^\W\d_]", text)
+    shouts = len(initials) > 1 and all(map(str.isupper, initials))  # capitals tell no sentence's beginning
     lines = [line.strip() for line in text.split("\n")]
     marked = "\n".join(_CAPITAL + line if line[:1].isupper() and not shouts else line for line in lines)
     return _joined(plain(marked))
@@ -229,14 +251,21 @@ def _leaves(content: object, key: str) -> Iterator[str]:
         yield f"{key}: {content}" if key else str(content)
 
 
+_AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
+
+
 def _cells(text: str) -> str:
     """Return each row of a table as a line: the head of its number's column, its other cells, and the number."""
     if "|" not in text:
         return text
-    lines, head = [], list[str]()
-    for line in text.split("\n"):
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        is_row = line.strip().startswith("|") or (len(cells) > 1 and line.count("|") > 1)
+    lines, head, rows = [], list[str](), text.split("\n")
+    for line in rows:
+        line = line.strip(_AROUND_ROWS) if "|" in line else line
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        is_row = len(cells) > 1 or bool(head) or _LONE_NUMBER.fullmatch(_EMPHASIS.sub("", cells[0])) is not None
+        is_row = is_row and line.count("|") > 1
+        if line.strip().startswith("|") and not is_row:
+            is_row, line = len(lines) + 1 < len(rows) and "|" in rows[len(lines) + 1], cells[0]
         if not is_row:
             head = [] if line.strip() else head
             lines.append(line)
@@ -262,14 +291,17 @@ def _unboxed(text: str) -> str:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         inner = text[box.end() : end - (depth == 0)]
-        text = text[: box.start()].rstrip("$") + BOX + inner + text[end:].lstrip("$")
+        before, after = text[: box.start()], text[end:]
+        if before.endswith("$") and after.startswith("$"):
+            before, after = before.rstrip("$"), after.lstrip("$")
+        text = before + BOX + inner + after
     return text
 
 
 def _of_tag(tag: re.Match[str]) -> str:
     name = tag["name"].lower()
     if _ANSWERS.fullmatch(name):
-        return "\n" if tag["close"] else f"\n{BOX}"
+        return "\n" if tag["close"] else f"\n{ANSWER}"
     if re.fullmatch(_FORMATS, name):
         return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""
     return f"\n{UNKNOWN}\n"
@@ -292,21 +324,30 @@ def _joined(text: str) -> str:
         else:
             done.append(begins)
         is_apart = False
-    return _SPACES.sub(" ", _SPACE_BEFORE.sub("", "\n".join(done).replace(_CAPITAL, "")))
+    text = re.sub(f"[{_CAPITAL}{_ITEM_END}]", "", "\n".join(done))
+    return _SPACES.sub(" ", _SPACE_BEFORE.sub("", text))
 
 
 _ENDED: Final = tuple(".!?…;)]}|。" + UNKNOWN)
 
 
 def _goes_on(last: str, begins: str, is_capital: bool) -> bool:
-    if begins[0] in "/%":
+    is_item, last = last.endswith(_ITEM_END), last.rstrip(_ITEM_END)
+    begins = begins.rstrip(_ITEM_END)
+    if not (last and begins):
+        return False
+    if begins[0] in "/%=≈" or (begins[0] == "(" and last[-1].isdigit()):
         return True
+    if _LONE_NUMBER.fullmatch(last) and begins[-1].isalpha() and begins.count(" ") < 2 and not _KEYED.match(begins):
+        return True  # its unit
     if _NUMERIC.match(begins):
-        is_labelled = last.endswith((":", "=")) or not last.endswith(_ENDED)
-        return is_labelled and not _LONE_NUMBER.fullmatch(last) and not (_ITEM.match(begins) and not last.endswith(":"))
+        is_labelled = last.endswith((":", "=")) or not last.endswith(_ENDED) or _ABBREVIATED.search(last) is not None
+        return is_labelled and not last[-1].isdigit() and not last.endswith("%") and not _LONE_NUMBER.fullmatch(last) and not (_ITEM.match(begins) and not last.endswith(":"))
     if last.endswith((":", "=")):
-        return len(begins) < 40 and not is_capital and not _KEYED.match(begins)
-    return begins[0].isalpha() and not is_capital and not last.endswith(tuple(".!?…;|。" + UNKNOWN)) and not _KEYED.match(begins)
+        return len(begins) < 40 and not is_capital
+    is_open = not is_capital and not is_item and not last.endswith(tuple(".!?…;|。" + UNKNOWN))
+    is_entry = _KEYED.match(begins) and (_KEYED.match(last) or _LONE_NUMBER.fullmatch(last))
+    return begins[0].isalpha() and is_open and not is_entry
 
 
 def words_of(text: str) -> list[str]:
