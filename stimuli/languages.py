@@ -31,7 +31,14 @@ NAMING: Final = "nominative"
 """The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
 NUMBER: Final = "number"
 """The name, in patterns, of a number that may be a rating."""
-MARKS: Final = {"asked": "\ue000", "who": "\ue001", "other": "\ue002", "ends": "\ue003", "box": "\ue004", "answer": "\ue007"}
+MARKS: Final = {
+    "asked": "\ue000",
+    "who": "\ue001",
+    "other": "\ue002",
+    "ends": "\ue003",
+    "box": "\ue004",
+    "answer": "\ue007",
+}
 """What stands in a text, as patterns see it, for a word of the emotion that was asked about; for the person in the
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
 before what stands in a box, and in an element that is called answer. No alphabet has these characters."""
@@ -121,6 +128,8 @@ class Replies(_Strict):
         Patterns of numbers that are accounted for as something else than a rating: times, ages, counts.
     emotions
         Words of emotions, which count as asked about where it is not told which one was.
+    further
+        Words beside those of ``amounts`` that may go on with a number: a text that was cut before them has none.
     refusals
         Patterns of what declines the task, wherever it stands.
 

@@ -4,9 +4,9 @@ Where the answer is begun for the model, the response is what it wrote after tha
 can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
 are read together first. Where together they state no number and decline nothing, the response is read by itself: a
 beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
-is an end of the scale. Of a text that was cut, a number that might go on after its end is not read. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the
-whole answer alone: what it was begun with might deny it. The published parser reads the response alone, as it read what
-models wrote.
+is an end of the scale. Of a text that was cut, a number that might go on after its end is not
+read. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the whole answer alone:
+what it was begun with might deny it. The published parser reads the response alone, as it read what models wrote.
 """
 
 from __future__ import annotations

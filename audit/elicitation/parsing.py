@@ -78,7 +78,13 @@ def parse_response(
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"low and high must be finite, low below high; got low={low!r}, high={high!r}")
     return read(
-        response, english_replies(), (low, high), labels=(low_label, high_label), quoted=quoted, question=question, cut=cut
+        response,
+        english_replies(),
+        (low, high),
+        labels=(low_label, high_label),
+        quoted=quoted,
+        question=question,
+        cut=cut,
     )
 
 

@@ -180,7 +180,10 @@ def _read(
             if label and words == words_of(plain(label)):
                 return Reading(Status.RATED, float(end))
     sources = [" ".join(words_of(plain(source))) for source in quoted]
-    sentences = [] if has_unknown_marks(response) else _weighed(answer, phrases, ends, question, sources, cut)
+    sentences = []
+    if not has_unknown_marks(response):
+        trailing = response[len(response.rstrip()) :]  # a line's end tells that a number before it is whole
+        sentences = _weighed(answer + trailing, phrases, ends, question, sources, cut)
     if any(each.strength for each in sentences):
         value = _choose(sentences)
         if ends[0] <= value <= ends[1]:
@@ -238,26 +241,34 @@ def _weighed(
     for mention in phrases.mentions:
         text = mention.sub(_accounted, text)
     sentences = list(_sentences(text))
+    is_open = cut and _may_go_on(answer, phrases)
     weighed = []
-    for k, (sentence, asks) in enumerate(sentences):
+    for k, (sentence, _) in enumerate(sentences):
         if phrases.thousands is not None:
             sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
         own = _weigh(sentence, phrases, ends, is_foreign)
-        if cut and k == len(sentences) - 1 and _may_go_on(text, phrases):
-            # What the number would have been is not known, nor that it was none.
-            own = _Sentence(is_unexplained=own.strength is not None)
+        if is_open and k == len(sentences) - 1:
+            own = _opened(sentence, own)
         weighed.append(own)
     if UNKNOWN in text:
-        rest = text.rpartition(UNKNOWN)[2]
-        kept = len(list(_sentences(rest)))
-        if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - kept :]):
+        n_after = len(list(_sentences(text.rpartition(UNKNOWN)[2])))
+        if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - n_after :]):
             return [_Sentence(is_unexplained=True)]
-    if len(sentences) == 1 and question is not None and not any(each.strength for each in weighed):
-        [(sentence, asks)] = sentences
-        value = math.nan if asks or cut or len(_NUMERAL.findall(answer)) > 1 else _told(sentence, phrases)
-        if not math.isnan(value) and not any(f" {' '.join(words_of(plain(answer)))} " in f" {each} " for each in sources):
+    is_alone = len(sentences) == 1 and len(_NUMERAL.findall(answer)) <= 1
+    if is_alone and question is not None and not cut and not weighed[0].strength:
+        [(sentence, is_question)] = sentences
+        value = math.nan if is_question else _told(sentence, phrases)
+        whole = f" {' '.join(words_of(plain(answer)))} "
+        if not math.isnan(value) and not any(whole in f" {source} " for source in sources):
             return [_Sentence(Strength.GIVEN, value)]
     return weighed
+
+
+def _opened(sentence: str, own: _Sentence) -> _Sentence:
+    """Return the last sentence of a cut text as it counts: what its last number would have been is not known."""
+    *_, last = [None, *_DIGITS.finditer(sentence)]
+    might_rate = last is not None and _SAYS_HOW_MUCH.search(sentence, 0, last.start()) is not None
+    return _Sentence(is_unexplained=own.strength is not None or might_rate)
 
 
 def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool) -> _Sentence:
@@ -289,7 +300,8 @@ def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -
     if question is None:
         return text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
     who = _ARTICLE.sub("", plain(question.experiencer).strip())
-    for word, mark in [(who, MARKS["who"]), *((plain(each).strip(), MARKS["asked"]) for each in question.emotions)]:
+    emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
+    for word, mark in [(who, MARKS["who"]), *((each, MARKS["asked"]) for each in emotions)]:
         if word and (word, mark) != ("person", MARKS["who"]):
             text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", mark, text)
     return text
@@ -340,24 +352,32 @@ def _amounts(
     return [(each.value, each.ends) for each in found]
 
 
-def _may_go_on(text: str, phrases: _Phrases) -> bool:
-    """Tell whether the last number of a text may go on after its end: "8" as "80", "70" as "70 to 80"."""
-    text = text.lstrip("\n")
-    end = 0
-    for match in re.finditer(_amount(phrases.replies), text):
-        end = match.end()
-    if not end:
+def _may_go_on(answer: str, phrases: _Phrases) -> bool:
+    """Tell whether the last number of an answer may go on after its end: "8" as "80", "70" as "70 to 80"."""
+    text = _in_digits(plain(answer), phrases)
+    last = max((match.end() for match in _NUMERAL.finditer(text)), default=0)
+    rest = re.sub(r"[*_`\"]", "", text[last:])
+    if not last or _OVER.search(rest):
         return False
-    rest = " ".join(re.sub(r"[*_`\"]", "", text[end:]).split(" ")) if "\n" not in text[end:] else "\n"
-    rest = rest.strip(" ")
-    openings = ["", ".", ",", "/", "%", "-", "(", "+", "½", *phrases.replies.amounts, *phrases.replies.further]
-    return any(each.startswith(rest.lstrip(" ,(")) for each in openings) if rest != "\n" else False
+    openings = ("", *".,/%-(+½", *phrases.replies.amounts, *phrases.replies.further)
+    return any(each.startswith(rest.lstrip(" ,(")) for each in openings)
+
+
+_OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
+"""What ends a number for good, if a text is cut after it."""
+_SAYS_HOW_MUCH: Final = re.compile(
+    r"(?:\A|[^a-zäöüß ] ?|\b(?:it|at|as|to|is|be|say|of|an?|with|around|about|auf|mit|bei|ist|von) )[~≈]?\Z"
+)
 
 
 def _amount(replies: Replies) -> str:
     between = "|".join(["[-/%]", r"\\%", *sorted(map(re.escape, replies.amounts), key=len, reverse=True)])
     more = r"(?: ?[0-9]+(?:[.,][0-9]+)*)?"
-    joins = "|".join(sorted(map(re.escape, (word for word, means in replies.amounts.items() if means in _JOINS)), key=len, reverse=True))
+    joins = "|".join(
+        sorted(
+            map(re.escape, (word for word, means in replies.amounts.items() if means in _JOINS)), key=len, reverse=True
+        )
+    )
     listed = rf"|, ?(?:(?:{joins}) )?[0-9]+(?:[.,][0-9]+)*" if joins else ""
     return rf"{_FIGURE}(?: ?(?:{between})(?![^\W\d_]){more}{listed})*"
 

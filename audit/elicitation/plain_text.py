@@ -72,13 +72,17 @@ _FORMATS: Final = (
     r"|t(?:able|r|d|h|head|body)|blockquote|body|html"
 )
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?: [^<>\n]{0,80})?/?>", re.IGNORECASE)
-_ANSWERS: Final = re.compile(r"(?:final[-_]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE)
+_ANSWERS: Final = re.compile(
+    r"(?:final[-_]?)?(?:answer|rating|response|output|result|number|score|intensity)", re.IGNORECASE
+)
 _BRACKETS: Final = re.compile(r"<\|[^|<>\n]{1,40}\|>|◁/?[^◁▷\n]{1,40}▷|\[(?:/[A-Za-z_]{2,20}|[A-Z_]{3,20})\](?!\()")
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]{0,20}$", re.MULTILINE)
 _TEX_MARKS: Final = re.compile(r"\\[()\[\]]")
 _GLUED: Final = re.compile(r"(?<=[0-9])[*_`\"$]+(?=[0-9])")
 _BOX: Final = re.compile(r"\\?\b(?:boxed|fbox|framebox) ?\{ ?")
-_TEX: Final = re.compile(r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|emph|bm|displaystyle|large|huge) ?\{([^{}\n]{0,80})\}", re.IGNORECASE)
+_TEX: Final = re.compile(
+    r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|emph|bm|displaystyle|large|huge) ?\{([^{}\n]{0,80})\}", re.IGNORECASE
+)
 _RULE: Final = re.compile(r"^[ \t]*\|?(?: ?:?-{2,}:? ?\|?)+[ \t]*$|^[ \t]*(?:[-*_] ?){3,}$", re.MULTILINE)
 _EMPHASIS: Final = re.compile(
     r"(?<![0-9])\*+(?=\S)|(?<=[^\s0-9])\*+|(?<=[0-9])\*+(?=[^\w*]|\Z)|(?<![^\W_])_+(?=\S)|(?<=\S)_+(?![^\W_])"
@@ -86,7 +90,7 @@ _EMPHASIS: Final = re.compile(
 )
 _WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
 _LINE_MARKS: Final = re.compile(
-    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]*(?:boxed ?\{|text[a-z]*\{|<[a-z]+>)?[\s*_$]*[=0-9.])|[-+•·▪◦‣*](?= )))+",
+    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]*[=0-9.])|[-+•·▪◦‣*](?= )))+",
     re.MULTILINE,
 )
 _QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]*(?=[*_`\"]*[0-9.])")
@@ -215,7 +219,9 @@ def bare(answer: str) -> str:
     return _joined(plain(marked))
 
 
-_QUOTES: Final = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "″": '"', "\u200b": "", "\ufeff": "", "\u2060": ""})
+_QUOTES: Final = str.maketrans(
+    {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "″": '"', "\u200b": "", "\ufeff": "", "\u2060": ""}
+)
 
 
 def _is_picture(c: str) -> bool:
@@ -223,17 +229,21 @@ def _is_picture(c: str) -> bool:
 
 
 def _of_json(answer: str) -> str:
-    """Return JSON as lines of a key and a value; any other text as it is."""
-    inner = _FENCE.sub("", answer).strip()
-    if not inner.startswith(("{", "[")) or not inner.endswith(("}", "]")):
-        return answer
-    try:
-        content = json.loads(inner, object_pairs_hook=lambda pairs: _Pairs(pairs), parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        return answer
-    if not isinstance(content, _Pairs) and not any(isinstance(each, _Pairs) for each in content):
-        return answer
-    return "\n".join(_leaves(content, ""))
+    """Return an answer with each object of JSON in it as lines of a key and a value."""
+    read, done = [], 0
+    start = answer.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if start < 0:
+            break
+        try:
+            content, end = _OBJECTS.raw_decode(answer, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            read.append(answer[done:start] + "\n" + "\n".join(_leaves(content, "")) + "\n")
+            done = end
+        start = answer.find("{", end)
+    return "".join(read) + answer[done:]
 
 
 class _Pairs(list[tuple[str, object]]):
@@ -251,6 +261,8 @@ def _leaves(content: object, key: str) -> Iterator[str]:
         yield f"{key}: {content}" if key else str(content)
 
 
+_OBJECTS: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+_MAX_OBJECTS: Final = 20
 _AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
 
 
@@ -258,7 +270,9 @@ def _cells(text: str) -> str:
     """Return each row of a table as a line: the head of its number's column, its other cells, and the number."""
     if "|" not in text:
         return text
-    lines, head, rows = [], list[str](), text.split("\n")
+    lines: list[str] = []
+    head: list[str] = []
+    rows = text.split("\n")
     for line in rows:
         line = line.strip(_AROUND_ROWS) if "|" in line else line
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -319,8 +333,8 @@ def _joined(text: str) -> str:
         last = done[-1] if done else ""
         begins = own.removeprefix(_CAPITAL)
         is_capital = own is not begins and own != begins
-        if last and _goes_on(last, begins, is_capital):
-            done[-1] = last + (": " if is_apart and not last.endswith((":", "=")) and _NUMERIC.match(begins) else " ") + begins
+        if last and _goes_on(last, begins, is_capital, is_apart):
+            done[-1] = f"{last} {begins}"
         else:
             done.append(begins)
         is_apart = False
@@ -331,18 +345,30 @@ def _joined(text: str) -> str:
 _ENDED: Final = tuple(".!?…;)]}|。" + UNKNOWN)
 
 
-def _goes_on(last: str, begins: str, is_capital: bool) -> bool:
+def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     is_item, last = last.endswith(_ITEM_END), last.rstrip(_ITEM_END)
     begins = begins.rstrip(_ITEM_END)
     if not (last and begins):
         return False
     if begins[0] in "/%=≈" or (begins[0] == "(" and last[-1].isdigit()):
         return True
-    if _LONE_NUMBER.fullmatch(last) and begins[-1].isalpha() and begins.count(" ") < 2 and not _KEYED.match(begins):
-        return True  # its unit
+    if not any(map(str.isalnum, begins)):
+        return True
+    if begins[0].isalpha() and not _KEYED.match(begins):  # it may be the number's unit
+        if _LONE_NUMBER.fullmatch(last):
+            if begins.count(" ") < 2:
+                return True
+        elif last[-1].isdigit() and not is_apart and not _KEYED.match(last):
+            return True
     if _NUMERIC.match(begins):
         is_labelled = last.endswith((":", "=")) or not last.endswith(_ENDED) or _ABBREVIATED.search(last) is not None
-        return is_labelled and not last[-1].isdigit() and not last.endswith("%") and not _LONE_NUMBER.fullmatch(last) and not (_ITEM.match(begins) and not last.endswith(":"))
+        return (
+            is_labelled
+            and not last[-1].isdigit()
+            and not last.endswith("%")
+            and not _LONE_NUMBER.fullmatch(last)
+            and not (_ITEM.match(begins) and not last.endswith(":"))
+        )
     if last.endswith((":", "=")):
         return len(begins) < 40 and not is_capital
     is_open = not is_capital and not is_item and not last.endswith(tuple(".!?…;|。" + UNKNOWN))

@@ -38,9 +38,10 @@ _SCALE_OF = re.compile(r"\b(?:scale of|out of(?: an?)?(?: possible| maximum)?) \
 _POINT_SCALE = re.compile(r"-point(?: [a-z]+)? scale")
 
 
+_ANCHORED = rf"{_ANCHOR.pattern}[a-z {MARKS['asked']}{MARKS['who']}]{{0,30}}"
 _SPAN_OF_ENDS = re.compile(
-    rf"{MARKS['ends']}(?:{_END_TO_END.pattern}|, ?){MARKS['ends']}(?: ?\([^()0-9\n]{{1,40}}\))?(?:{_ANCHOR.pattern}[a-z \ue000\ue001]{{0,30}})?"
-    rf"|{MARKS['ends']}{_ANCHOR.pattern}[a-z \ue000\ue001]{{0,30}}"
+    rf"{MARKS['ends']}(?:{_END_TO_END.pattern}|, ?){MARKS['ends']}(?: ?\([^()0-9\n]{{1,40}}\))?(?:{_ANCHORED})?"
+    rf"|{MARKS['ends']}{_ANCHORED}"
 )
 
 

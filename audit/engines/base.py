@@ -64,7 +64,9 @@ class Generated:
     refused: bool = False
 
 
-_CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit"})
+_CUT: Final = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit"}
+)
 
 
 def is_cut(finish_reason: object) -> bool:
