@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from audit.elicitation.plain_text import UNKNOWN, answer_of, bare, has_unknown_marks, plain, words_of
@@ -30,7 +30,7 @@ _PLAIN_FIGURE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _DIGITS: Final = re.compile(r"[0-9]+")
 _NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE_END: Final = re.compile(
-    r"\n+|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
+    r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
 )
 """Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
 _WRAPPED: Final = re.compile(
@@ -40,6 +40,7 @@ _TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")
 """A number in words and digits: "seventy (70)"."""
 _WINDOW: Final = 3
 _SHORT: Final = 40
+_YEAR: Final = 4
 _MAX_SENTENCE: Final = 600
 _MAX_TEXT: Final = 60_000
 _OTHER, _ENDS = MARKS["other"], MARKS["ends"]
@@ -182,7 +183,7 @@ def _read(
     sources = [" ".join(words_of(plain(source))) for source in quoted]
     sentences = []
     if not has_unknown_marks(response):
-        trailing = response[len(response.rstrip()) :]  # a line's end tells that a number before it is whole
+        trailing = response[len(response.rstrip()) :][:2]  # a line's end tells that a number before it is whole
         sentences = _weighed(answer + trailing, phrases, ends, question, sources, cut)
     if any(each.strength for each in sentences):
         value = _choose(sentences)
@@ -239,7 +240,7 @@ def _weighed(
     text, is_foreign = describe_scale(text, low=low, high=high)
     text = _unquoted(text, sources)
     for mention in phrases.mentions:
-        text = mention.sub(_accounted, text)
+        text = mention.sub(partial(_accounted, high=high), text)
     sentences = list(_sentences(text))
     is_open = cut and _may_go_on(answer, phrases)
     weighed = []
@@ -310,7 +311,9 @@ def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -
 _ARTICLE: Final = re.compile(r"\A(?:an?|the) ")
 
 
-def _accounted(found: re.Match[str]) -> str:
+def _accounted(found: re.Match[str], *, high: float) -> str:
+    if len(found[0]) == _YEAR and found[0].isdecimal() and float(found[0]) <= high:
+        return found[0]  # on such a scale it may be a rating
     return _DIGITS.sub(_OTHER, re.sub(r"(?<=[0-9])[.,:/-](?=[0-9])", "", found[0]))
 
 

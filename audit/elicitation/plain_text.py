@@ -25,7 +25,7 @@ _KNOWN_TOKEN = re.compile(
     re.IGNORECASE,
 )
 _OWN_TURN = re.compile(  # how a template opens the model's own turn
-    r"\A\s*(?:<s>|<bos>|<\|begin_of_text\|>)?\s*(?:<\|(?:im_start|start|start_header_id|start_of_role)\|>|<start_of_turn>)\s*"
+    r"\A\s*+(?:<s>|<bos>|<\|begin_of_text\|>)?\s*+(?:<\|(?:im_start|start|start_header_id|start_of_role)\|>|<start_of_turn>)\s*"
     r"(?:assistant|model)\s*(?:<\|(?:message|end_header_id|end_of_role)\|>)?"
 )
 _TURN = re.compile(  # base models go on with turns of their own, and rate in them
@@ -90,7 +90,7 @@ _EMPHASIS: Final = re.compile(
 )
 _WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
 _LINE_MARKS: Final = re.compile(
-    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]*[=0-9.])|[-+•·▪◦‣*](?= )))+",
+    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+",
     re.MULTILINE,
 )
 _QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]*(?=[*_`\"]*[0-9.])")
@@ -108,6 +108,8 @@ _BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[
 UNKNOWN: Final = "\ue005"
 """Stands for marks around text that nothing here knows: what is between them may be no part of the answer."""
 _CAPITAL: Final = "\ue006"
+_LONG_NUMBER: Final = re.compile(r"(\d{41})\d+")
+_BLANKS: Final = re.compile(r"[^\S\n]{2,}")
 _SPACES: Final = re.compile(r" {2,}")
 _SPACE_BEFORE: Final = re.compile(r" +(?=[.,;!?](?:\s|\Z))")
 _COMPARED: Final = re.compile(rf"(?<![-=])[<>≥≤]+\s*=?\s*(?=[-+~$(\\{BOX} ]*[0-9.])")
@@ -198,7 +200,7 @@ def bare(answer: str) -> str:
     What is bold, quoted, in a box, in code, in a table's cell or on a line of its own says what it says without that.
     Before what stands in a box, or in an element called answer, comes :data:`BOX`.
     """
-    text = _BRACKETS.sub(UNKNOWN, _of_json(answer).translate(_QUOTES))
+    text = _BRACKETS.sub(UNKNOWN, _BLANKS.sub(" ", _of_json(_LONG_NUMBER.sub(r"\1", answer))).translate(_QUOTES))
     text = "".join(" " if _is_picture(c) else c for c in text) if not text.isascii() else text
     text = _TEX_MARKS.sub("", _GLUED.sub("\u2041", text))  # what decoration alone keeps apart is not one number
     for _ in range(2):
@@ -299,7 +301,9 @@ def _cells(text: str) -> str:
 
 
 def _unboxed(text: str) -> str:
-    while box := _BOX.search(text):
+    for _ in range(_MAX_OBJECTS):
+        if not (box := _BOX.search(text)):
+            break
         depth, end = 1, box.end()
         while end < len(text) and depth and end - box.end() < 200:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
