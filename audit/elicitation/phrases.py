@@ -190,8 +190,8 @@ def _read(
         if ends[0] <= value <= ends[1]:
             return Reading(Status.RATED, value + 0.0)  # never -0.0
         return Reading(Status.UNPARSEABLE, math.nan)
-    text = plain(answer)
-    declines = is_refusal(text, sources, phrases.refusals) or is_refusal(text, sources)
+    texts = {plain(answer), bare(answer)}
+    declines = any(is_refusal(text, sources, own) for text in texts for own in (phrases.refusals, None))
     if declines and not any(each.is_rival for each in sentences):
         return Reading(Status.REFUSED, math.nan)
     return Reading(Status.UNPARSEABLE, math.nan)
