@@ -227,7 +227,8 @@ _QUOTES: Final = str.maketrans(
 
 
 def _is_picture(c: str) -> bool:
-    return (c >= "\U0001f000" or "\u2600" <= c <= "\u27bf" or c == "\u2b50") and unicodedata.category(c) in {"So", "Sk"}
+    is_high = c >= "\U0001f000" or "\u2600" <= c <= "\u27bf" or c in "\u2b50\N{REPLACEMENT CHARACTER}"
+    return is_high and unicodedata.category(c) in {"So", "Sk"}
 
 
 def _of_json(answer: str) -> str:
