@@ -45,7 +45,10 @@ def parse_response(
     low_label, high_label
         The words for the scale's ends; a response that is nothing but one of them is that end.
     question
-        Whose emotion was asked about. If None, a rating that is told of somebody is not read.
+        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None, the
+        common names of emotions are, and a rating that is told of somebody is not read.
+    cut
+        Whether the response stopped at a limit of its length: a number that might go on after its end is not read.
 
     Returns
     -------
@@ -59,11 +62,13 @@ def parse_response(
 
     Notes
     -----
-    - A rating stands alone in its line, clause or response, or follows words that state it. A number before a noun
-      ("2 people"), glued to letters, or negated ("not a 100") is a mention.
-    - Plainer statements win: a final answer, then a number called rating or answer, then one that is only given. Two
-      different ones of a rank, or a different one after the winner, make the response unparseable; so does an
-      unexplained number that ends the winner's sentence ("for me it would be 100, for her 60").
+    - Decoration comes off first: markup, quotes, code, boxes, tables, JSON, line breaks inside a sentence. A bound
+      ("> 70") is none.
+    - A sentence states a rating where a pattern takes the whole of it. Every other number must be accounted for: it
+      describes the scale, is quoted, or is a time, an age, a count, or denied. Else the response is unparseable.
+    - A last sentence that calls its number the rating outweighs unexplained numbers before it, and one that calls it
+      final outweighs other ratings. Otherwise two different ratings are none.
+    - Marks that are not known, around a text, make a response unparseable: they may be those of a thought.
     - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high``
       is in points as it is. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
     - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is stated too. The

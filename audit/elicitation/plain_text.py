@@ -93,8 +93,8 @@ _LINE_MARKS: Final = re.compile(
     r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+",
     re.MULTILINE,
 )
-_QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]*(?=[*_`\"]*[0-9.])")
-"""A number in a block quote under its label; elsewhere "> 70" is a bound."""
+_QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]+(?=[*_]+[0-9.])")
+"""A bold number in a block quote under its label; elsewhere "> 70" is a bound."""
 _ITEM_END: Final = "\ue008"
 _LISTED: Final = re.compile(r"^[ \t>*_]*(?:[-+•·▪◦‣*]|\(?[0-9][.)]\)?) [^\n]*[^\n:=;.!?…]$", re.MULTILINE)
 _HEADING: Final = re.compile(r"^([ \t>]*#{1,6} [^\n]*[^\W0-9][*_ \t]*)$", re.MULTILINE)
@@ -355,7 +355,7 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
     begins = begins.rstrip(_ITEM_END)
     if not (last and begins):
         return False
-    if begins[0] in "/%=≈" or (begins[0] == "(" and last[-1].isdigit()):
+    if begins[0] in "/%=≈:" or (begins[0] == "(" and last[-1].isdigit()):
         return True
     if not any(map(str.isalnum, begins)):
         return True

@@ -191,7 +191,8 @@ def test_no_reading_depends_on_which_packaged_emotion_was_asked_about(emotion):
     words = emotion_words()[emotion]
     question = Question("a Buddhist", (words.noun, words.adjective))
     others = re.compile(rf"\b(?:{re.escape(words.noun)}|{re.escape(words.adjective)})\b", re.IGNORECASE)
-    texts = [text for text in NAMED if not others.search(text)]  # where it is another emotion, it is asked about now
+    # An answer that names it as another emotion than anxiety names what is asked about now.
+    texts = [text for text in NAMED if words.noun == "anxiety" or not others.search(text)]
     assert len(texts) > 100
     changed = [text for text in texts if read(renamed(text, words.noun, words.adjective), question) != read(text)]
     assert changed == []
