@@ -45,8 +45,8 @@ def parse_response(
     low_label, high_label
         The words for the scale's ends; a response that is nothing but one of them is that end.
     question
-        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None, the
-        common names of emotions are, and a rating that is told of somebody is not read.
+        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None,
+        the common names of emotions are, and a rating that is told of somebody is not read.
     cut
         Whether the response stopped at a limit of its length: a number that might go on after its end is not read.
 

@@ -116,6 +116,8 @@ _COMPARED: Final = re.compile(rf"(?<![-=])[<>≥≤]+\s*=?\s*(?=[-+~$(\\{BOX} ]*
 _ITEM: Final = re.compile(r"\(?[0-9]{1,2}[.):]\)? +\S")
 _NUMERIC: Final = re.compile(rf"[~≈$(\[ {BOX}]*[-+]?(?:[0-9]|\.[0-9])")
 _LONE_NUMBER: Final = re.compile(r"[^\w\n]*[0-9][0-9.,]*(?: ?(?:%|(?:[/–-]|to|out of) ?[0-9][0-9.,]*))*[^\w\n]*")
+_BEGINNING: Final = re.compile(r"(?:the|this|that|these|i|it|they|my|because|die|der|das|ich|es|sie)\b")
+"""How a sentence may begin, and no unit does."""
 _ABBREVIATED: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,2}\.\Z")
 _KEYED: Final = re.compile(r"[a-z][a-z' _-]{0,40} ?[:=]")
 _LONE_ONE = re.compile(r"[\W_]*one[\W_]*")
@@ -359,7 +361,8 @@ def _goes_on(last: str, begins: str, is_capital: bool, is_apart: bool) -> bool:
         return True
     if not any(map(str.isalnum, begins)):
         return True
-    if begins[0].isalpha() and not _KEYED.match(begins):  # it may be the number's unit
+    is_said = _KEYED.match(begins) or (is_capital and _BEGINNING.match(begins))
+    if begins[0].isalpha() and not is_said:  # it may be the number's unit
         if _LONE_NUMBER.fullmatch(last):
             if begins.count(" ") < 2:
                 return True

@@ -253,8 +253,8 @@ def test_an_answer_is_read_on_the_scale_that_was_asked(answer, low, high, outcom
 @pytest.mark.parametrize(
     "answer",
     ["8", "80", "80 ", "**8", "80.", "80%", "8/1", "I would say the number 8", "Rating: 8", "70 to", "70 or maybe 8",
-     "70,", "7 out", "7 out of 1", "seventy", "seventy-", "First 60. My final answer is 8", "60. On reflection, 8", "70, m",
-     '{"rating": 8', "<answer>8", "\\boxed{8", "Anxiety: 70 (", "extremely", "The person felt 70 anxiety"],
+     "70,", "7 out", "7 out of 1", "seventy", "seventy-", "First 60. My final answer is 8", "60. On reflection, 8",
+     "70, m", '{"rating": 8', "<answer>8", "\\boxed{8", "Anxiety: 70 (", "extremely", "The person felt 70 anxiety"],
 )  # fmt: skip
 def test_a_number_that_may_go_on_at_the_end_of_a_cut_text_is_no_rating(answer):
     assert read(answer, cut=True) == "unparseable"
