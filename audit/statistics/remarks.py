@@ -41,7 +41,8 @@ class Remark:
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
         ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``one_cue`` or
-        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty`` or ``missing_unexplained``.
+        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``responses_cut`` or
+        ``missing_unexplained``.
     text
         The remark, in words.
     """
