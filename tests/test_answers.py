@@ -191,6 +191,25 @@ def test_the_usual_shapes_of_a_line_are_read_in_any_order(shape, tmp_path):
     assert (found.n_absent, found.n_without, found.n_repeated) == (1, 0, 0)
 
 
+def test_an_answer_that_its_line_says_was_cut_is_read_so_far_as_it_is_whole_and_counted(there, audit):
+    lines = lines_of("a.jsonl")
+    cut = [("8", "length"), ("The number is 8", "length"), ("80\n\nThe person", "max_tokens"), ("8", "stop")]
+    for place, (text, why) in enumerate(cut):
+        lines[place] = {"id": lines[place]["id"], "text": text, "finish_reason": why}
+    body = completion("8")
+    body["choices"][0]["finish_reason"] = "length"
+    lines[4] = {"id": lines[4]["id"], "response": body}
+    write("a.jsonl", lines)
+    assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+    ratings = pd.read_parquet("run/ratings.parquet").head(5)
+    assert ratings["cut"].tolist() == [True, True, True, False, True]
+    assert ratings["status"].astype(str).tolist() == ["unparseable", "unparseable", "rated", "rated", "unparseable"]
+    assert ratings["intensity"][[2, 3]].tolist() == [80, 8]
+    assert f"4 responses of {len(lines)} were cut" in Path("run/report.html").read_text("utf-8")
+    calls = table("run", "calls")
+    assert calls["n_cut"].sum() == 4
+
+
 def test_half_a_character_of_json_can_be_kept(there, audit):
     lines = lines_of("a.jsonl")
     write("a.jsonl", [{"id": lines[0]["id"], "text": "\ud83d 70 \ud83d\ude00"}, *lines[1:]])

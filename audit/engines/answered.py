@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from audit.config import fingerprint
-from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
+from audit.engines.base import Done, EngineFacts, Generated, OpenModel, is_cut, storable, unwatched
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.prompts import Prompt
@@ -220,7 +220,7 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return Generated(storable(given), 0, False)
+        return Generated(storable(given), 0, is_cut(line.get("finish_reason", line.get("stop_reason"))))
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, and should be a text or a chat completion")
     status = given.get("status_code", 200)
@@ -245,7 +245,7 @@ def _completion(body: Any, where: str) -> Generated:
         # As of a server: reasoning that took all tokens, a call of a tool; there is no text to be read.
         text = declined if isinstance(declined, str) else ""
     refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
-    return Generated(storable(text), 0, choice.get("finish_reason") == "length", None, refuses)
+    return Generated(storable(text), 0, is_cut(choice.get("finish_reason")), None, refuses)
 
 
 def _kind(value: object) -> str:

@@ -31,6 +31,7 @@ from audit.engines.base import (
     Reading,
     TokenIds,
     TopTokens,
+    is_cut,
     sampling_seeds,
     storable,
     unwatched,
@@ -413,7 +414,7 @@ class ChatEngine:
         return Generated(
             storable(text),
             _count(usage.get("completion_tokens")) or 0,
-            choice.get("finish_reason") == "length",
+            is_cut(choice.get("finish_reason")),
             _count(usage.get("prompt_tokens")),
             refuses,
         )
@@ -634,7 +635,7 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        cut = choice.get("stop_reason") != until if until else choice.get("finish_reason") == "length"
+        cut = choice.get("stop_reason") != until if until else is_cut(choice.get("finish_reason"))
         if not isinstance(choice.get("text"), str):
             raise Odd("a choice without a text")
         return Generated(storable(choice["text"]), _count(n_written) or 0, cut)

@@ -126,7 +126,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table:
 
 def calls_table(calls: pd.DataFrame) -> Table | None:
     """Show what became of each call of a strategy; None where the question is all there is."""
-    if not (calls["place"] > 0).any() and not (calls["n_shortened"] > 0).any():
+    if not (calls["place"] > 0).any() and not (calls[["n_shortened", "n_cut"]] > 0).any(axis=None):
         return None
     return table_of(
         rows_of(calls, "calls"),

@@ -223,6 +223,7 @@ def ratings_table(
         "response": pd.Series("", index=range(n_rows)),
         **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
         "wording": pd.array(np.zeros(n_rows, dtype=np.int8), dtype="Int8"),
+        "cut": pd.array([pd.NA] * n_rows, dtype="boolean"),
     }
     return pd.DataFrame(columns, columns=list(RATINGS), copy=False)
 

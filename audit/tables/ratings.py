@@ -55,6 +55,11 @@ RATINGS: Final = Table(
             since=4,
             before=0,
         ),
+        "cut": flag(
+            "whether the response stopped at the limit of its length (`generate`): a number that might go on after its "
+            "end is not read, but by the study's parser; missing where none was written",
+            since=5,
+        ),
     },
     stored=True,
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
 from audit.progress import Part, Say
@@ -20,6 +21,9 @@ from stimuli.inventories import read_answers
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
     from audit.engines.base import Done, Engine, OpenModel
+
+_LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")
+"""What may go on where a text was cut: "1" may be "10"."""
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
@@ -133,7 +137,8 @@ def _written(
         answers: list[float | None] = [None] * len(items)
         unread = Status.FAILED
         if text is not None:
-            answers = read_answers(answer_of(text), len(items), low, high, texts=[item.text for item in items])
+            kept = _LAST_NUMBER.sub("", text) if written.cut else text
+            answers = read_answers(answer_of(kept), len(items), low, high, texts=[item.text for item in items])
             unread = Status.UNPARSEABLE
             # One refusal stands for all items; beside answers, a line that says no is one that cannot be read.
             if not any(answer is not None for answer in answers):

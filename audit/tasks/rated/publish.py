@@ -236,8 +236,22 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
 
 
 def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
-    """Say what the run has not asked yet, and what the table of another tool leaves open."""
+    """Say what the run has not asked yet, which texts are not whole, and what another tool's table leaves open."""
     yield from unfinished(manifest, ratings)
+    cut = ratings["cut"].fillna(False).astype(bool)
+    if n_cut := int(cut.sum()):
+        n_unread = int((cut & (ratings["status"].astype(str) != "rated")).sum())
+        by = "the tool that asked allowed" if manifest.model.elsewhere is not None else "elicitation.max_tokens allows"
+        yield on_run(
+            "responses_cut",
+            f"{plural(n_cut, 'response')} of {len(ratings):,} {either(n_cut, 'was', 'were')} cut: longer than {by}. "
+            f"{n_unread:,} of these {either(n_unread, 'has', 'have')} no rating"
+            + (
+                ". Allow more tokens."
+                if manifest.elicitation.parser == "hou2025"  # which reads a number wherever the text ends
+                else ": a number that might go on after the cut is not read. Allow more tokens."
+            ),
+        )
     n_unexplained = manifest.counts.get("unparseable", 0)
     if not manifest.outside.status_given and n_unexplained:
         yield on_run(
