@@ -521,7 +521,7 @@ def empathy_gap(
     *,
     low: float | None = None,
     high: float | None = None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
     seed: int = 0,
     **statistics: Any,
 ) -> Gap:
@@ -539,7 +539,7 @@ def empathy_gap(
     low, high
         Ends of the rating scale, in points. They may be left out where ratings reach from 0 to 100.
     missing
-        Numbers that stand for a refusal or no answer, such as −1.
+        What stands for a refusal or no answer: numbers such as −1, or texts.
     seed
         Of the permutations.
     **statistics

@@ -17,7 +17,7 @@ from audit.exported import Export, messages_in
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
-from audit.runs.outside import describe_outside, read_outside
+from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
@@ -140,7 +140,7 @@ def report_outside(
     *,
     low: float | None,
     high: float | None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
     model: str | None,
     seed: int,
     statistics: Mapping[str, Any],
@@ -158,7 +158,7 @@ def report_outside(
     low, high
         The ends of the rating scale, in points. If None, 0 and 100, where the ratings reach them.
     missing
-        Numbers that stand for no rating.
+        What stands for no rating.
     model
         What the ratings are of; None takes the file's name.
     seed
@@ -183,7 +183,7 @@ def report_outside(
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
-    coded = ", ".join(f"{code:g}" for code in outside.missing)
+    coded = ", ".join(map(code_text, outside.missing))
     say(
         f"{ratings}: {plural(n_rated, 'rating')} of {plural(len(outside.ratings), 'prompt')} on a scale from "
         f"{outside.low:g} to {outside.high:g}"

@@ -249,14 +249,17 @@ def a_number(name: str, text: str) -> float:
     return number
 
 
-def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Read a number, or a list of them in brackets."""
+def marks(name: str, text: str) -> tuple[float | str, ...]:
+    """Read what stands for none in a table: a number or a text, or a list of them in brackets."""
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
     if "[" in inside or "]" in inside:
-        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]")
-    return tuple(a_number(name, part.strip()) for part in inside.split(",")) if inside.strip() else ()
+        raise ConfigError(f"{name}={text}: a number or a text is wanted, or several in brackets: {name}=[-1,NA]")
+    parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
+    if "" in parts:
+        raise ConfigError(f"{name}={text}: nothing stands before or after a comma; an empty cell is missing anyway")
+    return tuple(float(part) if _NUMBER.fullmatch(part) else part for part in parts)
 
 
 def whole_from(least: int) -> Reader[int]:

@@ -16,7 +16,7 @@ from audit.cli.options import (
     a_number,
     a_path,
     a_text,
-    numbers,
+    marks,
     option_lines,
     usage_lines,
     whole_from,
@@ -33,8 +33,8 @@ _RATINGS: Final[Option[Path | None]] = Option(
     "ratings",
     a_path,
     None,
-    "CSV, Parquet or a spreadsheet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there "
-    "are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
+    "a table (.csv .tsv .txt .xlsx .sav .parquet .jsonl) with perceiver, experiencer, narrative_id, rating (empty = "
+    "missing), and, if there are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
     "FILE",
 )
 _GROUPS: Final[Option[Path | None]] = Option(
@@ -54,7 +54,7 @@ _HIGH: Final[Option[float | None]] = Option(
 )
 _MISSING: Final[Option[Sequence[float]]] = Option(
     "missing",
-    numbers,
+    marks,
     (),
     "numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
     "-1",
