@@ -265,7 +265,7 @@ class ThinkingConfig(_Strict):
 class ColumnsConfig(_Strict):
     """The columns of a user's own narratives; None where the file has none."""
 
-    narrative_id: str | None
+    narrative_id: str | tuple[str, ...] | None
     emotion: str | None
     neutral: str | None
     first_person: str | None
@@ -277,7 +277,7 @@ class ColumnsConfig(_Strict):
 class ConversationsConfig(_Strict):
     """The columns of a user's own corpus, None where it has none, what of it is shown, and words for its labels."""
 
-    conversation_id: str
+    conversation_id: str | tuple[str, ...]
     turn: str
     speaker: str
     text: str
@@ -309,6 +309,7 @@ class StimuliConfig(_Strict):
     cues: Words | None = None
     perceiver_terms: int | None = None
     experiencer_terms: int | None = None
+    missing: Words | None = None
 
 
 MOST_PERMUTATIONS: Final = 10_000_000

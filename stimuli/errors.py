@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,6 +35,11 @@ def suggest(name: str, options: Iterable[str]) -> str:
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}there are: {', '.join(known)}" if known else f"{hint}there are none"
+
+
+def _number_of(fault: tuple[str, str]) -> int:
+    found = re.search(r"(\d+)$", fault[0])
+    return int(found[1]) if found else 0
 
 
 class Faults:
@@ -74,7 +80,7 @@ class Faults:
         """
         if not self._said:
             return
-        (place, said), *others = self._said.items()
+        (place, said), *others = sorted(self._said.items(), key=_number_of)
         raise self._error(f"{place}: {said}{self._more(others)}")
 
     def _more(self, others: list[tuple[str, str]]) -> str:

@@ -53,7 +53,7 @@ _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", 
 """Settings, or how they begin, that may differ between runs whose ratings spread alike."""
 PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
+TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "missing")
 """Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
 
 
