@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 LARGEST_TEXT: Final = 16 << 20
 """Bytes of a file that people write: settings, identities, prompts."""
@@ -19,7 +20,7 @@ LARGEST_TABLE: Final = 512 << 20
 _MIB: Final = 1 << 20
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file to read its bytes; a link stands for what it leads to.
 
     Raises

@@ -52,7 +52,7 @@ _HIGH: Final[Option[float | None]] = Option(
     "the upper end; low= and high= may be left out where the ratings reach from 0 to 100",
     "100",
 )
-_MISSING: Final[Option[Sequence[float]]] = Option(
+_MISSING: Final[Option[Sequence[float | str]]] = Option(
     "missing",
     marks,
     (),

@@ -10,6 +10,7 @@ import math
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -648,6 +649,10 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
     )
 
 
+def _always(fault: str, row: int) -> str:
+    return fault
+
+
 def _groups_of(
     table: _Table, mapping: _Table, labels: dict[str, pd.Categorical]
 ) -> tuple[list[npt.NDArray[np.intp]], list[str]]:
@@ -665,7 +670,7 @@ def _groups_of(
     for code, scope in enumerate(scopes):
         if scope not in known:
             fault = f"{mapping.name} has no dimension {scope!r}; {suggest(scope, known)}"
-            table.refuse(dimensions.codes == code, lambda _, fault=fault: fault)
+            table.refuse(dimensions.codes == code, partial(_always, fault))
     sides: list[npt.NDArray[np.intp]] = []
     lacking: dict[tuple[str, str], None] = {}
     for side in ("perceiver", "experiencer"):
