@@ -158,12 +158,7 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
     try:
         table = open_table(path, (), also=(*_IDS, *TEXTS), long_cells=True)
         header = [column.casefold() for column in table.header]
-        named = [column for column in _IDS if column in header][:1], [text for text in TEXTS if text in header]
-        for columns, names in zip(named, (_IDS, TEXTS), strict=True):
-            if len(columns) != 1 or header.count(columns[0]) != 1:
-                there = ", ".join(table.header)[:300] or "none"
-                raise ConfigError(f"{name} needs one column of {', '.join(names)}; its columns are: {there}")
-        own, text = (header.index(columns[0]) for columns in named)
+        own, text = (_column(header, names, name) for names in (_IDS, TEXTS))
         for number, row in table.rows:
             place = table.place(number)
             if len(row) > len(header):
@@ -176,6 +171,17 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
     except (StimulusError, MalformedRowError) as error:
         at = f": line {error.line}: " if isinstance(error, MalformedRowError) else ""
         raise StoreError(f"{name}{at}{str(error).removeprefix(str(path))}") from error
+
+
+def _column(header: Sequence[str], names: Sequence[str], name: str) -> int:
+    """Return the place of the one column that is called by one of some names."""
+    places = [place for place, column in enumerate(header) if column in names]
+    if len(places) != 1:
+        raise ConfigError(
+            f"{name} needs one column of {', '.join(names)}, and has {len(places)}; its columns are: "
+            f"{', '.join(header)[:300] or 'none'}"
+        )
+    return places[0]
 
 
 def _of_log(log: InspectLog, name: str) -> Iterator[_Answer]:

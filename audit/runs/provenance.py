@@ -216,6 +216,10 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
         yield Difference(key, there, here)
 
 
+_LONGEST: Final = 150
+"""Letters of a folder's name before its hash: file systems take 255 bytes, and what lies beside it adds to it."""
+
+
 def default_run_dir(plan: Planned) -> Path:
     """Return the folder that a configuration's run is kept in: the same for the same configuration."""
     config = plan.config
@@ -225,7 +229,7 @@ def default_run_dir(plan: Planned) -> Path:
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
     spoken = [config.language] if config.language != ENGLISH else []
     words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
-    name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
+    name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")[:_LONGEST]
     return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
 
 
