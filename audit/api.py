@@ -566,7 +566,7 @@ def empathy_gap(
     True
     """
     from audit.cli.composition import statistics_defaults
-    from audit.config import load_statistics
+    from audit.config import check_margins, load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
@@ -585,6 +585,7 @@ def empathy_gap(
             for name, path in files.items():
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
+    check_margins(loaded, low=read.low, high=read.high)
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},

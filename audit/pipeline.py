@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, load_statistics
+from audit.config import AuditConfig, StatisticsConfig, check_margins, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.errors import ConfigError, StoreError
 from audit.exported import Export, messages_in
@@ -125,6 +126,8 @@ def report_run(
     statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
     _check_formula(statistics)
     task = task_of(manifest)
+    if math.isfinite(manifest.scale.high - manifest.scale.low):
+        check_margins(statistics, low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
@@ -180,6 +183,7 @@ def report_outside(
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
+    check_margins(settings, low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())

@@ -249,8 +249,8 @@ def a_number(name: str, text: str) -> float:
     return number
 
 
-def marks(name: str, text: str) -> tuple[float | str, ...]:
-    """Read what stands for none in a table: a number or a text, or a list of them in brackets."""
+def numbers(name: str, text: str) -> tuple[float | str, ...]:
+    """Read a number, or a text that stands for one in a table, or a list of them in brackets."""
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]

@@ -16,7 +16,7 @@ from audit.cli.options import (
     a_number,
     a_path,
     a_text,
-    marks,
+    numbers,
     option_lines,
     usage_lines,
     whole_from,
@@ -54,7 +54,7 @@ _HIGH: Final[Option[float | None]] = Option(
 )
 _MISSING: Final[Option[Sequence[float | str]]] = Option(
     "missing",
-    marks,
+    numbers,
     (),
     "numbers that stand for a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
     "-1",

@@ -16,7 +16,7 @@ import pandas as pd
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
 from audit.people.questions import Asked, Choice, Questions
-from audit.tables.spreadsheets import FORMULA
+from audit.tables.spreadsheets import FORMULA, seen
 from audit.wording import brief, either, plural, printable
 from stimuli.errors import Faults, suggest
 from stimuli.files import read_file
@@ -355,6 +355,7 @@ def _csv(table: pd.DataFrame) -> bytes:
 
 
 def _defused(text: str) -> str:
+    text = seen(text)
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
