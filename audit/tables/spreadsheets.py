@@ -1,6 +1,6 @@
-"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back.
+r"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back.
 
-What a reader cannot see is written out first, as ``\\u202e``: a terminal would act on it, or a name would seem another.
+What a reader cannot see is written out first, as ``\u202e``: a terminal would act on it, or a name would seem another.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-"""Controls but for tabs and lines' ends, what turns text round, and what has no width. Joiners stay, of which scripts and
-emoji are made, and marks of direction that turn nothing round, as on pages."""
+"""Controls but for tabs and lines' ends, what turns text round, and what has no width. Joiners stay, of which scripts
+and emoji are made, and marks of direction that turn nothing round, as on pages."""
 
 
 def seen(text: str) -> str:
