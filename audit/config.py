@@ -1012,6 +1012,17 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     return config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"prefill": begun})})
 
 
+def load_model(values: Mapping[str, Any]) -> ModelConfig:
+    """Validate a model's card, by its names without ``model.``.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load_config`.
+    """
+    return _validate(ModelConfig, values, "model")
+
+
 def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
     """Validate the settings of an analysis, by their names without ``statistics.``.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from audit.config import AuditConfig, ElicitationConfig, EngineConfig, ModelConfig, fingerprint, load_config
+from audit.config import AuditConfig, ElicitationConfig, EngineConfig, fingerprint, load_config, load_model
 from audit.errors import ConfigError, StoreError
 from audit.plain_json import parse_json
 from audit.plan import Plan
@@ -169,16 +169,18 @@ class Export:
             What the model is called.
         """
         own = self.config
-        card = ModelConfig(
-            name=model,
-            path=model,
-            revision=None,
-            tokenizer=None,
-            dtype="auto",
-            quantization=None,
-            max_model_len=own.model.max_model_len,
-            trust_remote_code=False,
-            elicitation="generate",
+        card = load_model(
+            {
+                "name": model,
+                "path": model,
+                "revision": None,
+                "tokenizer": None,
+                "dtype": "auto",
+                "quantization": None,
+                "max_model_len": own.model.max_model_len,
+                "trust_remote_code": False,
+                "elicitation": "generate",
+            }
         )
         changes: dict[str, Any] = {
             "model": card,

@@ -90,11 +90,14 @@ def read_text(path: Path, *, at_most: int = LARGEST_TEXT) -> str:
         If the file cannot be read, is no regular file or too large, is not UTF-8, or holds a NUL character: names the
         line.
     """
+    return decoded(path, _bytes_of(path, at_most))
+
+
+def _bytes_of(path: Path, at_most: int) -> bytes:
     try:
-        raw = read_file(path, at_most=at_most)
+        return read_file(path, at_most=at_most)
     except (OSError, ValueError) as error:  # a name may hold what no name of a file can
         raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    return decoded(path, raw)
 
 
 def decoded(path: Path, raw: bytes) -> str:
@@ -162,7 +165,7 @@ def _in_words(problem: object) -> str:
 
 
 def check_size(path: Path) -> None:
-    """Refuse a YAML file that is nested too deeply, or whose aliases stand for more than can be held.
+    """Refuse a YAML file that is none, is nested too deeply, or whose aliases stand for more than can be held.
 
     For files that another library loads, which would not end; what else is wrong with one is left to that library.
 
@@ -171,11 +174,16 @@ def check_size(path: Path) -> None:
     StimulusError
         If it is so.
     """
+    if not may_be_file(path) and not path.exists():
+        return
+    raw = _bytes_of(path, LARGEST_TEXT)
     try:
-        _checked_node(_StrictLoader(read_text(path)))
+        text = decoded(path, raw)
+    except StimulusError:
+        return
+    try:
+        _checked_node(_StrictLoader(text))
     except StimulusError as error:
-        if str(error).startswith(str(path)):  # as of read_text
-            return
         raise StimulusError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError):
         return

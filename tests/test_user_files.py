@@ -117,6 +117,13 @@ def test_no_reader_takes_what_is_no_regular_file_or_too_large(name, no_file):
     assert "PATH=" not in str(error)  # of the environment nothing is told
 
 
+def test_a_folder_of_choices_has_no_pipe_that_is_waited_for(audit, capsys):
+    Path("own/prompt").mkdir(parents=True)
+    os.mkfifo("own/prompt/mine.yaml")
+    assert audit("prompts", "--config-dir=own", "out=p.jsonl") == 2
+    assert "own/prompt/mine.yaml: cannot be read (it is a device, a pipe or a socket" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "ledger.jsonl", "prompts.json.gz"])
 def test_a_folder_from_anybody_has_no_pipe_that_is_waited_for(name, tmp_path):
     os.mkfifo(tmp_path / name)
