@@ -7,8 +7,10 @@ of the environment among it. All readers of a user's files open them here.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
+import zipfile
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -68,6 +70,15 @@ def read_file(path: Path, *, at_most: int = LARGEST_TABLE) -> bytes:
     if too_large or len(content) > at_most:
         raise too_large_error(at_most)
     return content
+
+
+def unpacked_size(content: bytes) -> int:
+    """Return how many bytes an archive says it unpacks to; 0 for what is no archive, of which its reader speaks."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, EOFError):
+        return 0
 
 
 def too_large_error(at_most: int) -> OSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -11,12 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from stimuli.errors import StimulusError
-from stimuli.files import LARGEST_TABLE
+from stimuli.files import LARGEST_TABLE, unpacked_size
 
 SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 """What the names of spreadsheets end with."""
-_MOST_UNPACKED: Final = LARGEST_TABLE
-"""Bytes of all that a workbook holds, unpacked."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +104,9 @@ def choose_sheet(path: Path, sheets: Sequence[Sheet], wanted: Sequence[str]) -> 
 
 def _check_packed(path: Path, content: bytes) -> None:
     """Refuse a workbook of which a few bytes stand for more than can be held."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, EOFError):  # of another kind, or said by the reader
-        return
-    if size > _MOST_UNPACKED:
+    if (size := unpacked_size(content)) > LARGEST_TABLE:
         raise StimulusError(
-            f"{path}: unpacks to {size >> 20:,} MiB, and at most {_MOST_UNPACKED >> 20:,} are read; save the sheet as "
+            f"{path}: unpacks to {size >> 20:,} MiB, and at most {LARGEST_TABLE >> 20:,} are read; save the sheet as "
             "CSV (UTF-8)"
         )
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import threading
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -338,6 +339,22 @@ def test_a_small_file_that_stands_for_very_much_is_refused(tmp_path):
     pq.write_table(pa.table({"id": pa.nulls(200_000_000, pa.null())}), path)
     with pytest.raises(StimulusError, match="stands for 200,000,000 cells"):
         read_cells(path, {"narrative_id": "id"}, of="rows")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.jsonl"])
+def test_an_archive_that_unpacks_to_very_much_is_refused_before_it_is(name, tmp_path, monkeypatch):
+    for limit in ("stimuli.spreadsheets.LARGEST_TABLE", "audit.engines.answered._LARGEST_LOG"):
+        monkeypatch.setattr(limit, 1 << 20)
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", bytes(3 << 20))
+    assert path.stat().st_size < 1 << 14
+    read = {
+        "a.xlsx": lambda: read_cells(path, {"narrative_id": "id"}, of="rows"),
+        "a.jsonl": lambda: read_answers(path, export="e", n_prompts=1),
+    }[name]
+    with pytest.raises((StimulusError, StoreError), match="unpacks to 3 MiB, and at most 1 are read"):
+        read()
 
 
 # --- Answers ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_l
 from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.chat_parts import cell_text, has_refused, joined_parts
 from stimuli.errors import StimulusError
-from stimuli.files import read_file
+from stimuli.files import LARGEST_TABLE, read_file, unpacked_size
 from stimuli.prompts import Prompt
 from stimuli.table_files import SUFFIXES, MalformedRowError, open_table
 
@@ -31,6 +31,8 @@ TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """How the names of tables end: a line of JSON may hold more than a cell, such as a whole completion."""
+_LARGEST_LOG: Final = 4 * LARGEST_TABLE
+"""Bytes of a log, unpacked: it repeats what each prompt shows."""
 _SHOWN: Final = 60
 """Letters of an id that are shown."""
 Messages: TypeAlias = Sequence[tuple[str, str]]
@@ -115,6 +117,8 @@ def read_answers(
         content = read_file(path)
     except (OSError, ValueError) as error:
         raise StoreError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if (size := unpacked_size(content)) > _LARGEST_LOG:
+        raise StoreError(f"{name} unpacks to {size >> 20:,} MiB, and at most {_LARGEST_LOG >> 20:,} are read; split it")
     log = read_inspect_log(path) if is_inspect_log(content) else None
     if log is not None and asked is not None:
         _check_asked(log, name, asked(), export=export)
