@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from audit.cli.composition import _composed_once
 from audit.config import AuditConfig, load_config, load_statistics, option_types
 from audit.errors import AuditError, ConfigError
+from audit.figures.style import file_stem
 from audit.runs.provenance import default_run_dir
 from stimuli.errors import StimulusError
 
@@ -201,3 +202,10 @@ class _Plan:
 def test_a_folder_s_name_fits_on_every_disk():
     config: AuditConfig = load_config(copy.deepcopy(composed(())))
     assert len(default_run_dir(_Plan(config)).name) < 200
+
+
+def test_a_figure_s_file_has_a_name_that_a_disk_takes_and_no_other_has():
+    one, other = (file_stem(f"matrix-{LONG}{end}-../../x") for end in "ab")
+    assert one != other
+    assert max(len(one), len(other)) < 200
+    assert "/" not in one
