@@ -94,7 +94,7 @@ def read_conversations(
     Parameters
     ----------
     path
-        A table with a header, an utterance a row, in any order; see :func:`stimuli.table_files.open_table`.
+        A table with a header, an utterance a row, in any order; see :func:`stimuli.tables.open_table`.
     columns
         The file's column for each of ``conversation_id turn speaker text emotion``, and ``identity`` and ``cause``;
         None where the file has none of the last two. Several columns may tell a conversation together. A turn is a

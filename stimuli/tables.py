@@ -5,6 +5,9 @@ What the table is written in is :mod:`stimuli.table_files`'s; what its numbers l
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,12 +16,32 @@ from typing import Final, TypeAlias
 
 from stimuli.chat_parts import cell_text
 from stimuli.errors import Faults, StimulusError, suggest
-from stimuli.table_files import MalformedRowError, TableFile, open_table
-from stimuli.yaml_files import may_be_file
+from stimuli.files import read_file
+from stimuli.spreadsheets import SUFFIXES as SPREADSHEETS
+from stimuli.spreadsheets import choose_sheet, read_sheets
+from stimuli.table_files import (
+    LINES,
+    PARQUET,
+    SPSS,
+    TABBED,
+    MalformedRowError,
+    Rows,
+    TableFile,
+    delimited,
+    json_lines,
+    parquet_columns,
+    plain_name,
+    spss_columns,
+)
+from stimuli.yaml_files import decoded, may_be_file
 
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]
 """Our names, and the file's; several make one identifier together."""
 
+_DELIMITERS: Final = (",", ";", "\t")
+"""In use where commas are decimal, or where a spreadsheet is pasted."""
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+"""The first line as Excel writes it, and hides it."""
 _NO_NUMBER: Final = frozenset({"", "na", "#n/a", "<na>", "nan", "null", "#null!", "none", ".", "\\n"})
 """What R, pandas, SPSS, SAS, Stata, spreadsheets and data banks write where there is no number."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -27,6 +50,95 @@ _THOUSANDS: Final = 3
 """Digits after a comma that may part thousands."""
 _BETWEEN: Final = ":"
 """Stands between the parts of an identifier that several columns make."""
+
+
+def open_table(
+    path: Path,
+    wanted: Sequence[str],
+    *,
+    also: Sequence[str] = (),
+    delimiter: str | None = None,
+    numbers: Collection[str] = (),
+    long_cells: bool = False,
+) -> TableFile:
+    """Open a table, whichever program wrote it; all that a user names are opened here.
+
+    Parameters
+    ----------
+    path
+        A file, whose kind is told by its name's end; delimited text where that is none of
+        :data:`stimuli.table_files.SUFFIXES`.
+    wanted
+        Names of columns that will be read, in whatever case: the delimiter and the sheet are found by them.
+    also
+        Names of columns that will be read if they are there; of a packed table all others are empty.
+    delimiter
+        Of delimited text. None takes the one of comma, semicolon and tab by which the header has the wanted columns; in
+        doubt the tab for a file that ends in ``.tsv``, else the comma.
+    numbers
+        Those of the columns that hold numbers: of these, SPSS's labels of values are not read.
+    long_cells
+        Whether a cell may be longer than people write, as a model's answer is; else a quotation mark is open.
+
+    Raises
+    ------
+    StimulusError
+        If the file cannot be read, or is not of the form that its name says.
+    MalformedRowError
+        If its header, or later a row, cannot be told into cells.
+    """
+    try:
+        content = read_file(path)
+    except (OSError, ValueError) as error:  # a name may hold what no name of a file can
+        raise StimulusError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    sha256, suffix = hashlib.sha256(content).hexdigest(), path.suffix.lower()
+    if suffix in SPREADSHEETS:
+        sheet = choose_sheet(path, read_sheets(path, content), wanted)
+        header, *below = sheet.rows
+        rows = ((sheet.first + place, row) for place, row in enumerate(below, start=1) if any(row))
+        return TableFile(header, rows, sha256, "row", sheet.name)
+    if suffix in PARQUET | SPSS:
+        opened = parquet_columns if suffix in PARQUET else spss_columns
+        header, packed = opened(path, content, {*map(plain_name, (*wanted, *also))}, {*map(plain_name, numbers)})
+        return TableFile(header, packed, sha256, "row")
+    text = decoded(path, content)
+    if suffix in LINES:
+        header, packed = json_lines(text)
+        return TableFile(header, packed, sha256, "line")
+    said = _SEP_LINE.match(text)
+    if delimiter is None:
+        usual = "\t" if suffix in TABBED else ","
+        delimiter = said[1] if said else find_delimiter(text, wanted, usual=usual)
+    lines: Rows = delimited(text, delimiter, long_cells=long_cells)
+    if said:
+        next(lines, None)
+    _, names = next(lines, (0, ()))
+    return TableFile([name.strip() for name in names], lines, sha256, "line", delimiter=delimiter)
+
+
+def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
+    """Return the delimiter by which a header has most of the wanted columns; in doubt the usual one.
+
+    Examples
+    --------
+    >>> find_delimiter("id;text, as written", ["id"], usual=",")
+    ';'
+    """
+    begin = text.lstrip("\r\n")
+    names = {plain_name(name) for name in wanted}
+    found = {}
+    for delimiter in dict.fromkeys([usual, *_DELIMITERS]):
+        try:
+            header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            continue
+        found[delimiter] = [plain_name(name) for name in header]
+    n_wanted = {each: len(names & set(header)) for each, header in found.items()}
+    if max(n_wanted.values(), default=0):
+        return max(n_wanted, key=lambda each: n_wanted[each])
+    if len(found.get(usual, ())) > 1:
+        return usual
+    return max(found, key=lambda each: len(found[each]), default=usual)
 
 
 def read_cells(
@@ -46,13 +158,13 @@ def read_cells(
     Parameters
     ----------
     path
-        A table with a header, see :func:`stimuli.table_files.open_table`.
+        A table with a header, see :func:`open_table`.
     columns
         Our names and the file's names of the columns to read; the file may have others.
     of
         What the rows are, in the plural: ``narratives``.
     delimiter
-        Of delimited text; see :func:`stimuli.table_files.open_table`.
+        Of delimited text; see :func:`open_table`.
     may_be_empty
         Those of our names whose cells may be empty.
     may_be_missing

@@ -24,7 +24,8 @@ from stimuli.chat_parts import cell_text, has_refused, joined_parts
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, read_file, unpacked_size
 from stimuli.prompts import Prompt
-from stimuli.table_files import SUFFIXES, MalformedRowError, open_table
+from stimuli.table_files import SUFFIXES, MalformedRowError
+from stimuli.tables import open_table
 
 TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 """Names under which a line may have the model's text."""

@@ -25,8 +25,8 @@ from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError, open_table
-from stimuli.tables import is_no_number, read_numbers
+from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError
+from stimuli.tables import is_no_number, open_table, read_numbers
 from stimuli.yaml_files import may_be_file
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
