@@ -158,7 +158,15 @@ def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[s
             names = [name for name in header if plain_name(name) in wanted]
             read = file.read(columns=names)
             columns = {name: _told(read[name].to_pylist()) for name in names}
-    except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        NotImplementedError,
+        pa.ArrowException,
+    ) as error:
         if isinstance(error, StimulusError):
             raise
         reason = next(iter(str(error).splitlines()), "").rstrip(".")
