@@ -43,6 +43,7 @@ _LONGEST: Final = 100_000
 _MOST_SIGNS: Final = 2500
 """Letters of a word, and signs between names in it: each costs the parser a moment, several times over."""
 _QUOTED: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_NESTED: Final = re.compile(r"[\[{(]{100}")
 _SIGN: Final = re.compile(r"[^\w]")
 _HYDRAS: Final = re.compile(r"hydra\b")
 _HANDED: Final = re.compile(r"hydra(?:[./](?:launcher|sweeper)\b|\.job_logging=\w*$)")
@@ -158,6 +159,10 @@ def check_lengths(words: Sequence[str]) -> None:
     """
     for word in words:
         if len(word) > _LONGEST or len(_SIGN.findall(_QUOTED.sub("", word))) > _MOST_SIGNS:
+            if _NESTED.search(word):
+                raise ConfigError(
+                    f"{word[:60]}...: is nested too deeply; a value is a word, a number or a short list of them"
+                )
             raise ConfigError(
                 f"{word[:60]}...: is too long for a word of the command line; write it in a file of yours, and name "
                 "its folder: --config-dir=FOLDER"
