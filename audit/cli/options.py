@@ -255,10 +255,12 @@ def numbers(name: str, text: str) -> tuple[float | str, ...]:
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
     if "[" in inside or "]" in inside:
-        raise ConfigError(f"{name}={text}: a number or a text is wanted, or several in brackets: {name}=[-1,NA]")
+        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets, or texts: {name}=[-1,NA]")
     parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
     if "" in parts:
-        raise ConfigError(f"{name}={text}: nothing stands before or after a comma; an empty cell is missing anyway")
+        raise ConfigError(
+            f"{name}=: a number is wanted, or a text, on each side of a comma; empty cells are missing anyway"
+        )
     return tuple(float(part) if _NUMBER.fullmatch(part) else part for part in parts)
 
 
