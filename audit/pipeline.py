@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,14 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, load_statistics
+from audit.config import AuditConfig, StatisticsConfig, check_margins, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.errors import ConfigError, StoreError
 from audit.exported import Export, messages_in
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
-from audit.runs.outside import describe_outside, read_outside
+from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
@@ -123,6 +124,8 @@ def report_run(
     statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
     _check_formula(statistics)
     task = task_of(manifest)
+    if math.isfinite(manifest.scale.high - manifest.scale.low):
+        check_margins(statistics, low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
@@ -138,7 +141,7 @@ def report_outside(
     *,
     low: float | None,
     high: float | None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
     model: str | None,
     seed: int,
     statistics: Mapping[str, Any],
@@ -156,7 +159,7 @@ def report_outside(
     low, high
         The ends of the rating scale, in points. If None, 0 and 100, where the ratings reach them.
     missing
-        Numbers that stand for no rating.
+        What stands for no rating.
     model
         What the ratings are of; None takes the file's name.
     seed
@@ -178,10 +181,11 @@ def report_outside(
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
+    check_margins(settings, low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
-    coded = ", ".join(f"{code:g}" for code in outside.missing)
+    coded = ", ".join(map(code_text, outside.missing))
     say(
         f"{ratings}: {plural(n_rated, 'rating')} of {plural(len(outside.ratings), 'prompt')} on a scale from "
         f"{outside.low:g} to {outside.high:g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,12 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
     columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
     return read_conversations(
-        stimuli.path, columns, history=own.history, keep_names=own.keep_names, synonyms=own.synonyms
+        stimuli.path,
+        columns,
+        history=own.history,
+        keep_names=own.keep_names,
+        synonyms=own.synonyms,
+        missing=stimuli.missing or (),
     )
 
 
@@ -284,6 +289,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             per_emotion=per_emotion,
             seed=config.seed,
         )
+        narratives = replace(narratives, n_not_asked=conversations.narratives.n_not_asked)
     else:
         narratives = load_narratives(
             stimuli.source,
@@ -295,6 +301,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             intensity=stimuli.intensity,
             shown=variant.narrative if stimuli.check_person else None,
             third_person_fits=not config.task.name,
+            missing=stimuli.missing or (),
         )
     return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain
+from stimuli.files import read_file
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
 from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
@@ -448,7 +449,7 @@ def read_pack(path: Path) -> LanguagePack:
         pack = _Pack.model_validate(content)
     except ValidationError as error:
         raise StimulusError(f"{path}: {explain(error, _Pack, content)}") from error
-    return LanguagePack(path.stem, pack.name, hashlib.sha256(path.read_bytes()).hexdigest(), pack)
+    return LanguagePack(path.stem, pack.name, hashlib.sha256(read_file(path)).hexdigest(), pack)
 
 
 def _several(names: Iterable[str]) -> str:

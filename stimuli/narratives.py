@@ -23,7 +23,7 @@ import numpy as np
 from stimuli.emotion_names import EmotionWords as EmotionWords
 from stimuli.emotion_names import complete
 from stimuli.emotion_names import emotion_words as emotion_words
-from stimuli.errors import StimulusError, suggest
+from stimuli.errors import Faults, StimulusError, suggest
 from stimuli.person import PLACE, article_before, has_place, in_first_person, placed
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_yaml
@@ -111,6 +111,8 @@ class Narratives:
         What was taken for words of emotions that a user's file does not give: a line for each emotion.
     others
         What else the source holds, in the order of its file; no part of the run, and not kept with it.
+    n_not_asked
+        Utterances of a corpus that have an emotion and are only shown, since they are marks alone, as "!" is.
     """
 
     source: str
@@ -119,6 +121,7 @@ class Narratives:
     sha256: str
     said: tuple[str, ...] = ()
     others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
+    n_not_asked: int = 0
 
     @property
     def remark(self) -> str:
@@ -149,13 +152,14 @@ def load_narratives(
     source: str,
     *,
     path: Path | None = None,
-    columns: Mapping[str, str | None] | None = None,
+    columns: Mapping[str, str | Sequence[str] | None] | None = None,
     emotions: Sequence[str] | None = None,
     situations_per_emotion: int | None = None,
     seed: int = 0,
     intensity: str = "rotate",
     shown: str | None = None,
     third_person_fits: bool = True,
+    missing: Sequence[str] = (),
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
@@ -168,9 +172,9 @@ def load_narratives(
         The folder or file; not for the packaged ones.
     columns
         For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
-        emotion_noun emotion_adjective``; None where the file has none. The last two are also taken from columns of
-        these names, and from one row of an emotion for its others; see :func:`stimuli.emotion_names.words_of` for what
-        is taken where there are none.
+        emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier. The last
+        two are also taken from columns of these names, and from one row of an emotion for its others; see
+        :func:`stimuli.emotion_names.words_of` for what is taken where there are none.
     emotions
         Keep only these, in the source's order; None keeps all.
     situations_per_emotion
@@ -188,6 +192,8 @@ def load_narratives(
         tests, and those of the study by its own columns.
     third_person_fits
         Whether ``prompt=3-person`` is a remedy where such a text is refused: what is asked is a rating.
+    missing
+        For ``csv``: what stands for an empty cell.
 
     Raises
     ------
@@ -219,7 +225,7 @@ def load_narratives(
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
-            rows, said = _read_csv(path, columns or {}, shown, third_person_fits)
+            rows, said = _read_csv(path, columns or {}, missing, shown, third_person_fits)
         case _:
             raise StimulusError(
                 f"stimuli.source={source!r}: {suggest(source, ('geneva', 'geneva20', 'hou2025', 'csv'))}"
@@ -345,7 +351,11 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
 
 
 def _read_csv(
-    path: Path | None, columns: Mapping[str, str | None], shown: str | None, third_person_fits: bool
+    path: Path | None,
+    columns: Mapping[str, str | Sequence[str] | None],
+    missing: Sequence[str],
+    shown: str | None,
+    third_person_fits: bool,
 ) -> tuple[list[Narrative], Mapping[str, str]]:
     """Return a file's narratives, and by emotion what was taken for words that it does not give."""
     if path is None:
@@ -362,11 +372,13 @@ def _read_csv(
         of="narratives",
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
+        missing=missing,
         remedy="or name your own: stimuli.columns.OURS=COLUMN",
     )
     _check_own(read, path, named)
     if shown in named:
-        _check_told(read, shown, named[shown], third_person_fits)
+        column = named[shown]
+        _check_told(read, shown, column if isinstance(column, str) else ", ".join(column), third_person_fits)
     cells = [row for _, row in read]
     words, said = complete(
         [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
@@ -376,7 +388,9 @@ def _read_csv(
     return rows, said
 
 
-def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str]) -> None:
+def _check_own(
+    read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str | Sequence[str]]
+) -> None:
     """Refuse what a model would be shown and nobody meant: no value, two spellings of one emotion, a row given twice.
 
     Raises
@@ -385,34 +399,38 @@ def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named:
         If a cell says that there is no value or has no letter, or a row differs from an earlier one in its spelling or
         its identifier alone.
     """
+    faults = Faults(str(path))
     spelt: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, ...], str] = {}
     for place, cells in read:
         for name in ("emotion", *WORDINGS, *_WORDS):
             cell = cells.get(name, "")
             if cell.casefold() in _NO_VALUE:
-                raise StimulusError(
-                    f"{place}: {cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or "
-                    "leave the row out"
+                faults.add(
+                    place,
+                    f"{cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or leave the row "
+                    "out",
                 )
             if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
-                raise StimulusError(
-                    f"{place}: {cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave "
-                    "the row out"
+                faults.add(
+                    place,
+                    f"{cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave the row "
+                    "out",
                 )
         emotion = cells["emotion"]
         same = _spelling(emotion)
         first, where = spelt.setdefault(same, (emotion, place))
         if emotion != first:
             earlier = where.removeprefix(f"{path}: ")
-            raise StimulusError(f"{place}: the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
+            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
         texts = (same, *(cells.get(name, "") for name in WORDINGS))
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
-            raise StimulusError(
-                f"{place}: narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of "
-                "them"
+            faults.add(
+                place,
+                f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them",
             )
+    faults.check()
 
 
 def _check_told(

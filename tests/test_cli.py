@@ -173,7 +173,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report ratings=x groups=x run_dir=new low=a", "low=a: a number is wanted"),
         ("report ratings=x groups=x run_dir=new high=inf", "high=inf: a number is wanted"),
         ("report ratings=x groups=x run_dir=new low=5 high=1", "low=5 high=1: low must be below high"),
-        ("report ratings=x groups=x run_dir=new missing=[-1,x]", "missing=x: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new missing=[-1,x]", "ratings=x has no suffix; give a table"),
         ("report ratings=x groups=x run_dir=new missing=[-1,-99", "missing=[-1,-99: a number is wanted, or numbers in"),
         ("report ratings=x groups=x run_dir=new missing=[-1,]", "missing=: a number is wanted"),
         ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: a whole number from 0 on is wanted"),

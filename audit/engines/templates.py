@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import ModelError
+from stimuli.files import open_file
 
 PLAIN: Final = "plain"
 """The plain form's name, as ``model.chat_template`` has it."""
@@ -92,7 +93,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
         return ChatTemplate(said, _PLAIN, True)
     path = Path(os.path.expanduser(asked))
     try:
-        with path.open("rb") as handle:
+        with open_file(path) as handle:
             content = handle.read(_LONGEST + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

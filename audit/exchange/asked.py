@@ -6,6 +6,7 @@ within each narrative, echo-free where the terms allow that.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from audit.exported import Export
 from audit.plan import Plan
 from audit.tables.ratings import Status
 from audit.tasks.rated.ask import question_of
+from stimuli.files import open_file
 from stimuli.languages import pack_replies
 from stimuli.prompts import Prompt
 from stimuli.strategies import strategy_values
@@ -75,7 +77,7 @@ class AskedRatings:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the prompts as the file has them: ``id``, ``messages`` and what tells one from the others."""
-        with self.path.open(encoding="utf-8") as lines:
+        with io.TextIOWrapper(open_file(self.path), encoding="utf-8") as lines:
             for line in lines:
                 yield json.loads(line)
 

@@ -25,6 +25,7 @@ from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
 from audit.report.numbers import rows_of
 from audit.report.verdicts import worded
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
+from audit.tables.spreadsheets import seen
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
 
@@ -66,8 +67,17 @@ def _make(collected: Collected, told: Told) -> Files:
         )
     model_id = _model_id(collected.manifest, told)
     record = _record(collected, told, model_id)
-    text = f"{json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)}\n"
+    text = f"{json.dumps(_seen(record), indent=2, ensure_ascii=False, allow_nan=False)}\n"
     return {f"data/{_COLLECTION}/{model_id}/{_name(collected)}.json": text.encode()}
+
+
+def _seen(value: Any) -> Any:
+    """Return plain values whose texts hide nothing."""
+    if isinstance(value, dict):
+        return {name: _seen(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_seen(each) for each in value]
+    return seen(value) if isinstance(value, str) else value
 
 
 def _model_id(manifest: Manifest, told: Told) -> str:

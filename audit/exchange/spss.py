@@ -15,6 +15,7 @@ from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import about, of_run
 from audit.tables.base import Column, Type
+from audit.tables.spreadsheets import seen
 from audit.wording import printable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _values(values: pd.Series, name: str, column: Column) -> tuple[pd.Series, di
     if column.type == Type.FLAG:
         return values.astype("Float64").astype(float), _OUT_IN if name == "in_group" else _NO_YES
     if column.type in _TEXTS:
-        texts = values.astype(object).where(values.notna(), "")
+        texts = values.astype(object).where(values.notna(), "").map(seen)
         longest = max((len(text.encode()) for text in texts), default=0)
         if longest > _LONGEST_TEXT:
             raise StoreError(

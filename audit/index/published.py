@@ -36,6 +36,7 @@ from audit.tables.registry import REPLY_TABLES, TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.registry import task_of
 from audit.wording import encodable, plural
+from stimuli.files import read_file
 
 _NUMBERS_ASKED: Final = "numbers and their ends"
 ALL_PAIRS: Final = "all"
@@ -122,7 +123,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
     if not manifest.generation:
         return
     path = folder / GENERATION
-    there = path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else "none"
+    there = read_file(path).decode("utf-8", "replace").strip() if path.is_file() else "none"
     now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
     if not there == now == manifest.generation:
         raise StoreError(

@@ -21,6 +21,7 @@ from audit.errors import AuditError, StoreError, recovery
 from audit.plain_json import parse_json
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
+from stimuli.files import read_file
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -649,7 +650,7 @@ class Manifest(_Written):
         """
         path = folder / file
         try:
-            content = parse_json(path.read_bytes())
+            content = parse_json(read_file(path))
         except (FileNotFoundError, NotADirectoryError) as error:
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
@@ -706,7 +707,7 @@ class Manifest(_Written):
     def content_of(folder: Path) -> Mapping[str, Any]:
         """Return what the file says, whatever is wrong with it; nothing where it cannot be read."""
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            content = json.loads(read_file(folder / FILE))
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
@@ -743,7 +744,7 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = parse_json((folder / FILE).read_bytes())
+            content = parse_json(read_file(folder / FILE))
         except (OSError, ValueError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_t
 
 from audit.errors import StoreError
 from audit.plain_json import parse_json
+from stimuli.files import open_file
 from stimuli.identities import Dimension, Identity
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -114,7 +115,7 @@ class PromptsAsked:
 
 def unpacked(path: Path) -> bytes:
     """Return what a gzip file holds; ValueError if that is more than prompts can be, of however few bytes."""
-    with gzip.open(path) as stream:
+    with open_file(path) as packed, gzip.open(packed) as stream:
         content = stream.read(_LONGEST + 1)
     if len(content) > _LONGEST:
         raise ValueError(f"it unpacks to more than {_LONGEST >> 20} MiB")

@@ -58,7 +58,7 @@ _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", 
 PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 TOLD: Final = (
-    "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person",
+    "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
 )  # fmt: skip
 """Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
 

@@ -300,6 +300,7 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
         emotions=stimuli.emotions,
         situations_per_emotion=None if per_emotion == "all" else per_emotion,
         seed=config.seed,
+        missing=stimuli.missing or (),
     )
     narratives.check_wording(variant.narrative, asked_by=f"task=inventory with prompt {variant.name}")
     if any(each.narrative_id == DEFAULT for each in narratives.narratives):
