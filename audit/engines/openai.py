@@ -36,7 +36,7 @@ from audit.engines.base import (
     unwatched,
 )
 from audit.engines.batch import Batches
-from audit.engines.chat import ChatTokenizer
+from audit.engines.chat import ChatTokenizer, as_known
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
 from audit.engines.templates import shows_day
@@ -223,6 +223,7 @@ class ChatEngine:
         self._server = server
         self._asker: Server | Batches = server
         self._asked_for = model.path
+        self._thinks_in = model.thinks_in
         self._seed = seed
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
@@ -411,7 +412,7 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            storable(text),
+            as_known(storable(text), self._thinks_in),
             _count(usage.get("completion_tokens")) or 0,
             choice.get("finish_reason") == "length",
             _count(usage.get("prompt_tokens")),
@@ -505,8 +506,8 @@ class _Remote:
         return {"input_ids": self._tokens(prompt=text, add_special_tokens=add_special_tokens)}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
-        told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
-        template = {name: kwargs[name] for name in told if name in kwargs}
+        ours = ("tokenize", "add_generation_prompt")
+        template = {name: value for name, value in kwargs.items() if name not in ours}
         return self.decode(self._tokens(messages=messages, add_generation_prompt=True, chat_template_kwargs=template))
 
     def decode(self, token_ids: Sequence[int], **_: Any) -> str:
@@ -559,6 +560,11 @@ class _RemoteTokenizer(ChatTokenizer):
         ids = self.encode(mark)
         return len(ids) == 1 and self.hf.decode(ids) == mark  # it may be one that stands for all that is unknown
 
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        marks = () if self.dialect is None else self.dialect.marks
+        return frozenset(ids[0] for ids in map(self.encode, marks) if len(ids) == 1)
+
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self.decode([token]) for token in ids]
 
@@ -566,6 +572,7 @@ class _RemoteTokenizer(ChatTokenizer):
         """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
+        self.check_shown(prompts)
         self.begins_once(self.encode(self.render(prompts[0])))  # what is asked about the template is asked once
         with ThreadPoolExecutor(max_workers=min(self._concurrency, len(prompts))) as pool:
             return list(pool.map(lambda prompt: self.begins_once(self.encode(self.render(prompt))), prompts))
@@ -624,6 +631,8 @@ class VllmServerEngine(TokenEngine):
         settings["add_special_tokens"] = False
         if until:
             settings |= {"stop": [until], "skip_special_tokens": False}
+        elif self.tokenizer.dialect is not None:
+            settings["return_token_ids"] = True
         payloads = [
             {"model": self._name, "prompt": list(prompt), "seed": seed, **settings}
             for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
@@ -637,7 +646,10 @@ class VllmServerEngine(TokenEngine):
         cut = choice.get("stop_reason") != until if until else choice.get("finish_reason") == "length"
         if not isinstance(choice.get("text"), str):
             raise Odd("a choice without a text")
-        return Generated(storable(choice["text"]), _count(n_written) or 0, cut)
+        text, ids = choice["text"], choice.get("token_ids")
+        if not until and isinstance(ids, list) and all(_count(token) is not None for token in ids):
+            text = self.tokenizer.written(ids, text)
+        return Generated(storable(text), _count(n_written) or 0, cut)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

@@ -60,7 +60,8 @@ def test_the_token_that_begins_a_text_stands_once(writes, adds, said, tokenizer_
         assert ids.count(start) == (1 if adds or writes else 0)
         assert [token for token in ids if token != start] == bare
         assert (ids[0] == start) == bool((adds or writes) and not writes.startswith("\n"))
-    assert tokenizer.say_chat() == said
+    first = "the chat template writes white space before <|start|>, with which a text is to begin"
+    assert tokenizer.say_chat() == (first if writes.startswith("\n") else said)
     assert tokenizer.chat_identity == ({"template": None, "date": None, "begins": said} if said else {})
 
 

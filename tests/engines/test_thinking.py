@@ -113,8 +113,8 @@ def test_the_vocabulary_tells_the_marks_where_the_template_does_not(tokenizer_of
         tokenizer.render(Prompt("", "x", thinks=True))
     assert str(raised.value) == (
         "model tiny: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
-        "for a model that does not think; use thinking=off, or say which marks it was trained with: model.thinks_in= "
-        "one of gpt-oss, seed, kimi, think"
+        "for a model that does not think; use thinking=off, or say which marks it was trained with: "
+        "thinking.marks=[OPENS,CLOSES], or model.thinks_in= one of " + ", ".join(each.name for each in DIALECTS)
     )
     for dialect in DIALECTS:
         assert tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name).thinking is dialect
@@ -149,11 +149,11 @@ def test_vllms_server_is_told_what_its_template_is_told_here(tiny_model):
 
         def apply_chat_template(self, messages, **told):
             asked.append({name: told[name] for name in ("enable_thinking", "thinking")})
-            return "assistant\n"
+            return f"{messages[-1]['content']}assistant\n"
 
     tokenizer = _RemoteTokenizer(Remote(), name="x", date="2024-07-26", concurrency=1, thinks_in="seed")
-    assert tokenizer.render(Prompt("", "x")) == "assistant\n<seed:think></seed:think>\n"
-    assert tokenizer.render(Prompt("", "x", thinks=True)) == "assistant\n<seed:think>"
+    assert tokenizer.render(Prompt("", "x")) == "xassistant\n<seed:think></seed:think>\n"
+    assert tokenizer.render(Prompt("", "x", thinks=True)) == "xassistant\n<seed:think>"
     assert {"enable_thinking": False, "thinking": False} in asked
     assert asked[-1] == {"enable_thinking": True, "thinking": True}
 
