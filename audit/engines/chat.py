@@ -40,8 +40,8 @@ _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
 _PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
 """Messages by which it is tried what a template writes around a prompt."""
-_CHECKED: Final = 4
-"""Prompts of each shape of which it is checked that they show all that was said."""
+_CHECKED: Final = 2
+"""Prompts of each system message and length of which it is checked that they show all that was said."""
 _TOLD_APART: Final = 8
 """Characters from which on a text is not taken for one that a template writes by chance."""
 _FIRST: Final = 4
@@ -341,7 +341,7 @@ class ChatTokenizer:
         return text + self.begun_as(prompt.begun)
 
     def check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check of the first prompts of each shape that they show all that was said, once and in order.
+        """Check of the first prompts of each perceiver that they show all that was said, once and in order.
 
         Raises
         ------
@@ -349,7 +349,7 @@ class ChatTokenizer:
             If one does not: the model would be asked something else.
         """
         for prompt in prompts:
-            shape = (bool(prompt.system), len(prompt.turns), prompt.thinks, prompt.thought is None)
+            shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
             if self._checked[shape] < _CHECKED:
                 self._checked[shape] += 1
                 self._check_shown(prompt)

@@ -210,7 +210,10 @@ def _marks() -> re.Pattern[str]:
         _alternatives(closes for _, closes in pairs),
         rf"</(?:{tag}|{said})>", rf"\[/{tag}\]", rf"◁/{tag}▷", r"Here's my response:",
     ]  # fmt: skip
-    return re.compile(rf"(?P<closes>{'|'.join(closes)})|(?P<opens>{'|'.join(opens)})", re.IGNORECASE)
+    answers = _alternatives(each.answers.strip() for each in DIALECTS if each.answers.strip())
+    return re.compile(
+        rf"(?P<closes>(?:{'|'.join(closes)})(?:\s*(?:{answers}))?)|(?P<opens>{'|'.join(opens)})", re.IGNORECASE
+    )
 
 
 _MARK: Final = _marks()
