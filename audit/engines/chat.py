@@ -32,6 +32,7 @@ from audit.engines.dialects import (
 )
 from audit.engines.resolve import first_line
 from audit.engines.shared import SharedTokens, cut_pattern
+from audit.engines.shown import not_shown_once
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template, rendered
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
@@ -42,8 +43,6 @@ _PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
 """Messages by which it is tried what a template writes around a prompt."""
 _CHECKED: Final = 2
 """Prompts of each system message and length of which it is checked that they show all that was said."""
-_TOLD_APART: Final = 8
-"""Characters from which on a text is not taken for one that a template writes by chance."""
 _FIRST: Final = 4
 """Tokens at the beginning of a prompt among which a BOS may stand that a template wrote: after white space, say."""
 _NUMBERS: Final = tuple(map(str, range(101)))
@@ -355,32 +354,10 @@ class ChatTokenizer:
                 self._check_shown(prompt)
 
     def _check_shown(self, prompt: Prompt) -> None:
-        # A template may take white space off, and out of an earlier answer the thought.
-        said = [
-            (who, text.strip())
-            for who, text in (("system", prompt.system), *prompt.turns, ("user", prompt.user))
-            if text.strip() and (who != "assistant" or without_thoughts(text) == text)
-        ]
         # A thought may repeat what was said, and is no part of it.
         prompt = replace(prompt, begun="", thought=None if prompt.thought is None else "")
-        text, place = self.render(prompt), 0
-        for who, each in said:
-            found = text.find(each, place)
-            if found < 0:
-                how = "changes the order of what is said" if each in text else "leaves out a part of what is said"
-                raise self._not_shown(f"{how} ({who}: {_short(each)})")
-            place = found + len(each)
-        joined = "\0".join(each for _, each in said)
-        for who, each in ((who, each) for who, each in said if len(each) >= _TOLD_APART):
-            more = text.count(each) - joined.count(each)
-            if more and more > self._frame(prompt).count(each):
-                raise self._not_shown(f"shows more than once what is said once ({who}: {_short(each)})")
-
-    def _frame(self, prompt: Prompt) -> str:
-        """Return a prompt as it is rendered with nothing said in it."""
-        turns = tuple((role, _SENTINEL) for role, _ in prompt.turns)
-        system = _SENTINEL if prompt.system else ""
-        return self.render(replace(prompt, system=system, turns=turns, user=_SENTINEL)).replace(_SENTINEL, "")
+        if fault := not_shown_once(prompt, self.render):
+            raise self._not_shown(fault)
 
     def begun_as(self, begun: str) -> str:
         """Return what of an answer's beginning is given to the model; the rest is its own to write.
@@ -665,9 +642,3 @@ def as_known(text: str, thinks_in: ThinksIn) -> str:
         for own, known in zip(thinks_in, THINK.marks, strict=True):
             text = text.replace(own, known)
     return text
-
-
-def _short(text: str) -> str:
-    """Return a text's beginning, in quotes and in one line."""
-    words = " ".join(text.split())
-    return repr(words if len(words) <= 60 else f"{words[:57]}...")

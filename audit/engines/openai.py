@@ -39,6 +39,7 @@ from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer, as_known
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.shown import not_shown_once
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
 from audit.errors import AuditError, ModelError
@@ -147,6 +148,7 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     by_tokens = listed.get("owned_by") == "vllm"
     chat = ChatEngine(server, model, seed=seed)
     chat.probe()
+    chat.shows_prompts = listed.get("owned_by") == "llamacpp"
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
     if batch and by_tokens:
@@ -227,6 +229,7 @@ class ChatEngine:
         self._seed = seed
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
+        self.shows_prompts = False
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
@@ -295,6 +298,7 @@ class ChatEngine:
         done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
+        self._check_shown(prompts)
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         settings: Json = {"temperature": temperature, **({} if own_seeds is None else {"top_p": top_p})}
         payloads = [
@@ -311,9 +315,32 @@ class ChatEngine:
         ModelError
             If the server tells no logprobs.
         """
+        self._check_shown(prompts)
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
         return self._ask(asked, self._top, lambda _: None, done)
+
+    def _check_shown(self, prompts: Sequence[Prompt]) -> None:
+        """Check of the first prompt, where the server shows how it renders one, that it shows all that was said.
+
+        Raises
+        ------
+        ModelError
+            If it does not: the model would be asked something else.
+        """
+        if not (self.shows_prompts and prompts):
+            return
+        self.shows_prompts = False
+
+        def render(prompt: Prompt) -> str:
+            answer = self._server.control_request("POST", "//apply-template", {"messages": _messages(prompt)})
+            return str(answer.get("prompt") or "")
+
+        if render(prompts[0]) and (fault := not_shown_once(prompts[0], render)):
+            raise ModelError(
+                f"{self._server.base_url}: its chat template {fault}, so that the model would be asked another "
+                "question; serve the model with a template that writes each message's content once and in order"
+            )
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
         if prompt.begun:
@@ -322,9 +349,12 @@ class ChatEngine:
                 "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
             )
         self._refuse_thought(prompt)
-        system = [("system", prompt.system)] if prompt.system else []
-        messages = [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
-        asked: Json = {"model": self._asked_for, "messages": messages, self._room_is_called: max_tokens, "seed": seed}
+        asked: Json = {
+            "model": self._asked_for,
+            "messages": _messages(prompt),
+            self._room_is_called: max_tokens,
+            "seed": seed,
+        }
         return asked | settings
 
     def _ask(
@@ -439,6 +469,11 @@ class ChatEngine:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
         return TopTokens(written, tables, _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None)
+
+
+def _messages(prompt: Prompt) -> list[Json]:
+    system = [("system", prompt.system)] if prompt.system else []
+    return [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
 
 
 class _OtherName(Exception):
