@@ -28,6 +28,7 @@ from audit.engines.dialects import (
     has_unknown_marks,
     in_template,
     no_dialect,
+    opens_unknown,
     without_thoughts,
 )
 from audit.engines.resolve import first_line
@@ -99,7 +100,7 @@ class ChatTokenizer:
         self._begun: dict[str, str] = {"": ""}
         self._checked: Counter[tuple[object, ...]] = Counter()
         if template is not None:
-            self._render([("user", _SENTINEL)])
+            self._content_is_parts  # noqa: B018 (raises where it does not show what is said)
 
     @classmethod
     def load(
@@ -206,11 +207,10 @@ class ChatTokenizer:
 
         ``<think>`` that a template opens is not named, unless the card says it: it has ever been closed.
         """
-        dialect, probe = self.dialect, [("user", _SENTINEL)]
-        own = self._made(probe, pinned(self.date))
-        if dialect is None or (dialect is THINK and self.thinks_in == "auto" and THINK.is_open(own)):
+        own = self._made(self._probe, pinned(self.date))
+        if self.dialect is None or (self.dialect is THINK and self.thinks_in == "auto" and THINK.is_open(own)):
             return ""
-        return dialect.name if self._render(probe) != own else ""
+        return self.dialect.name if self._render(self._probe) != own else ""
 
     @cached_property
     def _closes(self) -> bool:
@@ -219,11 +219,13 @@ class ChatTokenizer:
         So it is where the model thinks, since its card or its template says so or its vocabulary is of models that do,
         and the template makes the same of being told to think and of being told not to.
         """
-        dialect, probe, date = self.dialect, [("user", _SENTINEL)], pinned(self.date)
-        if dialect is None:
+        if self.dialect is None:
             return False
-        thinks = self.thinks_in != "auto" or dialect.habitual or in_template(self._template_text) is dialect
-        return thinks and self._made(probe, date) == self._made(probe, date, thinks=True)
+        named = self.thinks_in != "auto" or in_template(self._template_text) is self.dialect
+        date = pinned(self.date)
+        return (named or self.dialect.habitual) and (
+            self._made(self._probe, date) == self._made(self._probe, date, thinks=True)
+        )
 
     def _render(
         self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
@@ -241,29 +243,41 @@ class ChatTokenizer:
 
     def _made(self, messages: Sequence[tuple[str, str]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
         """Return what the template itself makes of messages, told to think or not to."""
-        parts = self._content_is_parts
-        content = [(role, [{"type": "text", "text": text}] if parts else text) for role, text in messages]
-        return self._applied(content, shown, thinks=thinks)
+        return self._applied(_content(messages, parts=self._content_is_parts), shown, thinks=thinks)
+
+    @property
+    def _content_is_parts(self) -> bool:
+        """Whether the template shows a message's content only where it is a list of parts."""
+        return self._form[1]
+
+    @property
+    def _probe(self) -> tuple[tuple[str, str], ...]:
+        """Messages that the template takes: a question, and before it a system message where there has to be one."""
+        return self._form[0]
 
     @cached_property
-    def _content_is_parts(self) -> bool:
-        """Whether the template shows a message's content only where it is a list of parts.
+    def _form(self) -> tuple[tuple[tuple[str, str], ...], bool]:
+        """Messages that the template takes and shows, and whether their content is a list of parts.
 
         Raises
         ------
         ModelError
-            If it shows it in neither form.
+            If it shows no question in either form.
         """
         faults = []
-        for content in (_SENTINEL, [{"type": "text", "text": _SENTINEL}]):
-            try:
-                made = self._applied([("user", content)], pinned(self.date))
+        question = ("user", _SENTINEL)
+        probes = ((question,), (("system", "x"), question))
+        for parts in (False, True):
+            for probe in probes:
+                try:
+                    made = self._applied(_content(probe, parts=parts), pinned(self.date))
+                except ModelError as error:
+                    faults.append(error)
+                    continue
                 # One that writes a list as code shows it, too, but not as anybody says it.
                 if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
-                    return content is not _SENTINEL
-            except ModelError as error:
-                faults.append(error)
-        if len(faults) < 2:
+                    return probe, parts
+        if len(faults) < 4:
             faults = [self._not_shown("leaves out what the user says, as a text and as a list of parts")]
         raise faults[0]
 
@@ -275,31 +289,24 @@ class ChatTokenizer:
             "message's content once and in order: model.chat_template=FILE"
         )
 
-    def _applied(
-        self,
-        messages: Sequence[tuple[str, str | list[dict[str, str]]]],
-        shown: Mapping[str, Any],
-        *,
-        thinks: bool = False,
-    ) -> str:
+    def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
         told: dict[str, Any] = {"enable_thinking": thinks, "thinking": thinks, **shown}
         if self.dialect is not None and self.dialect.told is not None:
             name, off, on = self.dialect.told
             told[name] = on if thinks else off
-        said = [{"role": role, "content": content} for role, content in messages]
         try:
             if self.template is not None or self._is_rendered_here:
                 text = self.hf.get_chat_template() if self.template is None else self.template.text
                 return rendered(text, said, {**self.hf.special_tokens_map, **told})
             # What renders by itself may be handed no function.
             told = {name: value for name, value in told.items() if not callable(value)}
-            made: str = self.hf.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **told)
+            made: str = self.hf.apply_chat_template(list(said), tokenize=False, add_generation_prompt=True, **told)
         except Exception as error:
             if self.template is not None:
                 raise ModelError(self.template.fault(error)) from error
             # A template refuses by raising whatever its author chose.
             raise ModelError(
-                f"model {self.name}: its chat template refuses the messages {', '.join(role for role, _ in messages)} "
+                f"model {self.name}: its chat template refuses the messages {', '.join(each['role'] for each in said)} "
                 f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
             ) from error
         return made
@@ -345,13 +352,24 @@ class ChatTokenizer:
         Raises
         ------
         ModelError
-            If one does not: the model would be asked something else.
+            If one does not: the model would be asked something else. Or if they end within a thought of unknown marks.
         """
+        if prompts and (mark := self._opens_unknown):
+            raise ModelError(
+                f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
+                "known, so that a number of the thought would be a rating; name what stands before a thought and after "
+                f"it: thinking.marks=['{mark}',CLOSES]"
+            )
         for prompt in prompts:
             shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
             if self._checked[shape] < _CHECKED:
                 self._checked[shape] += 1
                 self._check_shown(prompt)
+
+    @cached_property
+    def _opens_unknown(self) -> str:
+        """The mark of no dialect by which the template opens a thought; empty where it opens none."""
+        return opens_unknown(self._render(self._probe).rpartition(_SENTINEL)[2])
 
     def _check_shown(self, prompt: Prompt) -> None:
         # A thought may repeat what was said, and is no part of it.
@@ -411,7 +429,7 @@ class ChatTokenizer:
         while self._is_doubled and ids[: 2 * len(opening)] == opening * 2:
             ids = ids[len(opening) :]
         own = list(self._puts_before)
-        if own and all(ids[at : at + len(own)] != own for at in range(_FIRST)):
+        if own and not self._opens_late and all(ids[at : at + len(own)] != own for at in range(_FIRST)):
             return [*own, *ids]
         return ids
 
@@ -490,12 +508,18 @@ class ChatTokenizer:
     def _before_opening(self) -> str:
         """What the template writes before the token that begins a text; empty where that stands first, or nowhere."""
         own = [] if self.add_special_tokens else list(self._opening)
+        is_end = own == [getattr(self.hf, "eos_token_id", None)]  # then it may stand at the end of a message, too
         for text in filter(None, self._probed(pinned(self.date)) if own else ()):
             ids = self.encode(text)
-            at = next((at for at in range(_FIRST) if ids[at : at + len(own)] == own), 0)
+            at = next((at for at in range(_FIRST if is_end else len(ids)) if ids[at : at + len(own)] == own), 0)
             if at:
-                return self.decode(ids[:at])
+                return self.decode(ids[:at], marks=True)
         return ""
+
+    @cached_property
+    def _opens_late(self) -> bool:
+        """Whether the template writes the token that begins a text after others, where it is not put before them."""
+        return len(self.encode(self._before_opening)) >= _FIRST
 
     def say_chat(self) -> str:
         """Say in a few words what prompts are made by beside the model's own files; empty if by nothing."""
@@ -642,3 +666,8 @@ def as_known(text: str, thinks_in: ThinksIn) -> str:
         for own, known in zip(thinks_in, THINK.marks, strict=True):
             text = text.replace(own, known)
     return text
+
+
+def _content(messages: Sequence[tuple[str, str]], *, parts: bool) -> list[dict[str, Any]]:
+    """Return messages as chat templates take them."""
+    return [{"role": role, "content": [{"type": "text", "text": text}] if parts else text} for role, text in messages]

@@ -291,6 +291,15 @@ def has_unknown_marks(text: str) -> bool:
     return False
 
 
+def opens_unknown(text: str) -> str:
+    """Return the mark of no dialect that says it begins a thought and with which a rendered prompt ends; else empty."""
+    last = next((found for found in _ANY_MARK.finditer(text) if not text[found.end() :].strip()), None)
+    if last is None or _MARK.search(last[0]) or _CHANNEL.search(text):
+        return ""
+    ends, _, is_thought = _named(last)
+    return last[0] if is_thought and not ends else ""
+
+
 def _named(found: re.Match[str]) -> tuple[bool, str, bool]:
     """Return of what looks like a mark whether it ends something, what that is called, and whether it is a thought."""
     name = next(each for each in (found["name"], found["square"], found["other"], found["braced"]) if each is not None)

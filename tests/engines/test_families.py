@@ -354,6 +354,32 @@ def test_a_template_that_does_not_show_what_is_said_once_and_in_order_is_refused
     assert "model.chat_template=FILE" in str(raised.value)
 
 
+def test_a_template_that_wants_a_system_message_gets_one_where_there_is_one(tokenizer_of):
+    wants = "{% if messages[0].role != 'system' %}{{ raise_exception('a system message first') }}{% endif %}" + CHATML
+    assert USER in tokenizer_of(wants).render(Prompt(SYSTEM, USER))
+    assert "content" not in tokenizer_of(wants).chat
+    with pytest.raises(ModelError, match="a system message first"):
+        tokenizer_of(wants).encode_prompts([Prompt("", USER)])
+
+
+def test_a_token_that_begins_a_text_late_is_not_put_before_it_again(tokenizer_of):
+    late = tokenizer_of("A conversation of two people, in their words. {{ bos_token }}" + CHATML)
+    [ids] = late.encode_prompts([Prompt(SYSTEM, USER)])
+    assert ids.count(late.hf.bos_token_id) == 1
+    assert "writes 'A conversation of two people, in their words. ' before <|start|>" in late.say_chat()
+
+
+@pytest.mark.parametrize("mark", ["<|begin_cot|>", "[START REASONING]", "<ponder-thought>\n"])
+def test_a_thought_that_a_template_opens_by_unknown_marks_is_to_be_named(mark, tokenizer_of):
+    template = CHATML + "<|im_start|>assistant{{ '" + mark.replace("\n", "\\n") + "' }}"
+    with pytest.raises(ModelError, match=r"opens a thought by .*thinking\.marks=") as raised:
+        tokenizer_of(template).encode_prompts([Prompt(SYSTEM, USER)])
+    assert mark.strip() in str(raised.value)
+    named = tokenizer_of(template, thinks_in=(mark.strip(), "/end/"))
+    named.encode_prompts([Prompt(SYSTEM, USER)])
+    assert named.render(Prompt(SYSTEM, USER)).endswith(f"{mark}/end/")
+
+
 def test_a_thought_may_repeat_the_question(tokenizer_of):
     tokenizer = tokenizer_of(FAMILIES["Qwen3"].template)
     [ids] = tokenizer.encode_prompts([Prompt(SYSTEM, USER, thought=f"{SYSTEM} {USER}", begun=USER)])
