@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from audit.config import DATE, EngineConfig, ModelConfig, ThinksIn
 from audit.engines.dialects import (
@@ -75,6 +75,8 @@ class ChatTokenizer:
     ModelError
         If there is no chat template, or the user's fails or leaves out what is asked.
     """
+
+    _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
 
     def __init__(
         self,
@@ -285,8 +287,8 @@ class ChatTokenizer:
         """Return what is raised of a template that does not show what was said."""
         asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
         return ModelError(
-            f"{asked} {what}, so that the model would be asked another question; give a template that writes each "
-            "message's content once and in order: model.chat_template=FILE"
+            f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
+            "message's content once and in order"
         )
 
     def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:

@@ -208,6 +208,10 @@ def _listed(server: Server, name: str) -> Json:
     return models.get(name, {})
 
 
+SERVED: Final = "serve the model with a template"
+"""What can be done about a chat template that does not show what is said."""
+
+
 class ChatEngine:
     """Asks a server conversation by conversation; see :class:`audit.engines.base.Engine`.
 
@@ -339,7 +343,7 @@ class ChatEngine:
         if render(prompts[0]) and (fault := not_shown_once(prompts[0], render)):
             raise ModelError(
                 f"{self._server.base_url}: its chat template {fault}, so that the model would be asked another "
-                "question; serve the model with a template that writes each message's content once and in order"
+                f"question; {SERVED} that writes each message's content once and in order"
             )
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
@@ -566,6 +570,8 @@ class _Remote:
 
 class _RemoteTokenizer(ChatTokenizer):
     """The chat template and tokenizer of a server; several prompts at a time."""
+
+    _mend = SERVED
 
     def __init__(
         self, remote: _Remote, *, name: str, date: str, concurrency: int, thinks_in: ThinksIn = "auto"
