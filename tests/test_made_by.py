@@ -112,25 +112,34 @@ def test_a_template_of_parts_alone_shows_what_is_asked_and_the_run_is_told_apart
 
 
 @pytest.mark.parametrize(
-    ("template", "says"),
+    ("template", "says", "how"),
     [
-        ("{% for m in messages %}<|start|>{{ m.role }}<|end|>{% endfor %}", "leaves out what the user says"),
-        ("{{ messages[0].content }}" + DATED, "shows more than once what is said once"),
-        ("{% for m in messages %}{{ m.content[:60] }}\n{% endfor %}", "leaves out a part of what is said"),
-        ("{% for m in messages | reverse %}{{ m.content }}\n{% endfor %}", "changes the order of what is said"),
-        ("{% for m in messages %}{{ m.content | replace('Hindu', 'X') }}\n{% endfor %}", "leaves out a part"),
+        (
+            "{% for m in messages %}<|start|>{{ m.role }}<|end|>{% endfor %}",
+            "leaves out what the user says",
+            "expected",
+        ),
+        ("{{ messages[0].content }}" + DATED, "shows more than once what is said once", "generate"),
+        ("{% for m in messages %}{{ m.content[:60] }}\n{% endfor %}", "leaves out a part of what is said", "thinking"),
+        ("{% for m in messages | reverse %}{{ m.content }}\n{% endfor %}", "changes the order", "expected"),
+        (
+            "{% for m in messages %}{{ m.content | replace('Hindu', 'X') }}\n{% endfor %}",
+            "leaves out a part",
+            "expected",
+        ),
     ],
 )
-@pytest.mark.parametrize("how", ["elicitation=expected", "elicitation=generate", "thinking=on"])
 def test_a_template_that_would_ask_something_else_ends_in_a_line_before_anything_is_asked(
     template, says, how, make_model, audit, tmp_path, capsys
 ):
-    assert audit("run", *overrides(make_model(template=template), "run", how)) == 2
+    words = ["thinking=on"] if how == "thinking" else [f"elicitation={how}"]
+    assert audit("run", *overrides(make_model(template=template), "run", *words)) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert says in said
     assert "model.chat_template=FILE" in said
-    assert not list(tmp_path.glob("run/ratings*/*"))
-    assert not list(tmp_path.glob("run/stages*/*"))
-    own = tmp_path / "own.jinja"
-    own.write_text(DATED)
-    assert audit("run", *overrides(make_model(template=template), "mended", how, f"model.chat_template={own}")) == 0
+    assert not list(tmp_path.glob("run/**/*.parquet"))
+    if how == "generate":  # the remedy works
+        own = tmp_path / "own.jinja"
+        own.write_text(DATED)
+        words.append(f"model.chat_template={own}")
+        assert audit("run", *overrides(make_model(template=template), "mended", *words)) == 0
