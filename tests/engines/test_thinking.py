@@ -194,6 +194,21 @@ def test_a_thought_ends_at_its_mark_or_where_the_model_left_it(tokenizer_of):
     assert all(thought.n_prompt_tokens for thought in thoughts)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+def test_in_every_dialect_a_thought_is_opened_ended_and_closed(dialect, tokenizer_of):
+    tokenizer = tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name)
+    engine = Writes(tokenizer, f"So 7.{dialect.closes}{dialect.answers}99", "So 7", "So 7<|end|>")
+    thoughts = engine.write([Prompt("", "x", thinks=True)] * 3, max_tokens=9)
+    left = dialect.closes != "<|end|>"  # the third one leaves its turn, which in some dialects ends the thought
+    assert [(each.text, each.cut) for each in thoughts] == [("So 7.", False), ("So 7", True), ("So 7", left)]
+    assert engine.until == dialect.closes
+    after = tokenizer.render(Prompt("", "x", thought="So 7."))
+    assert after.endswith(f"{dialect.opens}{dialect.begins}So 7.{dialect.closes}{dialect.answers}")
+    off = tokenizer.render(Prompt("", "x"))
+    assert off.endswith(f"{dialect.opens}{dialect.begins}{dialect.empty}{dialect.closes}{dialect.answers}")
+    assert tokenizer.chat_identity["closes"] == dialect.name
+
+
 def test_transformers_writes_up_to_a_mark_and_counts_the_tokens_up_to_it(tiny_model, open_engine):
     engine = open_engine(tiny_model)
     prompts = engine.tokenizer.encode_prompts([Prompt("Be a Hindu.", f"How much {n}?") for n in range(5)])
