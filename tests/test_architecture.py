@@ -217,7 +217,7 @@ ONLY_IN = {
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
     "patsy": "audit.statistics.own_model",
     "sklearn": "audit.statistics.tsne",
-    "jinja2": "audit.report.",
+    "jinja2": ("audit.report.", "audit.engines.rendering"),
     "tabulate": "audit.report.paper_table",
     "pyarrow": "audit.runs.",
     "inflect": "stimuli.identities",

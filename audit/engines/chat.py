@@ -34,7 +34,7 @@ from audit.engines.dialects import (
 from audit.engines.resolve import first_line
 from audit.engines.shared import SharedTokens, cut_pattern
 from audit.engines.shown import not_shown_once
-from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template, rendered
+from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -298,6 +298,8 @@ class ChatTokenizer:
             told[name] = on if thinks else off
         try:
             if self.template is not None or self._is_rendered_here:
+                from audit.engines.rendering import rendered
+
                 text = self.hf.get_chat_template() if self.template is None else self.template.text
                 return rendered(text, said, {**self.hf.special_tokens_map, **told})
             # What renders by itself may be handed no function.

@@ -245,17 +245,19 @@ def without_thoughts(text: str) -> str:
 
 
 def ends_within_thought(text: str) -> bool:
-    """Tell whether what comes after a text is thinking, since the text opens some and does not close it."""
+    """Tell whether what comes after a text may be thinking, since the text opens some and does not close it."""
     if channels := list(_CHANNEL.finditer(text)):
         return bool(channels[-1]["name"].strip() != "final")
     marks = list(_MARK.finditer(text))
-    return bool(marks) and marks[-1]["opens"] is not None
+    return has_unknown_marks(text[marks[-1].end() :] if marks else text) or (
+        bool(marks) and marks[-1]["opens"] is not None
+    )
 
 
 _ANY_MARK: Final = re.compile(
-    r"<(?P<slash>/?)(?P<left>\|?)(?P<name>/?[A-Za-z][\w:|./ -]{0,40}?)(?P<right>\|?)(?:\s[^<>]{0,60})?>"
+    r"<(?P<slash>/?)(?P<left>[|｜]?)(?P<name>/?[A-Za-z][\w:./▁ -]{0,40}?)(?P<right>[|｜]?)(?:\s[^<>]{0,60})?>"
     r"|\[(?P<square>/?[A-Za-z][\w:/ -]{0,40})\]|[◁⟨【](?P<other>/?[A-Za-z][\w:/ -]{0,40})[▷⟩】]"
-    r"|\{\{(?P<braced>/?[A-Za-z][\w:/ -]{0,40})\}\}"
+    r"|\{\{?(?P<braced>/?[A-Za-z][\w:/ -]{0,40})\}\}?|\((?P<round>/?[A-Za-z][\w:/ -]{0,40})\)|(?P<comment><!--)"
 )
 """What looks like a mark: a name in brackets."""
 _BEGINS: Final = frozenset({"begin", "start", "open", "prefix"})
@@ -279,10 +281,14 @@ def has_unknown_marks(text: str) -> bool:
     """
     begun: dict[str, int] = {}
     for found in _ANY_MARK.finditer(text):
+        if found["comment"]:
+            return True
         ends, stem, is_thought = _named(found)
         if _HARMLESS.fullmatch(stem) or (not stem and found["left"]):  # <|start|> and <|end|> are of turns
             continue
-        if ends and stem in begun and text[begun[stem] : found.start()].strip():
+        # Special tokens are never an answer's own words: any two of them are a pair, whatever they are called.
+        stem = "|" if found["left"] and found["right"] else stem
+        if (ends or stem == "|") and stem in begun and text[begun[stem] : found.start()].strip():
             return True
         if not ends and is_thought:
             return True
@@ -294,7 +300,7 @@ def has_unknown_marks(text: str) -> bool:
 def opens_unknown(text: str) -> str:
     """Return the mark of no dialect that says it begins a thought and with which a rendered prompt ends; else empty."""
     last = next((found for found in _ANY_MARK.finditer(text) if not text[found.end() :].strip()), None)
-    if last is None or _MARK.search(last[0]) or _CHANNEL.search(text):
+    if last is None or last["comment"] or _MARK.search(last[0]) or _CHANNEL.search(text):
         return ""
     ends, _, is_thought = _named(last)
     return last[0] if is_thought and not ends else ""
@@ -302,12 +308,13 @@ def opens_unknown(text: str) -> str:
 
 def _named(found: re.Match[str]) -> tuple[bool, str, bool]:
     """Return of what looks like a mark whether it ends something, what that is called, and whether it is a thought."""
-    name = next(each for each in (found["name"], found["square"], found["other"], found["braced"]) if each is not None)
+    kinds = ("name", "square", "other", "braced", "round")
+    kind, name = next((kind, found[kind]) for kind in kinds if found[kind] is not None)
     ends = name.startswith("/") or bool(found["slash"])
-    if found["name"] is not None and found["left"] != found["right"]:  # <|x> and <x|>
+    if kind == "name" and bool(found["left"]) != bool(found["right"]):  # <|x> and <x|>
         ends = bool(found["right"])
-    parts = [part for part in re.split(r"[\W_]+", name.lower()) if part]
+    parts = [part for part in re.split(r"[\W_▁]+", name.lower()) if part]
     ends = ends or bool(_ENDS & set(parts))
     stem = "_".join(part for part in parts if part not in _BEGINS | _ENDS | {"of"})
-    in_brackets = found["square"] is None or name.isupper()  # "[thinking of it]" is a remark
-    return ends, stem, in_brackets and bool(_OF_THOUGHT.search(stem.replace("_", " ")))
+    is_mark = kind != "round" and (kind != "square" or name.isupper())  # "[thinking of it]" is a remark
+    return ends, stem, is_mark and bool(_OF_THOUGHT.search(stem.replace("_", " ")))

@@ -77,6 +77,11 @@ UNKNOWN = [
     ("{{draft}}", "{{/draft}}"),
     ("<|mind_prefix|>", "<|mind_suffix|>"),
     ("<|open_mind|>", "<|close_mind|>"),
+    ("<|r_in|>", "<|r_out|>"),
+    ("<｜begin▁of▁muse｜>", "<｜end▁of▁muse｜>"),
+    ("{mull}", "{/mull}"),
+    ("(aside)", "(/aside)"),
+    ("<!--", "-->"),
 ]
 
 

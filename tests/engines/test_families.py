@@ -7,7 +7,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from audit.engines.chat import ChatTokenizer
-from audit.engines.templates import read_template, rendered
+from audit.engines.rendering import rendered
+from audit.engines.templates import read_template
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
