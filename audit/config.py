@@ -110,8 +110,32 @@ MeasureName: TypeAlias = Literal[
 """What a reply can be scored by."""
 
 
-ThinksIn: TypeAlias = Literal["auto", "think", "seed", "kimi", "gpt-oss"]
-"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`."""
+ThinksIn: TypeAlias = (
+    Literal[
+        "auto",
+        "think",
+        "seed",
+        "kimi",
+        "gpt-oss",
+        "gemma",
+        "cohere",
+        "apertus",
+        "mistral",
+        "apriel",
+        "granite",
+        "solar",
+        "hunyuan",
+        "minimax",
+        "plamo",
+        "k2",
+        "kimi-k3",
+        "openthinker",
+        "thought",
+        "thinking",
+    ]
+    | tuple[str, str]
+)
+"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`; or the two of them."""
 
 
 _Serialized: TypeAlias = dict[str, Any]
@@ -288,17 +312,29 @@ class ElicitationConfig(_Strict):
         return formats
 
 
-class ThinkingConfig(_Strict):
+class ThinkingConfig(_Elsewhere):
     """Whether the model thinks before its answer, how long, and how the thought is drawn.
 
     ``on`` lets it end its thought itself: an answer whose thought did not end in ``max_tokens`` is missing. ``budget``
-    closes the thought there.
+    closes the thought there. ``marks`` are the two that a thought stands between, where no dialect has them.
     """
 
+    _of_servers = ("marks",)
     mode: Literal["off", "on", "budget"] = "off"
+    marks: tuple[str, str] | None = None
     max_tokens: int = Field(default=1024, ge=1)
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1)
+
+    @field_validator("marks")
+    @classmethod
+    def _can_be_told_apart(cls, marks: tuple[str, str] | None) -> tuple[str, str] | None:
+        if marks is not None and (marks[0] == marks[1] or not all(1 < len(each.strip()) < 100 for each in marks)):
+            raise ConfigError(
+                f"thinking.marks={list(marks)}: give what stands before a thought and what stands after it, two texts "
+                "of 2 characters or more that differ, such as ['<think>','</think>']"
+            )
+        return marks
 
     @property
     def is_on(self) -> bool:
@@ -881,6 +917,21 @@ class AuditConfig(_Elsewhere):
             scale = self.prompt.scale
             check_margins(self.statistics, low=scale.low, high=scale.high)
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _marks_are_of_the_model(cls, asked: Any) -> Any:
+        """Tell the model's card of ``thinking.marks``: who opens a model is handed its card alone."""
+        thinking, model = (asked.get(name) for name in ("thinking", "model")) if isinstance(asked, Mapping) else (0, 0)
+        marks = thinking.get("marks") if isinstance(thinking, Mapping) else None
+        if not isinstance(marks, (list, tuple)) or len(marks) != 2 or not isinstance(model, Mapping):
+            return asked
+        named = model.get("thinks_in", "auto")
+        if named != "auto" and list(named) != list(marks):
+            raise ConfigError(
+                f"thinking.marks={list(marks)} and model.thinks_in={named} both name the marks of thoughts; give one"
+            )
+        return {**asked, "model": {**model, "thinks_in": tuple(marks)}}
 
     @property
     def elicitation_method(self) -> Literal["generate", "expected"]:

@@ -21,8 +21,8 @@ from typing import Final, Literal
 from audit.elicitation.base import Elicited
 from audit.elicitation.parsing import parse_response_hou2025
 from audit.elicitation.phrases import Reading, read_in_language
-from audit.elicitation.plain_text import ends_within_thought
 from audit.engines.base import Done, Engine, unwatched
+from audit.engines.dialects import ends_within_thought
 from audit.errors import ConfigError
 from audit.tables.ratings import Status
 from stimuli.languages import Replies, english_replies

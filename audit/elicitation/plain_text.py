@@ -8,13 +8,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from audit.engines.dialects import without_thoughts
 from stimuli.languages import MARKS
 
-_THINKING = re.compile(r"[<\[◁](?P<close>/?)(?:(?:seed:)?think|thinking|reasoning)[>\]▷]", re.IGNORECASE)
-_CHANNEL = re.compile(r"<\|channel\|>(?P<name>[^<\n]{0,60})<\|message\|>")
-"""Where a message of gpt-oss begins: it thinks in the channel analysis, and answers in final."""
-_CHANNELS_BARE = re.compile(r"\Aanalysis.*?assistantfinal", re.DOTALL)
-"""The same where a server has taken the special tokens out and left the words between them."""
 _SPECIAL_TOKEN = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|</?s>|\[/?inst\]|</?(?:start|end)_of_turn>|<(?:eos|bos|pad)>", re.IGNORECASE
 )
@@ -127,8 +123,8 @@ _SPOKEN_POINT = re.compile(r"\b([0-9]{1,3}) point ([0-9])\b")
 
 
 def answer_of(response: str) -> str:
-    """Keep what the model answers: no thinking (nothing at all where it does not end), no turn that it invents."""
-    response = _OWN_TURN.sub("", _without_thought(response))
+    """Keep what the model answers: no thought (nothing at all if one may not have ended), no turn that it invents."""
+    response = _OWN_TURN.sub("", without_thoughts(response))
     response = next((part for part in _SPECIAL_TOKEN.split(response) if part.strip()), "").strip()
     own = _TURN.match(response)
     response = response[own.end() :] if own else response
@@ -140,7 +136,7 @@ def has_unknown_marks(response: str) -> bool:
     """Tell whether an answer goes on after a special token that nothing here knows: what stands before it, or after it,
     may be a thought.
     """
-    text = _OWN_TURN.sub("", _without_thought(response))
+    text = _OWN_TURN.sub("", without_thoughts(response))
     for mark in _SPECIAL_TOKEN.finditer(text):
         if _KNOWN_TOKEN.fullmatch(mark.group()):
             if text[: mark.start()].strip():
@@ -148,29 +144,6 @@ def has_unknown_marks(response: str) -> bool:
         elif text[mark.end() :].strip():
             return True
     return False
-
-
-def _without_thought(response: str) -> str:
-    if channels := list(_CHANNEL.finditer(response)):
-        final = next((each for each in channels if each["name"].strip() == "final"), None)
-        response = "" if final is None else response[final.end() :]
-    elif bare := _CHANNELS_BARE.match(response):
-        response = response[bare.end() :]
-    tags = list(_THINKING.finditer(response))
-    if tags and not tags[-1]["close"]:
-        return ""
-    if tags:  # chat templates may write the opening tag into the prompt: then all before the closing one is thinking
-        before = "" if tags[0]["close"] else response[: tags[0].start()] + "\n"
-        response = before + response[tags[-1].end() :]
-    return response
-
-
-def ends_within_thought(text: str) -> bool:
-    """Tell whether what comes after a text is thinking, since the text opens some and does not close it."""
-    if channels := list(_CHANNEL.finditer(text)):
-        return bool(channels[-1]["name"].strip() != "final")
-    tags = list(_THINKING.finditer(text))
-    return bool(tags) and not tags[-1]["close"]
 
 
 def plain(text: str) -> str:

@@ -40,7 +40,7 @@ class ChatTemplate:
     asked
         How messages call it, such as ``model.chat_template=FILE``.
     text
-        A Jinja template, as transformers takes one; it is run in the sandbox of transformers.
+        A Jinja template, as transformers takes one; see :func:`audit.engines.rendering.rendered`.
     is_plain
         Whether it is our plain form.
     """
@@ -110,8 +110,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
 def pinned(date: str) -> dict[str, Any]:
     """Return the variables by which a chat template is told the date, whichever of the two ways it asks for it.
 
-    Llama's write ``date_string`` where it is given; others call ``strftime_now``, which transformers has among its
-    globals, where a variable of that name goes before it.
+    Llama's write ``date_string`` where it is given; others call ``strftime_now``.
 
     Parameters
     ----------
@@ -123,7 +122,12 @@ def pinned(date: str) -> dict[str, Any]:
 
 def clock(date: str) -> Callable[[str], str]:
     """Return what writes a date, YYYY-MM-DD, in the form that it is given: ``strftime_now`` on that day."""
-    return datetime.fromisoformat(date).strftime
+    day = datetime.fromisoformat(date)
+
+    def strftime_now(form: str) -> str:
+        return day.strftime(form)
+
+    return strftime_now
 
 
 def another_day(date: str) -> str:
