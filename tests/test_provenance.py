@@ -19,12 +19,12 @@ from audit.plan import make_plan
 from audit.runs.provenance import describe_run
 from audit.tasks.inventory.plan import make_inventory_plan
 
-AGE = "age:\n  groups:\n    young: [a youth, {young}]\n    old: [an old person, {old}]\n"
+AGE = "age:\n  groups:\n    young: [{{term: a youth, stem: youth}}, {young}]\n    old: [{{term: an old person, stem: old}}, {old}]\n"
 ALL = "stimuli.situations_per_emotion=all"
 SAID = {
-    "nothing": ("a person named Kim", "a person named Ada"),
+    "plain": ("{term: a person named Kim, stem: youth}", "{term: a person named Ada, stem: old}"),
     "stems": ("{term: a person named Kim, stem: kim}", "{term: a person named Ada, stem: ada}"),
-    "cues": ("{term: a person named Kim, cue: name}", "{term: a person named Ada, cue: name}"),
+    "cues": ("{term: a person named Kim, stem: youth, cue: name}", "{term: a person named Ada, stem: old, cue: name}"),
     "both": ("{term: a person named Kim, stem: kim, cue: name}", "{term: a person named Ada, stem: ada, cue: name}"),
 }
 
@@ -74,7 +74,7 @@ def age(tmp_path):
 
 @pytest.mark.parametrize("said", ["stems", "cues", "both"])
 def test_stems_and_cues_are_no_part_of_a_run_since_no_prompt_shows_them(age, said):
-    assert identity_of(*age(said)) == identity_of(*age("nothing"))
+    assert identity_of(*age(said)) == identity_of(*age("plain"))
 
 
 def test_the_terms_that_are_asked_are(age):
@@ -161,6 +161,6 @@ def test_the_manifest_has_stems_and_cues_of_each_term_and_which_dimensions_are_i
 
 
 def test_where_no_stem_is_told_and_nothing_is_invented_the_manifest_says_so(age):
-    manifest = manifest_of(*age("nothing"))
+    manifest = manifest_of(*age("plain"))
     assert (manifest["stems"], manifest["placebo"]) == ({}, [])
     assert set(manifest["cues"]["age"].values()) == {"label"}

@@ -267,7 +267,10 @@ class Echoing(Worded):
 @pytest.fixture(scope="module")
 def echoing(run, originals):
     """Folder of a run in four wordings of groups with two terms, with invented groups beside them."""
-    groups = "".join(f"    {name}: [{', '.join(terms)}]\n" for name, terms in TWO_TERMS.items())
+    groups = "".join(
+        f"    {name}: [{', '.join(f'{{term: {term}, stem: {term.split()[-1].lower()}}}' for term in terms)}]\n"
+        for name, terms in TWO_TERMS.items()
+    )
     folder = run(Worded.of(originals), "run_dir=none", "stimuli.emotions=[sad]")  # where files are
     (folder / "fans.yaml").write_text(f"fans:\n  groups:\n{groups}")
     words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}",

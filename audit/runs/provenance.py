@@ -283,6 +283,7 @@ def describe_run(
         "strategy": {**_describe_strategy(plan.strategy), **given},
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
+        "stems_stated": all(d.states_stems for d in grid.dimensions),
         "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
         "cues": {d.name: d.cues for d in grid.dimensions if not d.placebo},
         "placebo": [d.name for d in grid.dimensions if d.placebo],
