@@ -242,6 +242,9 @@ def sample_of(plan: Planned) -> str:
     if not stimuli.unspecified:
         left_out.append("no unspecified baseline")
         remedies.append("stimuli.unspecified=true")
+    if drawn := getattr(plan.grid, "drawn", None):
+        left_out.append(f"of {', '.join(drawn)} a draw of the pairs of other groups in each narrative")
+        remedies.append("stimuli.pairs=all")
     return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
 
 

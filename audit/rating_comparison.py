@@ -103,7 +103,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
         checks = manipulation_rows(stored.read_manipulated(), confidence=used["confidence"])
         follows = all(check["passed"] is not False for check in checks)
-        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
         written = text_tables(about, confidence=used["confidence"])["stage_texts"]

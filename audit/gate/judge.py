@@ -293,13 +293,13 @@ def _measure(
     wanted = {*(dimensions or known), *manifest.placebo}
     ratings = without_dimensions(ratings, [name for name in known if name not in wanted])
     scale = manifest.scale.low, manifest.scale.high
-    told = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+    told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
     compact = compact_ratings(ratings)
     placebos: dict[str, dict[str, NarrativeCube]] = {}
     for dimension, variant, part in split_ratings(compact):
         if dimension in manifest.placebo:
-            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+            cube = told.cube_of(part, dimension=dimension, variant=variant)
             placebos.setdefault(variant, {})[dimension] = cube
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)

@@ -517,8 +517,9 @@ class Manifest(_Written):
         What was asked for.
     inventory
         None unless a questionnaire was filled in.
-    dimensions, placebo
-        The dimensions in their order, and which are sets of invented groups.
+    dimensions, placebo, pairs_drawn
+        The dimensions in their order; which are sets of invented groups; and in which each narrative was asked about a
+        draw of pairs, so that others are missing by design.
     clusters, stems, cues
         By dimension: the cultural cluster of groups, and of wordings the stem and how they tell their group.
     stems_stated
@@ -563,6 +564,7 @@ class Manifest(_Written):
     stems: _OfTerms = Field(default={}, validate_default=True)
     cues: _OfTerms = {}
     placebo: tuple[str, ...] = ()
+    pairs_drawn: tuple[str, ...] = ()
     versions: Words = {}
     hardware: Mapping[str, Any] = {}
     example_prompt: Example = Example()

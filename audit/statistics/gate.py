@@ -55,13 +55,15 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, difference
-from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
+from audit.statistics.contrasts import contrast_by_narrative
 from audit.statistics.controls import Repetition, beyond_placebo
 from audit.statistics.echo import same_words
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.families import adjust_p, own_group_gaps
 from audit.statistics.headline import headline_gap
+from audit.statistics.incomplete import rating_weights
 from audit.statistics.missing import refusal_gap
+from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.outcome import Part
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
 from audit.statistics.planning import narratives_to_rule_out
@@ -180,11 +182,11 @@ def gaps_of(
             if not isinstance(there, NotEstimableError):
                 cube, control, beyond = same, "placebo", pair
     missing_of_placebo = beyond is not None and any(
-        np.isnan(each.without_baselines().y).any() for each in placebos.values()
+        each.without_baselines().lacking.any() for each in placebos.values()
     )
 
     def laid(kind: Kind, member: str, own: Callable[[], GapEstimate], weights: Callable[[], FloatArray],
-             of: NarrativeCube) -> Gap:  # fmt: skip
+             of: NarrativeCube, again: Callable[[NarrativeCube], GapEstimate]) -> Gap:  # fmt: skip
         def left_of(found: Made) -> Made:
             if beyond is None or isinstance(found, NotEstimableError):
                 return found
@@ -196,31 +198,38 @@ def gaps_of(
         worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
         if missing_of_placebo:
             worst = NotEstimableError("ratings of invented groups are missing")
-        elif np.isnan(of.y).any():
-            worst = _worst(of, weights, scale, held, confidence=confidence)
+        elif of.lacking.any():
+            worst = _worst(of, weights, again, scale, held, confidence=confidence)
         found = attempt(own)
         plain = None if beyond is None or isinstance(found, NotEstimableError) else found
         return Gap(
             kind, member, cube.dimension, cube.variant, left_of(found), of.narrative_ids, scale, worst, control, plain
         )
 
+    def gap(of: NarrativeCube) -> GapEstimate:
+        return headline_gap(of, confidence=confidence)
+
     def average(of: NarrativeCube) -> Callable[[], GapEstimate]:
-        return lambda: headline_gap(of, confidence=confidence)
+        return partial(gap, of)
+
+    def gap_of_group(name: str, of: NarrativeCube) -> GapEstimate:
+        return _of_group(own_group_gaps(of, confidence=confidence), name)
 
     if beyond is None and not isinstance(part.headline, NotEstimableError):
-        yield laid("average", "", lambda: _estimated(part), lambda: in_group_weights(cube), cube)
+        yield laid("average", "", lambda: _estimated(part), lambda: designed_weights(cube), cube, gap)
     else:
-        yield laid("average", "", average(cube), lambda: in_group_weights(cube), cube)
+        yield laid("average", "", average(cube), lambda: designed_weights(cube), cube, gap)
     if average_alone:
         return
     emotions = [name for name in dict.fromkeys(cube.emotions) if name]
     for name in emotions if len(emotions) > 1 else ():
         own = cube.of_narratives(np.array([each == name for each in cube.emotions]))
-        yield laid("emotion", name, average(own), partial(in_group_weights, own), own)
+        yield laid("emotion", name, average(own), partial(designed_weights, own), own, gap)
     groups = tuple(dict.fromkeys(cube.perceiver_groups))
     gaps = own_group_gaps(cube, confidence=confidence)
     for place, name in enumerate(groups if gaps or _undetermined(cube, groups) else ()):
-        yield laid("group", name, partial(_of_group, gaps, name), partial(_group_weights, cube, groups, place), cube)
+        weights = partial(_group_weights, cube, groups, place)
+        yield laid("group", name, partial(_of_group, gaps, name), weights, cube, partial(gap_of_group, name))
     if refusals:
         yield _refusals(part.cube, confidence=confidence)
 
@@ -248,19 +257,23 @@ def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> Fl
     )[place]
     if np.isnan(weights).any():
         raise NotEstimableError("the pairs of identities do not determine this group's own gap")
-    return weights
+    expected = cube.expected
+    if expected.all():
+        return np.broadcast_to(weights, expected.shape)
+    return rating_weights(expected.reshape(len(expected), -1), weights.ravel()).reshape(expected.shape)
 
 
 def _worst(
     cube: NarrativeCube,
     weights_of: Callable[[], FloatArray],
+    again: Callable[[NarrativeCube], GapEstimate],
     scale: tuple[float, float],
     held: Callable[[Callable[[], GapEstimate]], Made],
     *,
     confidence: float,
 ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError:
     """Estimate a gap with every missing rating at the end that makes it lowest, and highest."""
-    if (cube.status < 0).any():
+    if (cube.expected & (cube.status < 0)).any():
         return NotEstimableError("some prompts were never asked")
     try:
         weights = weights_of()
@@ -271,8 +284,10 @@ def _worst(
     )  # fmt: skip
 
     def at(negative: float, positive: float) -> GapEstimate:
-        y = np.where(np.isnan(cube.y), np.where(weights > 0, positive, negative), cube.y)
-        contrasts, rounding = contrast_by_narrative(y, weights, used=np.ones(len(y), dtype=bool))
+        y = np.where(cube.lacking, np.where(weights > 0, positive, negative), cube.y)
+        if cube.by_design:  # narratives were asked about other pairs each
+            return again(replace(cube, y=y))
+        contrasts, rounding = contrast_by_narrative(y, weights[0], used=np.ones(len(y), dtype=bool))
         return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=y.size)
 
     least, most = held(lambda: at(high, low)), held(lambda: at(low, high))
@@ -299,7 +314,7 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
     except NotEstimableError as error:
         return Gap(made=error, **known)
     k, n = int(np.count_nonzero(with_any)), made.n_narratives
-    weights = in_group_weights(compared)
+    weights = designed_weights(compared)
     farthest, bound = 100 * float(weights[weights > 0].sum()), _NAN
     if k < FEW_REFUSALS:
         bound = farthest * _rare(k, n, confidence)

@@ -79,7 +79,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         settings=estimated_by(settings),
         valence=emotion_valence(),
         clusters=clusters,
-        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
     )
     of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
