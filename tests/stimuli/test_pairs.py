@@ -56,7 +56,9 @@ def test_every_narrative_determines_its_own_gap(dimension):
         p.term != e.term and dimension.in_group(p, e) for p in dimension.perceivers for e in dimension.experiencers
     )
     for n in range(12):
-        assert information(asked[:, :, n], dimension, echo=echo) > 0.75 * information(degree >= -1, dimension, echo=echo)
+        assert information(asked[:, :, n], dimension, echo=echo) > 0.75 * information(
+            degree >= -1, dimension, echo=echo
+        )
         out = asked[:, :, n] & (degree == 0)
         real = np.array([not each.is_baseline for each in dimension.experiencers])
         assert out.any(axis=0)[real].all()
@@ -149,7 +151,13 @@ def test_a_grid_has_the_prompts_that_are_drawn_in_the_order_of_all_and_no_other(
     order = {narrative.narrative_id: n for n, narrative in enumerate(whole._by_emotion)}
 
     def key(cell):
-        return cell.dimension.name, cell.wording, cell.perceiver.term, cell.experiencer.term, cell.narrative.narrative_id
+        return (
+            cell.dimension.name,
+            cell.wording,
+            cell.perceiver.term,
+            cell.experiencer.term,
+            cell.narrative.narrative_id,
+        )
 
     def drawn(cell):
         p, e = cell.dimension.perceivers.index(cell.perceiver), cell.dimension.experiencers.index(cell.experiencer)
