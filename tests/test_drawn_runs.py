@@ -1,4 +1,4 @@
-"""A run with the default identities and pairs: its prompts are counted alike everywhere, its gap comes out as planted."""
+"""Runs with the default identities and pairs: prompts are counted alike everywhere, the planted gap comes out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ N = 8
 [RELIGION] = load_dimensions("six-groups", names=["religion"], perceiver_terms=1)
 GROUP_OF = {each.term.casefold(): each.group for each in RELIGION.experiencers}
 WORDS = ("dimensions=[religion]", "stimuli.emotions=[sad,happy]", f"stimuli.situations_per_emotion={N // 2}",
-         "stimuli.placebo=1", "stimuli.unspecified=false", "elicitation=generate", "elicitation.prefill=", "elicitation.noise_sample=0",
-         "elicitation.manipulation=0", "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
+         "stimuli.placebo=1", "stimuli.unspecified=false", "elicitation=generate", "elicitation.prefill=",
+         "elicitation.noise_sample=0", "elicitation.manipulation=0",
+         "model.path=scripted", "statistics.n_permutations=100")  # fmt: skip
 
 
 @dataclass

@@ -115,7 +115,7 @@ def test_the_same_holes_without_a_design_are_prompts_that_were_never_asked():
 
 def test_the_study_s_number_takes_all_pairs():
     cube = NarrativeCube.from_ratings(ratings_of(), dimension="religion", variant="origin", by_design=True)
-    with pytest.raises(NotEstimableError, match="stimuli.pairs=all"):
+    with pytest.raises(NotEstimableError, match=r"stimuli\.pairs=all"):
         published_gap(cube, rng=np.random.default_rng(0))
 
 

@@ -250,18 +250,14 @@ def test_pairs_run_over_experiencers_fastest():
 
 
 def test_own_dimensions_follow_the_study_s(write):
-    own = write(
-        "age:\n  groups:\n    young: [{term: a young person, stem: young}, {term: a youth, stem: young}]\n    old: [an old person]\n"
-    )
+    own = write(AGES)
     dimensions = load_dimensions("geneva", own=own)
     assert [d.name for d in dimensions] == ["race_ethnicity", "nationality", "religion", "age"]
     assert terms(dimensions[-1].perceivers) == {"young": ["a young person", "a youth"], "old": ["an old person"]}
 
 
 def test_terms_of_one_group_are_in_group_to_each_other(write):
-    own = write(
-        "age:\n  groups:\n    young: [{term: a young person, stem: young}, {term: a youth, stem: young}]\n    old: [an old person]\n"
-    )
+    own = write(AGES)
     assert in_group_terms(only(name="age", own=own)) == {
         ("a young person", "a young person"),
         ("a young person", "a youth"),
