@@ -243,7 +243,7 @@ def sample_of(plan: Planned) -> str:
         left_out.append("no unspecified baseline")
         remedies.append("stimuli.unspecified=true")
     if drawn := getattr(plan.grid, "drawn", None):
-        left_out.append(f"of {', '.join(drawn)} a draw of the pairs of other groups in each narrative")
+        left_out.append(f"in each narrative some pairs of {', '.join(drawn)}")
         remedies.append("stimuli.pairs=all")
     return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
 

@@ -334,9 +334,10 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     out, err = capsys.readouterr()
     n_prompts = len(out.splitlines())
     assert err == (
-        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 4 of 8 identities as perceivers, no unspecified "
-        "baseline; to have all: stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null "
-        "stimuli.unspecified=true\n"
+        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
+        "baseline, in each narrative some pairs of religion, invented_2; to have all: "
+        "stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null stimuli.unspecified=true "
+        "stimuli.pairs=all\n"
     )
     remedy = re.search("to have all: (.*)", err)[1].split()
     one = [*remedy[1:], "stimuli.emotions=[sad]"]

@@ -320,7 +320,7 @@ def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
     assert (alone.model.name, alone.model.path, alone.elicitation_method) == ("own", "x/y", "generate")
     # the embedded model's sample is not another's
     assert (alone.dimensions, alone.stimuli.situations_per_emotion) == (None, "all")
-    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (None, True)
+    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (1, True)
 
 
 def test_a_path_with_a_card_replaces_only_the_path(audit, composed):

@@ -163,7 +163,8 @@ class NarrativeCube:
     @property
     def lacking(self) -> BoolArray:
         """Shape (N, P, E): where a rating should be and is not."""
-        return self.expected & np.isnan(self.y)
+        lacking: BoolArray = self.expected & np.isnan(self.y)
+        return lacking
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
