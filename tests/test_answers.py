@@ -21,7 +21,10 @@ ASKED = (
     "model.path=tiny", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
     "stimuli.placebo=1", "statistics.n_permutations=100", *OTHER,
 )  # fmt: skip
-WORDED = (*ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false")
+WORDED = (
+    *ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false", "stimuli.identities=geneva",
+    "stimuli.perceiver_terms=null",
+)  # fmt: skip
 REPLY = "I am sorry to hear that. It must have been hard for you."
 
 
@@ -87,7 +90,7 @@ def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_mad
     with Hostile(answer=odd).serving() as url:
         server = ("model=openai", f"model.base_url={url}", "model.api_key_env=TESTS_KEY", "run_dir=own")
         assert audit("run", *server, *WORDED) == 0
-    assert audit("prompts", *WORDED, "out=prompts.jsonl", "stimuli.perceiver_terms=null") == 0
+    assert audit("prompts", *WORDED, "out=prompts.jsonl") == 0
     ask(Hostile(answer=odd), monkeypatch)
     given = ("answers=answers.jsonl", "prompts=prompts.jsonl", "run_dir=other", "model=tiny", "by=ask.py")
     assert audit("report", *given) == 0

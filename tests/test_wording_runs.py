@@ -30,7 +30,7 @@ CLUBS = """clubs:
 WORDS = ("stimuli.own_identities=clubs.yaml",
          "stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=clubs", "stimuli.situations_per_emotion=2",
          "elicitation=generate", "elicitation.noise_sample=0", "elicitation.manipulation=0", "model.path=scripted",
-         "statistics.n_permutations=100")  # fmt: skip
+         "statistics.n_permutations=100", "stimuli.pairs=all", "stimuli.perceiver_terms=null")  # fmt: skip
 
 
 def whole(n, *words):
