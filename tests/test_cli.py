@@ -12,7 +12,8 @@ HEAVY = (
 )  # fmt: skip
 MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
 SMALL = (
-    "stimuli.identities=geneva", "stimuli.pairs=all", "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
+    "stimuli.identities=geneva", "stimuli.pairs=all",
+    "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
 )  # fmt: skip
 MANIFEST = (
     '{"schema_version": 1, "n_prompts": 50, "shard_size": 50, "scale": {"low": 0, "high": 100}, '
