@@ -194,8 +194,8 @@ class Identity:
     groups
         The group in each crossed dimension, in their order; empty for a baseline.
     stem
-        The words that the term turns on, without endings: terms share a stem if one of these is the same. None where
-        the term is the only one of its group, and in what earlier versions wrote.
+        What the term turns on, in one spelling; several are joined by ``+``. Terms share a stem if one of theirs is the
+        same. None where the term is the only one of its group, and in what earlier versions wrote.
     cue
         How the term tells the group.
     forms

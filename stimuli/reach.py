@@ -55,7 +55,7 @@ def _n_groups(dimension: Dimension) -> int:
 
 def _has_free_pairs(dimension: Dimension) -> bool:
     """Whether every group has an in-group pair of which no word is common to both."""
-    stems = {term: set(stem.casefold().split()) for term, stem in dimension.stems.items()}
+    stems = {term: set(stem.casefold().split("+")) for term, stem in dimension.stems.items()}
     own = [(p, e) for p, e in dimension.pairs() if dimension.in_group(p, e)]
     free = {
         p.groups

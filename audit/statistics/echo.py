@@ -69,8 +69,8 @@ class Overlap:
         perceivers, experiencers
             Lengths P and E.
         stems
-            Wording → its stem, where that is stated: two such wordings share their stem just when it has a word in
-            common. A wording without one shares none. :class:`~audit.runs.manifest.ComparedWords` are of a run of an
+            Wording → its stem, where that is stated, or several joined by ``+``: two such wordings share a stem just
+            when one of theirs is the same. A wording without one shares none. :class:`~audit.runs.manifest.ComparedWords` are of a run of an
             earlier version, for whose numbers words are compared where no stem is stated: equal ones, or of four
             letters or more with the same first four, are of one stem; articles, "person", "who" and other words of the
             frame are left out.
@@ -116,7 +116,7 @@ class _Term:
     def shares_stem(self, other: _Term) -> bool:
         if self.stem is not None and other.stem is not None:
             own, others = self.stem.casefold(), other.stem.casefold()
-            return own == others if self.compared else bool(set(own.split()) & set(others.split()))
+            return own == others if self.compared else bool(_stems(own) & _stems(others))
         return self.compared and any(_alike(one, another) for one in self.words for another in other.words)
 
     def has_form_of(self, other: _Term) -> bool:
@@ -127,6 +127,11 @@ def _words(text: str) -> list[str]:
     """Split a wording into words in small letters; an "A" that is no article, in "group A", stays as it is."""
     words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)
     return [word if place and word == "A" else word.casefold() for place, word in enumerate(words)]
+
+
+def _stems(stated: str) -> set[str]:
+    """Return the stems that are stated of a wording: europe+america are two."""
+    return {" ".join(each.split()) for each in stated.split("+")}
 
 
 def _alike(one: str, another: str) -> bool:
