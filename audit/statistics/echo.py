@@ -70,10 +70,10 @@ class Overlap:
             Lengths P and E.
         stems
             Wording → its stem, where that is stated, or several joined by ``+``: two such wordings share a stem just
-            when one of theirs is the same. A wording without one shares none. :class:`~audit.runs.manifest.ComparedWords` are of a run of an
-            earlier version, for whose numbers words are compared where no stem is stated: equal ones, or of four
-            letters or more with the same first four, are of one stem; articles, "person", "who" and other words of the
-            frame are left out.
+            when one of theirs is the same. A wording without one shares none.
+            :class:`~audit.runs.manifest.ComparedWords` are of a run of an earlier version, for whose numbers words are
+            compared where no stem is stated: equal ones, or of four letters or more with the same first four, are of
+            one stem; articles, "person", "who" and other words of the frame are left out.
         """
         compared = isinstance(stems, ComparedWords)
         sides = [[_Term.of(term, stems.get(term), compared) for term in terms] for terms in (perceivers, experiencers)]

@@ -302,7 +302,8 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
     """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
 
     Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
-    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺.
+    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺, of
+    a draw of pairs with the largest Σ w⁺.
     """
     compared = cube.without_baselines()
     known: dict[str, Any] = {
@@ -315,7 +316,7 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
         return Gap(made=error, **known)
     k, n = int(np.count_nonzero(with_any)), made.n_narratives
     weights = designed_weights(compared)
-    farthest, bound = 100 * float(weights[weights > 0].sum()), _NAN
+    farthest, bound = 100 * float(np.maximum(weights, 0.0).sum(axis=(1, 2)).max()), _NAN
     if k < FEW_REFUSALS:
         bound = farthest * _rare(k, n, confidence)
     return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)

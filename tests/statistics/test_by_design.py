@@ -142,6 +142,10 @@ def test_worst_cases_are_the_ends_of_all_ways_to_fill_what_was_refused():
         if kind == "group":
             low, high = each.worst
             assert low.delta_points <= each.made.delta_points <= high.delta_points
+    # the farthest that one narrative's refusals can be apart, not the sum over narratives
+    refusals = found["refusals", ""]
+    assert refusals.farthest == pytest.approx(100 * np.maximum(designed_weights(cube), 0).sum(axis=(1, 2)).max())
+    assert refusals.farthest < 250
     # the sensitivity table has the same bounds
     checks = analysed(ratings).tables["sensitivity"].set_index("check")
     bounds = checks.loc[["worst_case_low", "worst_case_high"], "delta_points"].tolist()
