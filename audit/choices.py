@@ -144,7 +144,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "n_narratives": "" if n_narratives is None else str(n_narratives),
         "wording": manifest.prompt.sha256,
         "texts": manifest.stimuli.sha256,
-        "identities": manifest.identity.identities,
+        "identities": _identities(manifest),
         "leading": leading,
         "settings": settings,
         "files": manifest.identity.model_files,
@@ -152,6 +152,13 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "asking": fingerprint(_asked(manifest)),
     }
     return {name: encodable(value) for name, value in found.items()}
+
+
+def _identities(manifest: Manifest) -> str:
+    """Return what stands for the identities and the pairs that were asked: of all pairs, the identities alone."""
+    drawn = list(manifest.pairs_drawn)
+    identities = manifest.identity.identities
+    return fingerprint({"identities": identities, "pairs_drawn": drawn}) if drawn else identities
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:

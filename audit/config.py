@@ -49,6 +49,7 @@ from stimuli.identities import Identity
 from stimuli.knowledge import RELATIONS
 from stimuli.languages import ENGLISH, LanguagePack, load_language
 from stimuli.manipulation import NOBODY
+from stimuli.pairs import PairsAsked
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
 
@@ -396,6 +397,7 @@ class StimuliConfig(_Strict):
     experiencer_terms: int | None = None
     check_person: bool = False  # before there was a check
     missing: Words | None = None
+    pairs: PairsAsked = "all"
 
 
 MOST_PERMUTATIONS: Final = 10_000_000

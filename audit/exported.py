@@ -246,6 +246,9 @@ def sample_of(plan: Planned) -> str:
     if not stimuli.unspecified:
         left_out.append("no unspecified baseline")
         remedies.append("stimuli.unspecified=true")
+    if drawn := getattr(plan.grid, "drawn", None):
+        left_out.append(f"in each narrative some pairs of {', '.join(drawn)}")
+        remedies.append("stimuli.pairs=all")
     return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
 
 

@@ -27,6 +27,7 @@ from audit.tasks.base import Published, Task
 from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
 from stimuli.mentions import remarks
+from stimuli.reach import reach_remarks
 from stimuli.stereotypes import load_stereotypes
 
 
@@ -70,7 +71,7 @@ def run_audit(
 def _announce(plan: Planned, say: Say) -> None:
     """Say what is asked, and what to know of a user's own narratives."""
     say(plan.announced)
-    for remark in remarks(plan.grid.narratives, plan.grid.dimensions):
+    for remark in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         say(f"note: {remark}")
 
 
@@ -366,7 +367,7 @@ def calibrate_run(
                 confidence=statistics.confidence,
                 power=statistics.power,
                 say=say,
-                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
 

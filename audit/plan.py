@@ -18,6 +18,7 @@ from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
+from stimuli.pairs import can_be_drawn, drawn_pairs
 from stimuli.prompts import PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
@@ -97,11 +98,13 @@ class Plan:
         pack = self.config.pack
         spoken = "" if pack is None else f" in {pack.name}"
         n_narratives = f"{len(narratives.narratives):,}"
+        each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
+        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.drawn else ""
         return (
             f"{name_of(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
-            f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
+            f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
         )
 
     def identity(self) -> dict[str, Any]:
@@ -303,7 +306,13 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             third_person_fits=not config.task.name,
             missing=stimuli.missing or (),
         )
-    return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
+    told = narratives if pack is None else pack.narratives(narratives)
+    drawn = {
+        each.name: drawn_pairs(each, len(told.narratives), seed=config.seed)
+        for each in dimensions
+        if stimuli.pairs == "balanced" and can_be_drawn(each)
+    }
+    return PromptGrid(dimensions, told, variant, paraphrases, drawn)
 
 
 def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:

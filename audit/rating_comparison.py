@@ -108,7 +108,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         on_run = codes_of_run(stored, manifest, confidence=used["confidence"])
         noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
         followed = rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])
-        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
         written = text_tables(about, confidence=used["confidence"])["stage_texts"]

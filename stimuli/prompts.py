@@ -20,9 +20,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, overload
 
+import numpy as np
+
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
+from stimuli.pairs import Mask
 from stimuli.person import PLACE
 from stimuli.yaml_files import may_be_file, read_text
 
@@ -431,9 +434,10 @@ class PromptCell:
 
 
 class PromptGrid(Sequence[PromptCell]):
-    """Every perceiver with every experiencer, narrative and wording of every dimension, computed on demand.
+    """The perceivers with experiencers, narratives and wordings of every dimension, computed on demand.
 
-    Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with.
+    Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with. Then vary
+    perceivers, experiencers, and fastest narratives, an emotion's together.
 
     Parameters
     ----------
@@ -445,11 +449,16 @@ class PromptGrid(Sequence[PromptCell]):
         The way of asking.
     paraphrases
         The same in other wordings, of which it is number 0; see :meth:`PromptVariant.reworded`.
+    drawn
+        Dimension → which pairs each narrative is asked about, shape (P, E, N), narratives in the order of the grid; all
+        of a dimension that is not named. See :func:`~stimuli.pairs.drawn_pairs`.
 
     Raises
     ------
     StimulusError
         If a narrative lacks the wording or the emotion word that a template shows.
+    ValueError
+        If a draw has another shape.
 
     Examples
     --------
@@ -478,8 +487,10 @@ class PromptGrid(Sequence[PromptCell]):
         narratives: Narratives,
         variant: PromptVariant,
         paraphrases: Sequence[PromptVariant] = (),
+        drawn: Mapping[str, Mask] | None = None,
     ) -> None:
         self.dimensions = tuple(dimensions)
+        self.drawn = dict(drawn or {})
         self.variant = variant
         self.wordings = (variant, *paraphrases)
         self.narratives = narratives
@@ -487,9 +498,20 @@ class PromptGrid(Sequence[PromptCell]):
             self._check(wording)
         rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
         self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
-        pairs = (len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
-        self._sizes = [n * len(self._by_emotion) * len(self.wordings) for n in pairs]
+        for d in self.dimensions:
+            shape = len(d.perceivers), len(d.experiencers), len(self._by_emotion)
+            if d.name in self.drawn and self.drawn[d.name].shape != shape:
+                raise ValueError(f"{d.name}: {self.drawn[d.name].shape} pairs are drawn of {shape}")
+        # places of a drawn dimension's prompts among all pairs and narratives
+        self._places = {name: np.flatnonzero(mask) for name, mask in self.drawn.items()}
+        self._sizes = [self._n_asked(d) * len(self.wordings) for d in self.dimensions]
         self._ends = list(accumulate(self._sizes))
+
+    def _n_asked(self, dimension: Dimension) -> int:
+        """How many prompts a dimension has in one wording."""
+        if dimension.name in self._places:
+            return len(self._places[dimension.name])
+        return len(dimension.perceivers) * len(dimension.experiencers) * len(self._by_emotion)
 
     def _check(self, variant: PromptVariant) -> None:
         """Refuse narratives that lack what a variant shows."""
@@ -544,8 +566,10 @@ class PromptGrid(Sequence[PromptCell]):
     def _cell(self, index: int) -> PromptCell:
         k = bisect_right(self._ends, index)
         dimension = self.dimensions[k]
-        pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))
-        wording, pair = divmod(pair, len(dimension.perceivers) * len(dimension.experiencers))
+        wording, place = divmod(index - (self._ends[k] - self._sizes[k]), self._n_asked(dimension))
+        if dimension.name in self._places:
+            place = int(self._places[dimension.name][place])
+        pair, n = divmod(place, len(self._by_emotion))
         p, e = divmod(pair, len(dimension.experiencers))
         perceiver, experiencer = dimension.perceivers[p], dimension.experiencers[e]
         return PromptCell(index, dimension, perceiver, experiencer, self._by_emotion[n], wording)

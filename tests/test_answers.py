@@ -21,7 +21,10 @@ ASKED = (
     "model.path=tiny", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
     "stimuli.placebo=1", "statistics.n_permutations=100", *OTHER,
 )  # fmt: skip
-WORDED = (*ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false")
+WORDED = (
+    *ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false", "stimuli.identities=geneva",
+    "stimuli.perceiver_terms=null",
+)  # fmt: skip
 REPLY = "I am sorry to hear that. It must have been hard for you."
 
 
@@ -87,7 +90,7 @@ def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_mad
     with Hostile(answer=odd).serving() as url:
         server = ("model=openai", f"model.base_url={url}", "model.api_key_env=TESTS_KEY", "run_dir=own")
         assert audit("run", *server, *WORDED) == 0
-    assert audit("prompts", *WORDED, "out=prompts.jsonl", "stimuli.perceiver_terms=null") == 0
+    assert audit("prompts", *WORDED, "out=prompts.jsonl") == 0
     ask(Hostile(answer=odd), monkeypatch)
     given = ("answers=answers.jsonl", "prompts=prompts.jsonl", "run_dir=other", "model=tiny", "by=ask.py")
     assert audit("report", *given) == 0
@@ -353,9 +356,10 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     out, err = capsys.readouterr()
     n_prompts = len(out.splitlines())
     assert err == (
-        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 4 of 8 identities as perceivers, no unspecified "
-        "baseline; to have all: stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null "
-        "stimuli.unspecified=true\n"
+        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
+        "baseline, in each narrative some pairs of religion, invented_2; to have all: "
+        "stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null stimuli.unspecified=true "
+        "stimuli.pairs=all\n"
     )
     remedy = re.search("to have all: (.*)", err)[1].split()
     one = [*remedy[1:], "stimuli.emotions=[sad]"]

@@ -12,6 +12,7 @@ HEAVY = (
 )  # fmt: skip
 MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
 SMALL = (
+    "stimuli.identities=geneva", "stimuli.pairs=all",
     "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
 )  # fmt: skip
 MANIFEST = (
@@ -324,7 +325,7 @@ def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
     assert (alone.model.name, alone.model.path, alone.elicitation_method) == ("own", "x/y", "generate")
     # the embedded model's sample is not another's
     assert (alone.dimensions, alone.stimuli.situations_per_emotion) == (None, "all")
-    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (None, True)
+    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (1, True)
 
 
 def test_a_path_with_a_card_replaces_only_the_path(audit, composed):

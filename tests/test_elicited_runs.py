@@ -30,6 +30,8 @@ def overrides(model, run_dir, *more):
         "stimuli.perceiver_terms=1",
         "stimuli.placebo=0",
         "dimensions=religion",
+        "stimuli.identities=geneva",
+        "stimuli.pairs=all",
         "statistics.n_permutations=200",
         f"run_dir={run_dir}",
         *more,

@@ -31,7 +31,7 @@ CLUBS = """clubs:
 WORDS = ("stimuli.own_identities=clubs.yaml",
          "stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=clubs", "stimuli.situations_per_emotion=2",
          "elicitation=generate", "elicitation.noise_sample=0", "elicitation.manipulation=0", "model.path=scripted",
-         "statistics.n_permutations=100")  # fmt: skip
+         "statistics.n_permutations=100", "stimuli.pairs=all", "stimuli.perceiver_terms=null")  # fmt: skip
 
 
 def whole(n, *words):
@@ -268,7 +268,10 @@ class Echoing(Worded):
 @pytest.fixture(scope="module")
 def echoing(run, originals):
     """Folder of a run in four wordings of groups with two terms, with invented groups beside them."""
-    groups = "".join(f"    {name}: [{', '.join(terms)}]\n" for name, terms in TWO_TERMS.items())
+    groups = "".join(
+        f"    {name}: [{', '.join(f'{{term: {term}, stem: {term.split()[-1].lower()}}}' for term in terms)}]\n"
+        for name, terms in TWO_TERMS.items()
+    )
     folder = run(Worded.of(originals), "run_dir=none", "stimuli.emotions=[sad]")  # where files are
     (folder / "fans.yaml").write_text(f"fans:\n  groups:\n{groups}")
     words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}",

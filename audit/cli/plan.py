@@ -98,11 +98,12 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     from audit.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
+    from stimuli.reach import reach_remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
-    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+    for text in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         note(text)
     served = config.model.base_url is not None
     if options["like"] is not None:  # before a probe takes its time

@@ -24,6 +24,7 @@ from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
 from audit.exported import Export
 from audit.plan import Plan
+from audit.runs.manifest import ComparedWords
 from audit.tables.ratings import Status
 from audit.tasks.rated.ask import question_of
 from stimuli.files import open_file
@@ -129,7 +130,8 @@ class AskedRatings:
             if name not in dimensions:
                 continue
             cube = NarrativeCube.from_ratings(part, dimension=name, variant=variant, baselines=True)
-            free = without_echo(cube, dimensions[name].stems)
+            asked = dimensions[name]
+            free = without_echo(cube, asked.stems if asked.states_stems else ComparedWords(asked.stems))
             gap = attempt(partial(headline_gap, free, confidence=confidence))
             if isinstance(gap, NotEstimableError):
                 continue

@@ -294,7 +294,7 @@ def _measure(
     wanted = {*(dimensions or known), *manifest.placebo}
     ratings = without_dimensions(ratings, [name for name in known if name not in wanted])
     scale = manifest.scale.low, manifest.scale.high
-    told = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+    told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)

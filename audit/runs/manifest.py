@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError, recovery
@@ -52,6 +62,13 @@ Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(
 Words: TypeAlias = Mapping[str, str]
 _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
 """Dimension → wording, or group → what is said of it."""
+
+
+class ComparedWords(dict[str, str]):
+    """Stems by wording, of an earlier version: a wording without one shares a stem where its letters are alike.
+
+    It is for the numbers of runs of such versions. Now every stem is stated where it is needed.
+    """
 
 
 class ManifestError(AuditError, KeyError):
@@ -557,10 +574,14 @@ class Manifest(_Written):
         What was asked for.
     inventory
         None unless a questionnaire was filled in.
-    dimensions, placebo
-        The dimensions in their order, and which are sets of invented groups.
+    dimensions, placebo, pairs_drawn
+        The dimensions in their order; which are sets of invented groups; and in which each narrative was asked about a
+        draw of pairs, so that others are missing by design.
     clusters, stems, cues
         By dimension: the cultural cluster of groups, and of wordings the stem and how they tell their group.
+    stems_stated
+        Whether every stem that tells a repeated word is in ``stems``. Where it is not, an earlier version wrote the
+        manifest, which compared words: then ``stems`` has :class:`ComparedWords`.
     scorers, wanted, absent
         What scored replies, what was asked for, and why what could not be had.
     diversity
@@ -597,9 +618,11 @@ class Manifest(_Written):
     strategy: Strategy = Strategy()
     dimensions: tuple[str, ...] = ()
     clusters: _OfTerms = {}
-    stems: _OfTerms = {}
+    stems_stated: bool = False
+    stems: _OfTerms = Field(default={}, validate_default=True)
     cues: _OfTerms = {}
     placebo: tuple[str, ...] = ()
+    pairs_drawn: tuple[str, ...] = ()
     versions: Words = {}
     hardware: Mapping[str, Any] = {}
     example_prompt: Example = Example()
@@ -619,6 +642,15 @@ class Manifest(_Written):
     human: Human = Human()
     emotions: EmotionsRead = EmotionsRead()
     outside: Outside = Outside()
+
+    @field_validator("stems")
+    @classmethod
+    def _compared(cls, stems: _OfTerms, info: ValidationInfo) -> _OfTerms:
+        """Let what an earlier version wrote be read as that version did."""
+        if info.data.get("stems_stated"):
+            return stems
+        names = dict.fromkeys([*info.data.get("dimensions", ()), *stems])
+        return {name: ComparedWords(stems.get(name, {})) for name in names}
 
     @property
     def statistics(self) -> Statistics:

@@ -269,7 +269,7 @@ def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, mo
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
         },
-    ).having(stems=outside.stems)
+    ).having(stems_stated=True, stems=outside.stems)
 
 
 def outside_manifest(

@@ -25,6 +25,7 @@ from audit.runs.prompts import PromptsAsked
 from stimuli.identities import Identity
 from stimuli.languages import ENGLISH
 from stimuli.narratives import Narratives
+from stimuli.pairs import DRAW
 from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
@@ -59,8 +60,11 @@ PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
 TOLD: Final = (
     "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
+    "pairs",
 )  # fmt: skip
-"""Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
+"""Keys of the stimuli for which the identities of the dimensions, the pairs and the narratives' hash stand."""
+_ALL_PAIRS: Final = "all"
+"""What runs are asked about that name no draw of pairs, as those of earlier versions."""
 
 
 def grid_identity(grid: PromptGrid) -> dict[str, Any]:
@@ -77,6 +81,7 @@ def grid_identity(grid: PromptGrid) -> dict[str, Any]:
         "narratives": grid.narratives.sha256,
         "identities": fingerprint(identities),
         "dimensions": [d.name for d in grid.dimensions],
+        **({"pairs": DRAW} if grid.drawn else {}),
     }
 
 
@@ -150,7 +155,7 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
-    alike = {"wordings": 1, "language": ENGLISH}
+    alike = {"wordings": 1, "language": ENGLISH, "pairs": _ALL_PAIRS}
     return _differences({**alike, **earlier}, {**absent, **alike, **now}, "")
 
 
@@ -162,7 +167,8 @@ def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference 
 def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
     """Return the first setting in which a run's identity differs from the prompts that its folder keeps, or None."""
     led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
-    return first_difference(earlier, {**grid_identity(asked.grid), "strategy": led})
+    alike = {"pairs": _ALL_PAIRS}
+    return first_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
 
 
 def model_identity(model: Known) -> dict[str, Any]:
@@ -308,9 +314,11 @@ def describe_run(
         "strategy": {**_describe_strategy(plan.strategy), **given},
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
+        "stems_stated": all(d.states_stems for d in grid.dimensions),
         "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
         "cues": {d.name: d.cues for d in grid.dimensions if not d.placebo},
         "placebo": [d.name for d in grid.dimensions if d.placebo],
+        **({"pairs_drawn": list(drawn)} if (drawn := getattr(grid, "drawn", None)) else {}),
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
         "example_prompt": dict(example),

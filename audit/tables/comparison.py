@@ -60,7 +60,9 @@ RUNS: Final = Table(
         "n_narratives": word("narratives that were asked"),
         "wording": word("SHA-256 of the prompt variant's wording"),
         "texts": word("SHA-256 of the narratives"),
-        "identities": word("SHA-256 of the identities and of who is in-group to whom"),
+        "identities": word(
+            "SHA-256 of the identities, of who is in-group to whom, and of where narratives have a draw of pairs"
+        ),
         "leading": word(
             "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one"
         ),

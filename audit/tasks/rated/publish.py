@@ -92,7 +92,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         settings=estimated_by(settings),
         valence=emotion_valence(),
         clusters=clusters,
-        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
         sees_refusals=sees_refusals(manifest, ratings),
         reasons_known=explained,
     )
