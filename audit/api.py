@@ -543,7 +543,7 @@ def empathy_gap(
     *,
     low: float | None = None,
     high: float | None = None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
     seed: int = 0,
     **statistics: Any,
 ) -> Gap:
@@ -561,7 +561,7 @@ def empathy_gap(
     low, high
         Ends of the rating scale, in points. They may be left out where ratings reach from 0 to 100.
     missing
-        Numbers that stand for a refusal or no answer, such as −1.
+        What stands for a refusal or no answer: numbers such as −1, or texts.
     seed
         Of the permutations.
     **statistics
@@ -588,7 +588,7 @@ def empathy_gap(
     True
     """
     from audit.cli.composition import statistics_defaults
-    from audit.config import load_statistics
+    from audit.config import check_margins, load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
@@ -607,6 +607,7 @@ def empathy_gap(
             for name, path in files.items():
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
+    check_margins(loaded, low=read.low, high=read.high)
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any, Final
 
 import pandas as pd
@@ -17,8 +16,6 @@ from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48
 """Letters of a choice that a label takes; the table of runs has all of them."""
-_OWN: Final = "own"
-"""Name of the card of a model of the user's."""
 _OUTSIDE: Final = "outside"
 """What a table of ratings has in place of a prompt variant and an elicitation: not known, which is no choice."""
 _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
@@ -27,8 +24,8 @@ _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
 MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
 """Choices that every label names where they differ: what a reader asks first."""
 OTHERS: Final = (
-    "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "path",
-    "revision", "wording", "texts", "identities",
+    "seed", "scale", "n_narratives", "engine", "dtype", "quantization", "parser", "device", "dimensions", "server",
+    "stated", "path", "revision", "wording", "texts", "identities",
 )  # fmt: skip
 """Choices that a label names only where the others do not tell two runs apart."""
 
@@ -59,6 +56,7 @@ _HEADS: Final = {
     "narratives": "source of narratives",
     "n_narratives": "number of narratives",
     "path": "model's place",
+    "stated": "server's model",
     "wording": "prompt's wording",
     "texts": "narratives' texts",
 }
@@ -121,7 +119,9 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     n_narratives = manifest.stimuli.n_narratives
     leading, settings = _led(manifest)
     found = {
-        "model": (PurePath(model.path).name or model.name) if model.name == _OWN else model.name,
+        "model": model.name_asked,
+        "server": model.address,
+        "stated": model.stated,
         "prompt": variant,
         "language": "" if elicitation.method == _OUTSIDE else manifest.language.name,
         "strategy": manifest.strategy.name or NO_STRATEGY,
@@ -131,7 +131,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         + thinking_of(manifest),
         "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
         "seed": str(manifest.seed),
-        "engine": f"{engine.name} {engine.version}".strip()
+        "engine": engine.said
         + (" with special tokens added" if manifest.identity.special_tokens else "")
         + _made_by(manifest),
         "device": engine.device,
@@ -144,7 +144,7 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "n_narratives": "" if n_narratives is None else str(n_narratives),
         "wording": manifest.prompt.sha256,
         "texts": manifest.stimuli.sha256,
-        "identities": manifest.identity.identities,
+        "identities": _identities(manifest),
         "leading": leading,
         "settings": settings,
         "files": manifest.identity.model_files,
@@ -152,6 +152,13 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "asking": fingerprint(_asked(manifest)),
     }
     return {name: encodable(value) for name, value in found.items()}
+
+
+def _identities(manifest: Manifest) -> str:
+    """Return what stands for the identities and the pairs that were asked: of all pairs, the identities alone."""
+    drawn = list(manifest.pairs_drawn)
+    identities = manifest.identity.identities
+    return fingerprint({"identities": identities, "pairs_drawn": drawn}) if drawn else identities
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:

@@ -33,6 +33,7 @@ from audit.runs.provenance import (
     with_sight,
 )
 from audit.runs.store import RunFolder
+from audit.shown_prompt import shown_prompt
 from audit.wording import plural
 from audit.workers.base import Course, Here, Job, Workers
 from stimuli.prompts import Prompt, PromptCell
@@ -303,6 +304,9 @@ def collect(
         first = next(prompt_records(plan, given))
         example = {name: value for name, value in first.items() if name in ("system", "turns", "user", "begun")}
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given=brought, command=command, say=say)
+        if opened is None:
+            for line in shown_prompt(example):
+                say(line)
         if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version goes on
             folder.write_file(PROMPTS, PromptsAsked(plan.grid, plan.strategy).to_bytes())
         manifest = ask_shards(

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,19 +42,54 @@ from pydantic import (
     model_validator,
 )
 
-from audit.errors import ConfigError
+from audit.errors import ConfigError, check_margin
 from stimuli.errors import StimulusError, suggest
-from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of
+from stimuli.faults import explain, fault_of, fields_at, nested_models, place_of, shown
 from stimuli.identities import Identity
 from stimuli.knowledge import RELATIONS
 from stimuli.languages import ENGLISH, LanguagePack, load_language
 from stimuli.manipulation import NOBODY
+from stimuli.pairs import PairsAsked
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
 from stimuli.strategies import NO_STRATEGY, THOUGHT, Examples, Stage, Strategy
 
+_MOST: Final = 10_000
+"""Values of a list, or names of a mapping."""
+_LARGEST: Final = 10**15
+"""Above all that is counted; a number beyond it is a slip, and some libraries have no room for it."""
+_LONGEST_NAME: Final = 100
+"""Letters; names of files are made of names."""
+
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    # Not pydantic's own strictness: settings of the command line come as texts, and 1e3 is a whole number.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+
+def _is_a_name(text: str) -> str:
+    return _checked_name(text, may_have="")
+
+
+def _is_a_name_of_a_hub(text: str) -> str:
+    return _checked_name(text, may_have="/")
+
+
+def _checked_name(text: str, *, may_have: str) -> str:
+    """Return a name of which the name of a file or folder can be made; ValueError if it leads elsewhere, or is none."""
+    if len(text) > _LONGEST_NAME:
+        raise ValueError(f"has {len(text):,} letters; a name has {_LONGEST_NAME} at most")
+    if not text.isprintable() or not text.strip():
+        raise ValueError("has a character that cannot be seen; write a name in letters")
+    parts = text.split("/")
+    if "\\" in text or (len(parts) > 1 and not may_have) or not all(part.strip(". ") for part in parts):
+        raise ValueError("is a path, and a name is wanted; leave out slashes, and dots without letters between them")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name)]
+"""What something is called; names of files are made of it."""
+ModelName = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name_of_a_hub)]
+"""The same of a model, which a hub calls ``maker/model``."""
 
 
 def _one_or_several(value: object) -> object:
@@ -61,8 +111,32 @@ MeasureName: TypeAlias = Literal[
 """What a reply can be scored by."""
 
 
-ThinksIn: TypeAlias = Literal["auto", "think", "seed", "kimi", "gpt-oss"]
-"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`."""
+ThinksIn: TypeAlias = (
+    Literal[
+        "auto",
+        "think",
+        "seed",
+        "kimi",
+        "gpt-oss",
+        "gemma",
+        "cohere",
+        "apertus",
+        "mistral",
+        "apriel",
+        "granite",
+        "solar",
+        "hunyuan",
+        "minimax",
+        "plamo",
+        "k2",
+        "kimi-k3",
+        "openthinker",
+        "thought",
+        "thinking",
+    ]
+    | tuple[str, str]
+)
+"""By which marks a model's thought is told from its answer, see :mod:`audit.engines.dialects`; or the two of them."""
 
 
 _Serialized: TypeAlias = dict[str, Any]
@@ -128,7 +202,7 @@ class ModelConfig(_AtServer):
 
     _of_servers = (*_AtServer._of_servers, "chat_template", "date", "thinks_in")
 
-    name: str = Field(min_length=1)
+    name: ModelName
     path: str = Field(min_length=1)
     revision: str | None
     tokenizer: str | None
@@ -149,7 +223,7 @@ class ModelConfig(_AtServer):
         except ValueError:
             told = False
         if not told:
-            raise ConfigError(f"model.date={date}: is no day; write it as {DATE}")
+            raise ConfigError(f"model.date={str(date)[:60]}: is no day; write it as {DATE}")
         return str(date)
 
 
@@ -183,7 +257,7 @@ class EngineConfig(_Elsewhere):
     """Which library runs the model, and how."""
 
     _of_servers = ("server", "batch", "replicas", "hang_s", "ray")
-    name: str = Field(min_length=1)
+    name: Name
     tensor_parallel_size: int = Field(ge=1)
     gpu_memory_utilization: float = Field(gt=0, le=1)
     kv_cache_gib: int = Field(ge=1)
@@ -239,17 +313,29 @@ class ElicitationConfig(_Strict):
         return formats
 
 
-class ThinkingConfig(_Strict):
+class ThinkingConfig(_Elsewhere):
     """Whether the model thinks before its answer, how long, and how the thought is drawn.
 
     ``on`` lets it end its thought itself: an answer whose thought did not end in ``max_tokens`` is missing. ``budget``
-    closes the thought there.
+    closes the thought there. ``marks`` are the two that a thought stands between, where no dialect has them.
     """
 
+    _of_servers = ("marks",)
     mode: Literal["off", "on", "budget"] = "off"
+    marks: tuple[str, str] | None = None
     max_tokens: int = Field(default=1024, ge=1)
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1)
+
+    @field_validator("marks")
+    @classmethod
+    def _can_be_told_apart(cls, marks: tuple[str, str] | None) -> tuple[str, str] | None:
+        if marks is not None and (marks[0] == marks[1] or not all(1 < len(each.strip()) < 100 for each in marks)):
+            raise ConfigError(
+                f"thinking.marks={list(marks)}: give what stands before a thought and what stands after it, two texts "
+                "of 2 characters or more that differ, such as ['<think>','</think>']"
+            )
+        return marks
 
     @property
     def is_on(self) -> bool:
@@ -265,7 +351,7 @@ class ThinkingConfig(_Strict):
 class ColumnsConfig(_Strict):
     """The columns of a user's own narratives; None where the file has none."""
 
-    narrative_id: str | None
+    narrative_id: str | tuple[str, ...] | None
     emotion: str | None
     neutral: str | None
     first_person: str | None
@@ -277,7 +363,7 @@ class ColumnsConfig(_Strict):
 class ConversationsConfig(_Strict):
     """The columns of a user's own corpus, None where it has none, what of it is shown, and words for its labels."""
 
-    conversation_id: str
+    conversation_id: str | tuple[str, ...]
     turn: str
     speaker: str
     text: str
@@ -309,6 +395,9 @@ class StimuliConfig(_Strict):
     cues: Words | None = None
     perceiver_terms: int | None = None
     experiencer_terms: int | None = None
+    check_person: bool = False  # before there was a check
+    missing: Words | None = None
+    pairs: PairsAsked = "all"
 
 
 MOST_PERMUTATIONS: Final = 10_000_000
@@ -326,6 +415,7 @@ class StatisticsConfig(_Strict):
     wanted: float | None = Field(gt=0, allow_inf_nan=False)
     power: float = Field(ge=0.5, lt=1)
     min_number_mass: float = Field(ge=0, le=1)
+    least_response: float = Field(default=0.01, gt=0, lt=1)
     formula: str | None
     fit: Literal["mixed", "ols"]
     random: str | None
@@ -440,7 +530,7 @@ class JudgeConfig(_AtServer):
 
     model: str | None
     revision: str | None
-    rubric: str = Field(min_length=1)
+    rubric: Name
     rubric_file: Path | None
     method: Literal["expected", "generate"]
     max_tokens: int = Field(ge=1)
@@ -501,7 +591,7 @@ class TemplateConfig(_Strict):
     """A prompt variant in our or the user's wording."""
 
     kind: Literal["template"]
-    name: str = Field(min_length=1)
+    name: Name
     persona: str
     system: str
     user: str
@@ -696,7 +786,7 @@ class StrategyConfig(_Strict):
     task=reply asks for; ``reply_prompt`` is what it is asked then, empty for the stage's own prompt.
     """
 
-    name: str = Field(default=NO_STRATEGY, min_length=1)
+    name: Name = NO_STRATEGY
     source: str = ""
     deviates: str = ""
     stages: dict[str, StageConfig | None] = Field(default_factory=dict)
@@ -822,6 +912,28 @@ class AuditConfig(_Elsewhere):
     reports_dir: Path
     shard_size: int | None = Field(ge=1)
     out: Path | None
+
+    @model_validator(mode="after")
+    def _margins_lie_on_the_scale(self) -> Self:
+        if self.task.stores == "ratings" and isinstance(self.prompt, TemplateConfig):
+            scale = self.prompt.scale
+            check_margins(self.statistics, low=scale.low, high=scale.high)
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _marks_are_of_the_model(cls, asked: Any) -> Any:
+        """Tell the model's card of ``thinking.marks``: who opens a model is handed its card alone."""
+        thinking, model = (asked.get(name) for name in ("thinking", "model")) if isinstance(asked, Mapping) else (0, 0)
+        marks = thinking.get("marks") if isinstance(thinking, Mapping) else None
+        if not isinstance(marks, (list, tuple)) or len(marks) != 2 or not isinstance(model, Mapping):
+            return asked
+        named = model.get("thinks_in", "auto")
+        if named != "auto" and list(named) != list(marks):
+            raise ConfigError(
+                f"thinking.marks={list(marks)} and model.thinks_in={named} both name the marks of thoughts; give one"
+            )
+        return {**asked, "model": {**model, "thinks_in": tuple(marks)}}
 
     @property
     def elicitation_method(self) -> Literal["generate", "expected"]:
@@ -957,6 +1069,17 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     return config.model_copy(update={"elicitation": config.elicitation.model_copy(update={"prefill": begun})})
 
 
+def load_model(values: Mapping[str, Any]) -> ModelConfig:
+    """Validate a model's card, by its names without ``model.``.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load_config`.
+    """
+    return _validate(ModelConfig, values, "model")
+
+
 def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
     """Validate the settings of an analysis, by their names without ``statistics.``.
 
@@ -970,6 +1093,7 @@ def load_statistics(values: Mapping[str, Any]) -> StatisticsConfig:
 
 def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Model:
     """Make a model of the configuration, or of a part of it; ConfigError with the fault's full name."""
+    _check_kinds((model,), values, part)
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -979,6 +1103,98 @@ def _validate(model: type[_Model], values: Mapping[str, Any], *part: str) -> _Mo
             nearest = suggest(key, fields_at(model, place))
             raise ConfigError(f"{'.'.join([*part, *place, key])}: there is no such option; {nearest}") from error
         raise ConfigError("".join(f"{name}." for name in part) + explain(error, model, values)) from error
+
+
+def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], place: Sequence[str]) -> None:
+    """Refuse what pydantic would make something of: true for a number, 1 for true; and what is too much of anything.
+
+    Parameters
+    ----------
+    models
+        One of which the values are of.
+    values
+        By the names of fields; of a name that none of the models has, pydantic speaks.
+    place
+        The names that lead to them.
+
+    Raises
+    ------
+    ConfigError
+        If there is such a value.
+    """
+    for name, value in values.items():
+        annotations = [of.model_fields[name].annotation for of in models if name in of.model_fields]
+        if not annotations:
+            continue
+        full = ".".join([*place, str(name)])
+        if fault := _wrong_kind(_leaves_of(annotations), value):
+            raise ConfigError(f"{full}: {fault} (given: {shown(value)})")
+        if isinstance(value, str) and (Path in _leaves_of(annotations) or name == "path"):
+            _check_path(full, value)
+        if not isinstance(value, (Mapping, list, tuple)):
+            continue
+        if len(value) > _MOST:
+            raise ConfigError(f"{full}: has {len(value):,} values; at most {_MOST:,} may be given")
+        inside = [nested for annotation in annotations for nested in nested_models(annotation)]
+        is_by_name = any(dict in _origins(annotation) for annotation in annotations)
+        of_names = value.items() if isinstance(value, Mapping) and is_by_name else [("", value)]
+        for own, each in of_names:
+            if isinstance(each, Mapping):
+                _check_kinds(inside, each, [*place, str(name), *([str(own)] if own else [])])
+
+
+def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:
+    return frozenset().union(*map(_leaves, annotations))
+
+
+def _check_path(name: str, text: str) -> None:
+    """Refuse a path that no file can have."""
+    if "\0" in text:
+        raise ConfigError(f"{name}: holds a NUL character, which no path has; write the path again")
+    if longest := next((part for part in re.split(r"[/\\]", text) if len(part.encode("utf-8", "replace")) > 255), ""):
+        raise ConfigError(f"{name}: {longest[:40]!r}... is longer than the name of a file can be; shorten it")
+
+
+def _wrong_kind(kinds: frozenset[Any], value: object) -> str:
+    """Return what is wanted in a value's place; nothing where it may stand."""
+    if isinstance(value, bool):
+        wanted = "" if bool in kinds else "a number is wanted" if float in kinds else "a whole number is wanted"
+        return wanted if {int, float} & kinds else ""
+    if bool in kinds and isinstance(value, (int, float, str)):
+        return "true or false is wanted"
+    if {int, float} & kinds and isinstance(value, (int, float)):
+        if not math.isfinite(value):
+            return "a number is wanted that is not infinite"
+        return f"a number of at most {_LARGEST:,} is wanted" if abs(value) > _LARGEST else ""
+    return ""
+
+
+def _leaves(annotation: Any) -> frozenset[Any]:
+    """Return the plain types that an annotation allows as a value of its own, and not inside a list."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _leaves(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return frozenset().union(*map(_leaves, get_args(annotation)))
+    return frozenset() if origin is not None else frozenset({annotation})
+
+
+def _origins(annotation: Any) -> set[Any]:
+    """Return what kinds of collections an annotation allows."""
+    inside = get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ()
+    return {get_origin(annotation), *(origin for each in inside for origin in _origins(each))}
+
+
+def check_margins(statistics: StatisticsConfig, *, low: float, high: float) -> None:
+    """Refuse a margin, or a gap that is to be found, that no gap on a scale of ratings can reach.
+
+    Raises
+    ------
+    ConfigError
+        If ``margin`` or ``wanted`` is as large as the scale.
+    """
+    check_margin("statistics.margin", statistics.margin, low=low, high=high)
+    check_margin("statistics.wanted", statistics.wanted, low=low, high=high)
 
 
 def option_names() -> list[str]:

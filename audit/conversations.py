@@ -123,7 +123,7 @@ def what_was_asked(
     def asked(place: int) -> Asked:
         cell = grid[place]
         values = strategy_values(grid, cell, brought)
-        narrative = cell.narrative.wording(grid.variant.narrative)
+        narrative = cell.narrative.wording(grid.variant.narrative, experiencer=cell.experiencer.term)
         return _conversation(values, strategy, written(place), narrative, int(dropped.get(place, 0)), thinks=thinks)
 
     return asked, ""

@@ -59,3 +59,18 @@ def report_command(*folders: Path | str, run_dir: str = "") -> str:
 def recovery(folder: Path, does: str) -> str:
     """Return the remedy for a run's folder that is damaged: the command, as it is typed, and what it does."""
     return f"python -m audit recover {shlex.quote(str(folder))} {does}"
+
+
+def check_margin(name: str, margin: float | None, *, low: float, high: float) -> None:
+    """Refuse a margin that no gap on a scale can reach: every model would lie within it.
+
+    Raises
+    ------
+    ConfigError
+        If the margin is as large as the scale, or larger.
+    """
+    if margin is not None and margin >= high - low:
+        raise ConfigError(
+            f"{name}={margin:g}: no gap on a scale from {low:g} to {high:g} can be as large; give fewer points than "
+            f"{high - low:g}"
+        )

@@ -8,13 +8,14 @@ the SHA-256 of the prompts' file. So nothing is guessed when answers come back.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from audit.config import AuditConfig, ElicitationConfig, EngineConfig, ModelConfig, fingerprint, load_config
+from audit.config import AuditConfig, ElicitationConfig, EngineConfig, fingerprint, load_config, load_model
 from audit.errors import ConfigError, StoreError
 from audit.plain_json import parse_json
 from audit.plan import Plan
@@ -22,6 +23,7 @@ from audit.runs.files import write_atomically
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from audit.wording import plural
+from stimuli.files import open_file, read_file
 from stimuli.identities import Dimension, load_dimensions
 
 _FORMAT: Final = 1
@@ -70,7 +72,7 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
         If it cannot be read.
     """
     try:
-        with prompts.open(encoding="utf-8") as lines:
+        with io.TextIOWrapper(open_file(prompts), encoding="utf-8") as lines:
             return [[(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
@@ -126,12 +128,12 @@ class Export:
         """
         beside = file_beside(prompts)
         try:
-            with prompts.open("rb") as stream:
+            with open_file(prompts) as stream:
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise StoreError(f"prompts={prompts} cannot be read ({error.strerror or error})") from error
         try:
-            content = parse_json(beside.read_bytes())
+            content = parse_json(read_file(beside))
             if content["format"] != _FORMAT:
                 raise ValueError(f"it has format {content['format']!r}; this version of empathy-audit reads {_FORMAT}")
             told = {name: content[name] for name in ("id", "prompts_sha256", "preset")}
@@ -167,16 +169,18 @@ class Export:
             What the model is called.
         """
         own = self.config
-        card = ModelConfig(
-            name=model,
-            path=model,
-            revision=None,
-            tokenizer=None,
-            dtype="auto",
-            quantization=None,
-            max_model_len=own.model.max_model_len,
-            trust_remote_code=False,
-            elicitation="generate",
+        card = load_model(
+            {
+                "name": model,
+                "path": model,
+                "revision": None,
+                "tokenizer": None,
+                "dtype": "auto",
+                "quantization": None,
+                "max_model_len": own.model.max_model_len,
+                "trust_remote_code": False,
+                "elicitation": "generate",
+            }
         )
         changes: dict[str, Any] = {
             "model": card,
@@ -242,6 +246,9 @@ def sample_of(plan: Planned) -> str:
     if not stimuli.unspecified:
         left_out.append("no unspecified baseline")
         remedies.append("stimuli.unspecified=true")
+    if drawn := getattr(plan.grid, "drawn", None):
+        left_out.append(f"in each narrative some pairs of {', '.join(drawn)}")
+        remedies.append("stimuli.pairs=all")
     return f"a sample: {', '.join(left_out)}; to have all: {' '.join(remedies)}" if left_out else ""
 
 

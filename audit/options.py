@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 from audit.commented import Commented, Written, read_commented
 from audit.errors import ConfigError
+from audit.packaged import conf_folder as conf_folder
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -99,13 +100,6 @@ class GroupRow:
     name: str
     default: str
     choices: tuple[ChoiceRow, ...]
-
-
-def conf_folder() -> Path:
-    """Return the configuration's folder: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def choices() -> dict[str, list[str]]:

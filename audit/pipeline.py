@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,14 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from audit.config import AuditConfig, StatisticsConfig, load_statistics
+from audit.config import AuditConfig, StatisticsConfig, check_margins, load_statistics
 from audit.engines.answered import Answers, answered_model, read_answers
 from audit.errors import ConfigError, StoreError
 from audit.exported import Export, messages_in
 from audit.progress import Say
 from audit.raters import FOLDERS, form_of, import_ratings
 from audit.runs.manifest import Manifest
-from audit.runs.outside import describe_outside, read_outside
+from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, default_run_dir, first_difference, now
 from audit.runs.store import RunFolder
@@ -26,6 +27,7 @@ from audit.tasks.base import Published, Task
 from audit.tasks.registry import TASKS, task_of
 from audit.wording import plural
 from stimuli.mentions import remarks
+from stimuli.reach import reach_remarks
 from stimuli.stereotypes import load_stereotypes
 
 
@@ -69,7 +71,7 @@ def run_audit(
 def _announce(plan: Planned, say: Say) -> None:
     """Say what is asked, and what to know of a user's own narratives."""
     say(plan.announced)
-    for remark in remarks(plan.grid.narratives, plan.grid.dimensions):
+    for remark in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         say(f"note: {remark}")
 
 
@@ -86,10 +88,8 @@ def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Publishe
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:
-    path, named = default_run_dir(plan), plan.config.run_dir
-    if named is None:
-        return path
-    return named if job is None else named / path.name
+    named = plan.config.run_dir
+    return default_run_dir(plan, within=named) if named is None or job is not None else named
 
 
 def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset: str) -> Manifest:
@@ -125,6 +125,8 @@ def report_run(
     statistics = load_statistics({**defaults, **manifest.statistics.content, **(settings or {})})
     _check_formula(statistics)
     task = task_of(manifest)
+    if math.isfinite(manifest.scale.high - manifest.scale.low):
+        check_margins(statistics, low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
     with RunFolder(path) as folder:
         manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
@@ -140,7 +142,7 @@ def report_outside(
     *,
     low: float | None,
     high: float | None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
     model: str | None,
     seed: int,
     statistics: Mapping[str, Any],
@@ -158,7 +160,7 @@ def report_outside(
     low, high
         The ends of the rating scale, in points. If None, 0 and 100, where the ratings reach them.
     missing
-        Numbers that stand for no rating.
+        What stands for no rating.
     model
         What the ratings are of; None takes the file's name.
     seed
@@ -180,10 +182,11 @@ def report_outside(
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
+    check_margins(settings, low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
     manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
     n_rated = int(outside.ratings["intensity"].notna().sum())
-    coded = ", ".join(f"{code:g}" for code in outside.missing)
+    coded = ", ".join(map(code_text, outside.missing))
     say(
         f"{ratings}: {plural(n_rated, 'rating')} of {plural(len(outside.ratings), 'prompt')} on a scale from "
         f"{outside.low:g} to {outside.high:g}"
@@ -364,7 +367,7 @@ def calibrate_run(
                 confidence=statistics.confidence,
                 power=statistics.power,
                 say=say,
-                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+                repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
             )
         return folder.write_file("calibration.csv", CALIBRATION.csv(table)), table
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from audit.config import AuditConfig
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, grid_identity, name_of, settings_of
 from audit.runs.store import Kind
 from audit.wording import plural
 from stimuli.conversations import Conversations, read_conversations
@@ -18,6 +18,7 @@ from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
+from stimuli.pairs import can_be_drawn, drawn_pairs
 from stimuli.prompts import PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
@@ -97,11 +98,13 @@ class Plan:
         pack = self.config.pack
         spoken = "" if pack is None else f" in {pack.name}"
         n_narratives = f"{len(narratives.narratives):,}"
+        each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
+        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.drawn else ""
         return (
-            f"{self.config.model.name}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
+            f"{name_of(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: {n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
             "identities "
-            f"in {', '.join(d.name for d in grid.dimensions)}{wordings} = {plural(len(grid), 'prompt')}"
+            f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
         )
 
     def identity(self) -> dict[str, Any]:
@@ -239,7 +242,12 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
     columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
     return read_conversations(
-        stimuli.path, columns, history=own.history, keep_names=own.keep_names, synonyms=own.synonyms
+        stimuli.path,
+        columns,
+        history=own.history,
+        keep_names=own.keep_names,
+        synonyms=own.synonyms,
+        missing=stimuli.missing or (),
     )
 
 
@@ -284,6 +292,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             per_emotion=per_emotion,
             seed=config.seed,
         )
+        narratives = replace(narratives, n_not_asked=conversations.narratives.n_not_asked)
     else:
         narratives = load_narratives(
             stimuli.source,
@@ -293,8 +302,17 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             situations_per_emotion=per_emotion,
             seed=config.seed,
             intensity=stimuli.intensity,
+            shown=variant.narrative if stimuli.check_person else None,
+            third_person_fits=not config.task.name,
+            missing=stimuli.missing or (),
         )
-    return PromptGrid(dimensions, narratives if pack is None else pack.narratives(narratives), variant, paraphrases)
+    told = narratives if pack is None else pack.narratives(narratives)
+    drawn = {
+        each.name: drawn_pairs(each, len(told.narratives), seed=config.seed)
+        for each in dimensions
+        if stimuli.pairs == "balanced" and can_be_drawn(each)
+    }
+    return PromptGrid(dimensions, told, variant, paraphrases, drawn)
 
 
 def dimensions_in(pack: LanguagePack | None, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:

@@ -19,7 +19,7 @@ from audit.choices import (
     reference_runs,
     telling_choices,
 )
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, check_margin
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.side_by_side import (
@@ -35,7 +35,7 @@ from audit.side_by_side import (
 from audit.tables.ratings import Status
 from audit.tables.registry import COMPARISON_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals
+from audit.tasks.rated.limits import codes_of_run, limits_of, noise_of_run, sees_refusals, told_response
 from audit.wording import dimension_title
 from stimuli.stereotypes import load_stereotypes
 
@@ -62,14 +62,14 @@ class RatedRun(ComparedRun):
         By dimension and variant, how many differences in what the stages wrote were tested and found.
     verdicts
         Rows of ``tables.VERDICTS``, by the comparison's settings.
-    follows
-        False if, without any identity, the ratings were not found to follow what is told.
+    checks
+        Codes of what limits all of its gaps: whether ratings follow what is told, files that were changed.
     """
 
     measured: Measured
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     verdicts: tuple[dict[str, Any], ...]
-    follows: bool
+    checks: frozenset[str]
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -89,6 +89,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.statistics.across_runs import measure_run
         from audit.statistics.controls import Repetition
         from audit.statistics.costs import cost_of
+        from audit.statistics.manipulation import rows_of_run
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.rows import Settings
         from audit.statistics.texts import count_differences, text_tables
@@ -106,12 +107,14 @@ class RatingComparison(RunsCompared[RatedRun]):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
         on_run = codes_of_run(stored, manifest, confidence=used["confidence"])
         noise = noise_of_run(manifest, stored, ratings, confidence=used["confidence"])
-        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+        followed = rows_of_run(stored.read_manipulated(), manifest, confidence=used["confidence"])
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)
         written = text_tables(about, confidence=used["confidence"])["stage_texts"]
         counts = ratings[["variant", "status"]].value_counts().to_dict()
         scale = manifest.scale.low, manifest.scale.high
+        check_margin("statistics.margin", used["margin"], low=scale[0], high=scale[1])
         for measured in measure_run(
             ratings, scale=scale, seed=manifest.seed, settings=Settings(**used), repetition=repetition,
             sees_refusals=sees_refusals(manifest, ratings),
@@ -125,8 +128,8 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used["confidence"]),
                 sha256=digest,
-                verdicts=tuple(_verdicts(measured, on_run, noise, used)),
-                follows="manipulation" not in on_run,
+                verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
+                checks=frozenset(on_run),
             )
 
     def compare(self, runs: Mapping[str, RatedRun], *, left_out: Sequence[str], command: str) -> Compared:  # noqa: D102
@@ -221,7 +224,11 @@ class RatingComparison(RunsCompared[RatedRun]):
 
 
 def _verdicts(
-    measured: Measured, on_run: set[str], noise: Mapping[tuple[str, str], float], used: Mapping[str, Any]
+    measured: Measured,
+    on_run: set[str],
+    noise: Mapping[tuple[str, str], float],
+    used: Mapping[str, Any],
+    response: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
     on_place: dict[tuple[str, str], set[str]] = {}
@@ -232,7 +239,7 @@ def _verdicts(
         if row["scope"] == "narratives" and abs(row["delta_points"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
     assert measured.averages is not None
-    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"])
+    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used["margin"], response=response)
     yield from (each.row() for each in found)
 
 
@@ -466,7 +473,7 @@ def _remarks(runs: Mapping[str, RatedRun], used: Mapping[str, Any]) -> Iterator[
         limited = [
             label
             for label, each in measured.items()
-            if code in {remark.code for remark in each.remarks} or (code == "manipulation" and not runs[label].follows)
+            if code in {remark.code for remark in each.remarks} | runs[label].checks
         ]
         if limited:
             yield f"{title} ({which(limited, runs)}): {why}."

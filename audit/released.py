@@ -31,6 +31,7 @@ from audit.runs.outside import ABSENT, FloatArray, IntArray, ratings_table
 from audit.tables.ratings import Status
 from audit.wording import plural
 from stimuli.errors import suggest
+from stimuli.files import read_file
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 
@@ -557,7 +558,7 @@ def _contents(
 
 def _bytes(path: Path, digest: Any) -> bytes:
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror or error})") from error
     digest.update(f"{path.name}\n{len(content)}\n".encode("utf-8", "replace") + content)

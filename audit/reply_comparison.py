@@ -140,7 +140,9 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 seed=run.manifest.seed,
                 settings=Settings(**self.used),
                 conversation_of=told_apart_by(run.manifest.stimuli.source),
-                repetition=Repetition(run.manifest.stems, run.manifest.placebo, run.manifest.cues),
+                repetition=Repetition(
+                    run.manifest.stems, run.manifest.placebo, run.manifest.cues, run.manifest.pairs_drawn
+                ),
             )
             for label, run in runs.items()
         }

@@ -364,7 +364,7 @@ def _reply(place: int, text: str, plan: Plan) -> Reply:
     cell = plan.grid[place]
     return Reply(
         text=answer_of(text),
-        narrative=cell.narrative.wording(plan.grid.variant.narrative),
+        narrative=cell.narrative.wording(plan.grid.variant.narrative, experiencer=cell.experiencer.term),
         narrative_id=cell.narrative.narrative_id,
         emotion=cell.narrative.emotion,
         dimension=cell.dimension.name,

@@ -26,6 +26,7 @@ from audit.runs.store import RunFolder
 from audit.tasks.registry import task_of
 from audit.wording import plural
 from stimuli.errors import StimulusError
+from stimuli.files import read_file
 
 TOLERANCE: Final = 1e-6
 """How far a number that is computed again may lie from the one in a table, as a share of it, or of 1 if it is less."""
@@ -256,13 +257,13 @@ def _generation(path: Path, manifest: Manifest, folder: RunFolder, again: str, s
     if now != manifest.generation or (manifest.digest and folder.digest(manifest) != manifest.digest):
         yield Finding("manifest.json", "is of an analysis of other answers or settings than are stored now", remedy)
     tables = path / ledger.GENERATION
-    of = tables.read_text(encoding="utf-8").strip() if tables.exists() else "none"
+    of = read_file(tables).decode("utf-8", "replace").strip() if tables.exists() else "none"
     if of != manifest.generation:
         yield Finding(
             ledger.GENERATION, f"says {of!r}, and the manifest {manifest.generation}: they are of two analyses", remedy
         )
     page = path / PAGE
-    shown = page.exists() and manifest.generation in page.read_text(encoding="utf-8", errors="replace")
+    shown = page.exists() and manifest.generation in read_file(page).decode("utf-8", "replace")
     if not shown:
         yield Finding(PAGE, f"is not of the manifest's analysis, {manifest.generation}", remedy)
     if shown and now == of == manifest.generation:
@@ -281,7 +282,7 @@ def _recomputed(
     n_equal = 0
     for name, content in made.items():
         place = folder.path / name
-        kept = place.read_bytes() if place.exists() else b""
+        kept = read_file(place) if place.exists() else b""
         difference = "" if kept == content else first_difference(kept, content)
         if difference:
             why = f" (made by {', '.join(f'{n} {v}, now {by.get(n)}' for n, v in other.items())})" if other else ""
@@ -300,7 +301,7 @@ def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Ite
         if name.startswith("tables/") or not (folder.path / name).exists():
             continue
         there.append(name)
-        if (folder.path / name).read_bytes() == content:
+        if read_file(folder.path / name) == content:
             n_same += 1
         elif name in vouched or by_others:
             otherwise.append(name)

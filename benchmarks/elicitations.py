@@ -24,13 +24,12 @@ OVERRIDES = (
     "stimuli=geneva20",
     "stimuli.situations_per_emotion=3",
     "stimuli.placebo=0",
-    "elicitation.manipulation=1000",
+    "elicitation.manipulation=1",  # which is all of the run's narratives, and no others
 )
 COLUMNS = (
     "answer begun with", "check", "narratives", "difference, points", "in SDs", "as designed", "number mass",
     "prompts/s",
 )  # fmt: skip
-PASSED = {True: "passed", False: "not passed", None: "not estimable"}
 
 
 def planned(overrides):
@@ -62,15 +61,6 @@ def ask(engine, plan, asked, begun):
     )
 
 
-def ordered(answers, check):
-    """Return the share of narratives rated higher where they should be."""
-    from audit.statistics.manipulation import CHECKS
-
-    higher, lower = CHECKS[check]
-    wide = answers.pivot(index="narrative_id", columns="kind", values="intensity").dropna(subset=[higher, lower])
-    return float((wide[higher] > wide[lower]).mean())
-
-
 def main(beginnings, overrides):
     """Print the table."""
     from audit.engines.open import open_model
@@ -86,13 +76,19 @@ def main(beginnings, overrides):
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for begun in beginnings:
         answers, mass, rate = ask(opened.engine, plan, asked, begun)
-        for row in manipulation_rows(answers, confidence=0.95):
+        scale, settings = plan.grid.variant.scale, plan.config.statistics
+        for row in manipulation_rows(
+            answers,
+            length=scale.high - scale.low,
+            least_response=settings.least_response,
+            confidence=settings.confidence,
+            power=settings.power,
+        ):
             in_sds = row["difference"] / (row["se"] * row["n_pairs"] ** 0.5)
-            share = f"{ordered(answers, row['check']):.0%}"
             print(
                 f"| {f'`{begun}`' if begun else 'nothing'} | {row['check']} | {row['n_pairs']} of {row['n_asked']} "
-                f"| {row['difference']:+.2f} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}), {PASSED[row['passed']]} "
-                f"| {in_sds:+.2f} | {share} | {mass:.2f} | {rate:.1f} |",
+                f"| {row['difference']:+.2f} ({row['ci_low']:+.2f} to {row['ci_high']:+.2f}), {row['answer']} "
+                f"| {in_sds:+.2f} | {row['share_higher']:.0%} | {mass:.2f} | {rate:.1f} |",
                 flush=True,
             )  # fmt: skip
     opened.engine.close()

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from stimuli.errors import StimulusError, suggest
+from stimuli.errors import Faults, StimulusError, suggest
 from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words
 from stimuli.tables import read_cells
 
@@ -74,25 +74,32 @@ class _Utterance:
     identity: str
     causes: tuple[str, ...]
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether its emotion is asked about: of "!" nobody could tell it."""
+        return bool(self.emotion) and _has_word(self.text)
+
 
 def read_conversations(
     path: Path,
-    columns: Mapping[str, str | None],
+    columns: Mapping[str, str | Sequence[str] | None],
     *,
     history: int | None,
     keep_names: bool = False,
     synonyms: Mapping[str, Sequence[str]] | None = None,
+    missing: Sequence[str] = (),
 ) -> Conversations:
     """Read a corpus of conversations whose utterances have emotions, and perhaps causes.
 
     Parameters
     ----------
     path
-        A CSV (or ``.tsv``) file with a header, an utterance a row, in any order.
+        A table with a header, an utterance a row, in any order; see :func:`stimuli.tables.open_table`.
     columns
         The file's column for each of ``conversation_id turn speaker text emotion``, and ``identity`` and ``cause``;
-        None where the file has none of the last two. A turn is a whole number, and utterances are in its order. An
-        utterance whose emotion is empty is shown, but not asked about. An identity is its speaker's throughout the
+        None where the file has none of the last two. Several columns may tell a conversation together. A turn is a
+        whole number, and utterances are in its order. An utterance whose emotion is empty, or whose text has no letter
+        or digit ("!"), is shown, but not asked about. An identity is its speaker's throughout the
         conversation. A cause is words of this or an earlier utterance; ``||`` stands between several, any of which is
         right, and an empty cell says that there is none.
     history
@@ -101,12 +108,14 @@ def read_conversations(
         Show the speakers' names in place of "Person A" and so on, letters in the order in which they first speak.
     synonyms
         Label → other words for it, such as ``joy`` → ``happiness``.
+    missing
+        What stands for an empty cell, such as ``NA``.
 
     Raises
     ------
     StimulusError
-        If the file or a column is missing; a turn is no whole number or stands twice in its conversation; a text has no
-        letter or digit; a speaker has two identities; a cause is in no utterance that is shown; a label is no word, is
+        If the file or a column is missing; a turn is no whole number or stands twice in its conversation; a speaker has
+        two identities; a cause is in no utterance that is shown; a label is no word, is
         written in two ways, or is the only one; a synonym is of no label, is no word, or is a label or another's.
 
     Notes
@@ -126,31 +135,42 @@ def read_conversations(
     for ours in _NEEDED:
         if ours not in named:
             raise StimulusError(f"stimuli.conversations.{ours} must name a column of {path}")
-    conversations = _conversations(path, named)
-    targets = [each for said in conversations for each in said if each.emotion]
+    conversations = _conversations(path, named, missing)
+    targets = [each for said in conversations for each in said if each.is_asked]
     labels = _labels(targets, path)
     others = _synonyms(synonyms or {}, labels, path)
     narratives: list[Narrative] = []
     identities: dict[str, str] = {}
     causes: dict[str, tuple[str, ...]] = {}
+    faults = Faults(str(path))
     for said in conversations:
         shown_as, whose = _names(said, keep_names=keep_names), _identities(said)
         for place, target in enumerate(said):
-            if not target.emotion:
+            if not target.is_asked:
                 continue
             shown = said[0 if history is None else max(0, place - history) : place + 1]
             narrative = _narrative(target, shown, shown_as)
             narratives.append(narrative)
             identities[narrative.narrative_id] = whose.get(target.speaker, "")
             if "cause" in named:
-                _check_causes(target, shown, said)
+                try:
+                    _check_causes(target, shown, said)
+                except StimulusError as fault:
+                    faults.add(target.place, str(fault).removeprefix(f"{target.place}: "))
                 causes[narrative.narrative_id] = target.causes
+    faults.check()
     digest = hashlib.sha256()
     for narrative in narratives:
         digest.update(json.dumps(_parts(narrative)).encode() + b"\n")
     of_all = json.dumps([digest.hexdigest(), labels, identities, causes], sort_keys=True)
     return Conversations(
-        Narratives("conversations", tuple(narratives), len(narratives), digest.hexdigest()),
+        Narratives(
+            "conversations",
+            tuple(narratives),
+            len(narratives),
+            digest.hexdigest(),
+            n_not_asked=sum(bool(each.emotion) and not each.is_asked for said in conversations for each in said),
+        ),
         labels,
         identities,
         causes,
@@ -159,39 +179,46 @@ def read_conversations(
     )
 
 
-def _conversations(path: Path, columns: Mapping[str, str]) -> list[list[_Utterance]]:
+def _conversations(
+    path: Path, columns: Mapping[str, str | Sequence[str]], missing: Sequence[str]
+) -> list[list[_Utterance]]:
     """Return the utterances by conversation, in order of first appearance, and by turn."""
     by_id: dict[str, dict[int, _Utterance]] = {}
-    for place, cells in read_cells(path, columns, of="utterances", may_be_empty=_MAY_BE_EMPTY):
-        said = _utterance(place, cells)
+    faults = Faults(str(path))
+    for place, cells in read_cells(path, columns, of="utterances", may_be_empty=_MAY_BE_EMPTY, missing=missing):
+        try:
+            said = _utterance(place, cells)
+        except StimulusError as fault:
+            faults.add(place, str(fault))
+            continue
         turns = by_id.setdefault(said.conversation_id, {})
         if said.turn in turns:
-            raise StimulusError(
-                f"{place}: turn {said.turn} of conversation {said.conversation_id!r} stands twice (also "
-                f"{_line(turns[said.turn])}); give each utterance its own turn"
+            faults.add(
+                place,
+                f"turn {said.turn} of conversation {said.conversation_id!r} stands twice (also "
+                f"{_line(turns[said.turn])}); give each utterance its own turn, or name all columns that tell "
+                "conversations apart: stimuli.conversations.conversation_id=[A,B]",
             )
-        turns[said.turn] = said
+        turns.setdefault(said.turn, said)
+    faults.check()
     return [[turns[turn] for turn in sorted(turns)] for turns in by_id.values()]
 
 
 def _utterance(place: str, cells: Mapping[str, str]) -> _Utterance:
+    """Return a row's utterance; StimulusError, without its place, if it is none."""
     # Line breaks would make lines of their own, which another speaker could seem to have said.
     line = {name: " ".join(cell.split()) for name, cell in cells.items()}
     if not re.fullmatch(r"[0-9]{1,9}", line["turn"]):
-        raise StimulusError(f"{place}: the turn {line['turn']!r} is no whole number; number a conversation's turns")
-    if not _has_word(line["text"]):
-        raise StimulusError(
-            f"{place}: the text {line['text']!r} has no letter or digit; write what was said, or leave the row out"
-        )
+        raise StimulusError(f"the turn {line['turn']!r} is no whole number; number a conversation's turns")
     if line["emotion"] and not any(character.isalpha() for character in line["emotion"]):
         raise StimulusError(
-            f"{place}: the emotion {line['emotion']!r} is no word that a model could choose; write the emotion's name"
+            f"the emotion {line['emotion']!r} is no word that a model could choose; write the emotion's name"
         )
     causes = [cause.strip() for cause in line.get("cause", "").split(BETWEEN_CAUSES)] if line.get("cause") else []
     for cause in causes:
         if not _has_word(cause):
             raise StimulusError(
-                f"{place}: the cause {cause!r} has no letter or digit; write words of an utterance, or leave it out"
+                f"the cause {cause!r} has no letter or digit; write words of an utterance, or leave it out"
             )
     return _Utterance(
         place=place,

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
-from stimuli.errors import StimulusError
-from stimuli.tables import read_cells
-
-_DECIMAL_COMMA: Final = re.compile(r"^([+-]?\d*),(\d{1,2}|\d{4,})$")
-"""Three digits after a comma may be thousands, and are refused."""
+from stimuli.errors import Faults, StimulusError
+from stimuli.files import read_file
+from stimuli.tables import read_cells, read_numbers
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class HumanIntensities:
 
 
 def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, rating_column: str) -> HumanIntensities:
-    """Read the human intensities of narratives from a user's CSV or TSV file.
+    """Read the human intensities of narratives from a user's table.
 
     Parameters
     ----------
@@ -63,17 +59,22 @@ def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, ra
     """
     columns = {"narrative_id": id_column, "rating": rating_column}
     remedy = "set statistics.human_id and statistics.human_rating"
-    rows = read_cells(path, columns, of="ratings", may_be_empty=("rating",), remedy=remedy)
+    rows = read_cells(path, columns, of="ratings", may_be_empty=("rating",), numbers=("rating",), remedy=remedy)
     wanted = set(map(str, narrative_ids))
+    own = [(place, cells) for place, cells in rows if cells["narrative_id"] in wanted]
+    numbers, wrong = read_numbers([cells["rating"] for _, cells in own])
+    faults = Faults(str(path))
+    for row in wrong:
+        place, cells = own[row]
+        faults.add(
+            place,
+            f"{rating_column} is {cells['rating']!r}, and should be a number, or empty where there is no rating",
+        )
+    faults.check()
     given: dict[str, list[float]] = {}
-    n_empty = 0
-    for place, cells in rows:
-        if cells["narrative_id"] not in wanted:
-            continue
-        if not cells["rating"]:
-            n_empty += 1
-            continue
-        given.setdefault(cells["narrative_id"], []).append(_number(cells["rating"], place, rating_column))
+    for (_, cells), number in zip(own, numbers, strict=True):
+        if not math.isnan(number):
+            given.setdefault(cells["narrative_id"], []).append(number)
     if not given:
         raise StimulusError(
             f"{path}: column {id_column!r} names none of this run's {len(wanted):,} narratives (the file's first is "
@@ -82,17 +83,7 @@ def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, ra
     return HumanIntensities(
         mean={name: float(np.mean(ratings)) for name, ratings in given.items()},
         n_ratings=sum(map(len, given.values())),
-        n_empty=n_empty,
+        n_empty=len(own) - sum(map(len, given.values())),
         where=str(path),
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=hashlib.sha256(read_file(path)).hexdigest(),
     )
-
-
-def _number(cell: str, place: str, column: str) -> float:
-    try:
-        number = float(_DECIMAL_COMMA.sub(r"\1.\2", cell))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise StimulusError(f"{place}: {column} is {cell!r}, and should be a number, or empty where there is no rating")
-    return number

@@ -8,6 +8,7 @@ identity that the model is given, an *experiencer* the one of the person in the 
 from __future__ import annotations
 
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -193,7 +194,8 @@ class Identity:
     groups
         The group in each crossed dimension, in their order; empty for a baseline.
     stem
-        What terms of one word stem share, where the identities' file says it; None leaves it to their words.
+        What the term turns on, in one spelling; several are joined by ``+``. Terms share a stem if one of theirs is the
+        same. None where the term is the only one of its group, and in what earlier versions wrote.
     cue
         How the term tells the group.
     forms
@@ -240,8 +242,18 @@ class Dimension:
 
     @property
     def stems(self) -> dict[str, str]:
-        """The stem of each term whose stem the identities' file says."""
+        """The stem of each term that has one."""
         return {each.term: each.stem for each in (*self.perceivers, *self.experiencers) if each.stem is not None}
+
+    @property
+    def states_stems(self) -> bool:
+        """Whether stems say which in-group pairs repeat a word; of an earlier version's file they may not."""
+        told = self.stems
+        return all(
+            own.term == other.term or (own.term in told and other.term in told)
+            for own, other in self.pairs()
+            if self.in_group(own, other)
+        )
 
     @property
     def cues(self) -> dict[str, str]:
@@ -373,7 +385,37 @@ def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str
         except ValidationError as error:
             where = at_line(path, name, *place_of(error, body)) if path is not None else place
             raise StimulusError(f"{where}: {name}: {explain(error, _Dimension, body)}") from error
+        _check_stems(dimensions[name], name, place=place, path=path)
     return dimensions
+
+
+def _check_stems(dimension: _Dimension, name: str, *, place: str, path: Path | None) -> None:
+    """Refuse in-group pairs of other words that do not say whether they share one.
+
+    Letters do not tell it: Jew and Jewish, Dane and Danish share a stem, Austrian and Australian do not.
+    """
+    try:
+        pairs = dimension.in_group_pairs()
+    except StimulusError:  # told where the dimension is built
+        return
+    for own, other in sorted(pairs):
+        sides = ((own, dimension.perceiver_groups[own]), (other, dimension.experiencer_groups[other]))
+        terms = [(group, term) for group, body in sides for term in body.terms]
+        several = len({term.term for _, term in terms}) > 1
+        if several and (found := next(((group, term) for group, term in terms if term.stem is None), None)):
+            group, lacking = found
+            side = "groups" if dimension.groups else "perceivers" if group == own else "experiencers"
+            where = place if path is None else at_line(path, name, side, group)
+            raise StimulusError(
+                f"{where}: {name}: the term {lacking.term!r} needs a stem, since {group!r} is worded in other ways "
+                f"too; write {{term: {_in_yaml(lacking.term)}, stem: WORD}}, with the same WORD for terms that repeat "
+                "a word in any form (Jew, Jewish), and another one for those that do not"
+            )
+
+
+def _in_yaml(text: str) -> str:
+    """Return a text as it stands in a mapping in braces."""
+    return text if re.fullmatch(r"[^\W_][\w '’.-]*", text) and ": " not in text else f'"{text}"'
 
 
 def load_dimensions(

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain
+from stimuli.files import read_file
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
 from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
@@ -31,6 +32,17 @@ NAMING: Final = "nominative"
 """The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
 NUMBER: Final = "number"
 """The name, in patterns, of a number that may be a rating."""
+MARKS: Final = {
+    "asked": "\ue000",
+    "who": "\ue001",
+    "other": "\ue002",
+    "ends": "\ue003",
+    "box": "\ue004",
+    "answer": "\ue007",
+}
+"""What stands in a text, as patterns see it, for a word of the emotion that was asked about; for the person in the
+narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
+before what stands in a box, and in an element that is called answer. No alphabet has these characters."""
 _SOURCE: Final = "geneva"
 """The source of narratives that packs have the situations of."""
 _NAME: Final = re.compile(r"<([a-z_]+)>")
@@ -100,8 +112,29 @@ class Replies(_Strict):
         Alternatives by a name, which patterns hold as ``<name>``; a name's alternatives may hold those above it.
     ratings
         Patterns of whole sentences that state a rating, each with ``<number>`` once.
+    labels
+        Those of sentences that call their number the rating: one at the end counts for more than unexplained numbers
+        before it.
+    closing
+        Those of sentences that call it the last word: ratings before it do not count.
+    told
+        Those of a whole response that tells how much the person felt; their number is a plain one.
+    rivals
+        Patterns of sentences that may rate something else, which a label does not outweigh.
+    denials
+        Patterns of sentences without a number that take back, or deny, the rating before them.
+    others
+        Those of sentences, with or without a number, that name another emotion than was asked about.
+    mentions
+        Patterns of numbers that are accounted for as something else than a rating: times, ages, counts.
+    emotions
+        Words of emotions, which count as asked about where it is not told which one was.
+    further
+        Words beside those of ``amounts`` that may go on with a number: a text that was cut before them has none.
     refusals
         Patterns of what declines the task, wherever it stands.
+
+    Patterns may hold :data:`MARKS` as names, too.
     """
 
     numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]
@@ -110,13 +143,23 @@ class Replies(_Strict):
     ordinals: tuple[Text, ...] = ()
     names: dict[Text, tuple[Text, ...]] = {}
     ratings: tuple[Text, ...] = Field(min_length=1)
+    labels: tuple[Text, ...] = ()
+    closing: tuple[Text, ...] = ()
+    told: tuple[Text, ...] = ()
+    rivals: tuple[Text, ...] = ()
+    denials: tuple[Text, ...] = ()
+    others: tuple[Text, ...] = ()
+    mentions: tuple[Text, ...] = ()
+    emotions: tuple[Text, ...] = ()
+    further: tuple[Text, ...] = ()
     refusals: tuple[Text, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
-        for kind in ("ratings", "refusals"):
+        stating = ("ratings", "labels", "closing", "told", "rivals")
+        for kind in (*stating, "denials", "others", "mentions", "refusals"):
             for pattern in getattr(self, kind):
-                if kind == "ratings" and pattern.count(f"<{NUMBER}>") != 1:
+                if kind in stating and pattern.count(f"<{NUMBER}>") != 1:
                     raise ValueError(f"{kind}: {pattern!r} needs <{NUMBER}> once")
                 try:
                     re.compile(self.written_out(pattern).replace(f"<{NUMBER}>", "([0-9]+)"))
@@ -127,7 +170,7 @@ class Replies(_Strict):
 
     def written_out(self, pattern: str) -> str:
         """Return a pattern with all names but ``<number>`` written out; KeyError if there is no such name."""
-        known: dict[str, str] = {}
+        known: dict[str, str] = dict(MARKS)
 
         def put(text: str) -> str:
             return _NAME.sub(lambda found: f"<{NUMBER}>" if found[1] == NUMBER else known[found[1]], text)
@@ -297,7 +340,7 @@ class LanguagePack:
         return replace(identity, term=own.forms[NAMING], stem=stem, forms=others)
 
     def narratives(self, narratives: Narratives) -> Narratives:
-        """Return narratives told in this language; the identifiers stay.
+        """Return narratives told in this language; the identifiers stay. Others are left out where it lacks them.
 
         Raises
         ------
@@ -316,7 +359,14 @@ class LanguagePack:
                 f"the emotions {', '.join(dict.fromkeys(each.rpartition('-')[0] for each in there))}"
             )
         told = tuple(map(self._told, narratives.narratives))
-        return replace(narratives, narratives=told, sha256=hash_of(told))
+        others = [
+            each
+            for each in narratives.others
+            if each.emotion in self._content.emotions
+            and (own := there.get(each.narrative_id)) is not None
+            and own.of == mark_of(each.first_person)
+        ]
+        return replace(narratives, narratives=told, sha256=hash_of(told), others=tuple(map(self._told, others)))
 
     def _told(self, narrative: Narrative) -> Narrative:
         own, words = self._content.situations[narrative.narrative_id], self._content.emotions.get(narrative.emotion)
@@ -399,7 +449,7 @@ def read_pack(path: Path) -> LanguagePack:
         pack = _Pack.model_validate(content)
     except ValidationError as error:
         raise StimulusError(f"{path}: {explain(error, _Pack, content)}") from error
-    return LanguagePack(path.stem, pack.name, hashlib.sha256(path.read_bytes()).hexdigest(), pack)
+    return LanguagePack(path.stem, pack.name, hashlib.sha256(read_file(path)).hexdigest(), pack)
 
 
 def _several(names: Iterable[str]) -> str:
@@ -413,3 +463,9 @@ def pack_replies(code: str) -> Replies | None:
     """Return how answers in a language are read; None for English. Raises as :func:`load_language`."""
     pack = load_language(code)
     return None if pack is None else pack.replies
+
+
+@cache
+def english_replies() -> Replies:
+    """Return how answers in English are read."""
+    return Replies.model_validate(read_yaml(FOLDER.parent / "english_replies.yaml"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
@@ -15,6 +15,8 @@ from stimuli.prompts import PromptCell, PromptGrid
 
 OWN: Final = "own"
 WRONG: Final = "wrong"
+LEAST: Final = 60
+"""Narratives that are asked about by default, at least: how often so few decide, see docs/statistics.md."""
 _OPPOSITE: Final = {"positive": "negative", "negative": "positive"}
 NOBODY: Final = Identity("a person", UNSPECIFIED, ())
 
@@ -28,7 +30,7 @@ class Manipulated:
     cell
         What it shows.
     narrative_id
-        The run's narrative that it is made of.
+        The narrative that it is made of: one of the run's, or another one of the source.
     kind
         ``own`` (its own emotion is asked about), ``wrong`` (another one, of the opposite valence where there is one),
         or, of a situation written in several intensities, ``mild`` or ``strong``.
@@ -40,44 +42,59 @@ class Manipulated:
 
 
 def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NOBODY) -> Iterator[Manipulated]:
-    """Yield prompts without perceiver and experiencer, of narratives drawn by the seed.
+    """Yield prompts without perceiver and experiencer, of the run's narratives and, where these are few, of others.
 
     Parameters
     ----------
     grid
         The run's.
     size
-        Narratives, at most as many as there are.
+        Narratives, at least: all of the run's, and as many others of the source as are missing and as there are.
     seed
-        Of the draw, and of the wrong emotions.
+        Of the draw of others, and of the wrong emotions.
     nobody
         Who stands for the experiencer.
 
     Notes
     -----
-    The wrong emotion is drawn from the run's own emotions: of the opposite valence, else of another one. A run of one
-    emotion has none.
+    Others are of the run's emotions, as long as there are such, so that the check is of what the run asks about. A
+    larger ``size`` adds narratives and changes no prompt of a smaller one.
+
+    The wrong emotion is of the opposite valence: one of the run's own emotions, else one of the source's. Where there
+    is none of that valence it is any other emotion, in the same order. A source of one emotion has none.
     """
-    narratives = grid.narratives.narratives
-    rng = np.random.default_rng([seed, crc32(b"manipulation")])
-    chosen = np.sort(rng.choice(len(narratives), min(size, len(narratives)), replace=False)).tolist()
-    words = {each.emotion: each.words for each in narratives}
-    valence = emotion_valence()
+    told = grid.narratives.narratives
+    others = [each for each in grid.narratives.others if grid.can_show(each)]
+    own = {each.emotion: each.words for each in told}
+    words = {each.emotion: each.words for each in others} | own
     versions: dict[tuple[str, str], Narrative] = {}
-    if any(narrative.situation for narrative in narratives):
+    if any(each.situation for each in told):
         versions = {(each.situation, each.intensity): each for each in geneva20_versions()}
-    for place in chosen:
-        narrative = narratives[place]
-        others = sorted(words.keys() - {narrative.emotion})
-        opposite = _OPPOSITE.get(valence.get(narrative.emotion, ""))
-        best = [emotion for emotion in others if valence.get(emotion) == opposite] or others
+    perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
+    for narrative in (*told, *_drawn(others, max(size - len(told), 0), first=own, seed=seed)):
         shown = {OWN: narrative}
-        if best:
-            wrong = str(rng.choice(best))
+        if wrong := _wrong_emotion(narrative, (own, words), seed=seed):
             shown[WRONG] = replace(narrative, emotion=wrong, words=words[wrong])
         for intensity in ("mild", "strong"):
             if (narrative.situation, intensity) in versions:
                 shown[intensity] = versions[narrative.situation, intensity]
         for kind, each in shown.items():
-            perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
             yield Manipulated(PromptCell(-1, grid.dimensions[0], perceiver, nobody, each), narrative.narrative_id, kind)
+
+
+def _drawn(others: Sequence[Narrative], size: int, *, first: Collection[str], seed: int) -> list[Narrative]:
+    """Draw narratives, those of some emotions first; of a larger draw a smaller one is the beginning."""
+    rng = np.random.default_rng([seed, crc32(b"manipulation")])
+    order = sorted(rng.permutation(len(others)).tolist(), key=lambda place: others[place].emotion not in first)
+    return [others[place] for place in order[:size]]
+
+
+def _wrong_emotion(narrative: Narrative, among: Sequence[Collection[str]], *, seed: int) -> str:
+    """Draw an emotion that the narrative does not tell of, see :func:`manipulated`; empty where there is none."""
+    valence = emotion_valence()
+    opposite = _OPPOSITE.get(valence.get(narrative.emotion, ""))
+    others = [sorted(set(each) - {narrative.emotion}) for each in among]
+    opposed = [[emotion for emotion in each if valence.get(emotion) == opposite] for each in others]
+    best = next(filter(None, [*(opposed if opposite else ()), *others]), None)
+    rng = np.random.default_rng([seed, crc32(f"wrong emotion\n{narrative.narrative_id}".encode())])
+    return str(rng.choice(best)) if best else ""

@@ -34,6 +34,11 @@ def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> t
     if narratives is None:
         return ()
     found = [narratives.remark] if narratives.remark else []
+    if n := narratives.n_not_asked:
+        found.append(
+            f"{n} {'utterance' if n == 1 else 'utterances'} of the corpus {'is' if n == 1 else 'are'} marks alone, as "
+            "'!' is: shown to the model, and not asked about"
+        )
     if narratives.source == "csv" and (named := list(_mentions(narratives, dimensions))):
         first, word = named[0]
         n, of = len(named), len(narratives.narratives)

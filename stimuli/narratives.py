@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shlex
 import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,7 +23,8 @@ import numpy as np
 from stimuli.emotion_names import EmotionWords as EmotionWords
 from stimuli.emotion_names import complete
 from stimuli.emotion_names import emotion_words as emotion_words
-from stimuli.errors import StimulusError, suggest
+from stimuli.errors import Faults, StimulusError, suggest
+from stimuli.person import PLACE, article_before, has_place, in_first_person, placed
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import read_yaml
 
@@ -35,6 +38,8 @@ GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
 _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
+_SHOWN: Final = 50
+"""Letters of a text that a message shows."""
 INTENSITIES: Final = ("mild", "middle", "strong")
 """The intensities that each situation of ``geneva20`` is written in."""
 HOU2025_COUNTS: Final = {
@@ -83,9 +88,9 @@ class Narrative:
     situation: str = ""
     intensity: str = ""
 
-    def wording(self, name: str) -> str:
-        """Return the text in one of :data:`WORDINGS`."""
-        return str(getattr(self, name))
+    def wording(self, name: str, *, experiencer: str = "the person") -> str:
+        """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
+        return placed(str(getattr(self, name)), experiencer)
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,10 @@ class Narratives:
         Of the texts, identifiers and emotion words of ``narratives``, in their order.
     said
         What was taken for words of emotions that a user's file does not give: a line for each emotion.
+    others
+        What else the source holds, in the order of its file; no part of the run, and not kept with it.
+    n_not_asked
+        Utterances of a corpus that have an emotion and are only shown, since they are marks alone, as "!" is.
     """
 
     source: str
@@ -111,6 +120,8 @@ class Narratives:
     n_available: int
     sha256: str
     said: tuple[str, ...] = ()
+    others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
+    n_not_asked: int = 0
 
     @property
     def remark(self) -> str:
@@ -141,11 +152,14 @@ def load_narratives(
     source: str,
     *,
     path: Path | None = None,
-    columns: Mapping[str, str | None] | None = None,
+    columns: Mapping[str, str | Sequence[str] | None] | None = None,
     emotions: Sequence[str] | None = None,
     situations_per_emotion: int | None = None,
     seed: int = 0,
     intensity: str = "rotate",
+    shown: str | None = None,
+    third_person_fits: bool = True,
+    missing: Sequence[str] = (),
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
@@ -158,9 +172,9 @@ def load_narratives(
         The folder or file; not for the packaged ones.
     columns
         For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
-        emotion_noun emotion_adjective``; None where the file has none. The last two are also taken from columns of
-        these names, and from one row of an emotion for its others; see :func:`stimuli.emotion_names.words_of` for what
-        is taken where there are none.
+        emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier. The last
+        two are also taken from columns of these names, and from one row of an emotion for its others; see
+        :func:`stimuli.emotion_names.words_of` for what is taken where there are none.
     emotions
         Keep only these, in the source's order; None keeps all.
     situations_per_emotion
@@ -172,13 +186,22 @@ def load_narratives(
         Of ``geneva20``: ``mild``, ``middle`` or ``strong``, or ``rotate``: each situation in one of them, every third
         of an emotion's situations in the same. Never in several, since versions of one event are no independent
         narratives.
+    shown
+        For ``csv``: the wording that prompts show, whose texts are checked: told by the experiencer or, in the third
+        person, with a place for them; see :mod:`stimuli.person`. None checks none. Packaged texts are so by their
+        tests, and those of the study by its own columns.
+    third_person_fits
+        Whether ``prompt=3-person`` is a remedy where such a text is refused: what is asked is a rating.
+    missing
+        For ``csv``: what stands for an empty cell.
 
     Raises
     ------
     StimulusError
         If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
         stands twice, an emotion is unknown or has too few situations, or no emotion is asked for. Of a user's file also
-        if a cell has no letter or stands for no value, an emotion is spelt in two ways, or two rows tell the same.
+        if a cell has no letter or stands for no value, an emotion is spelt in two ways, two rows tell the same, or a
+        text that is shown is of nobody whom a prompt could name.
 
     Examples
     --------
@@ -202,7 +225,7 @@ def load_narratives(
         case "hou2025":
             rows = _read_hou2025(path, emotions)
         case "csv":
-            rows, said = _read_csv(path, columns or {})
+            rows, said = _read_csv(path, columns or {}, missing, shown, third_person_fits)
         case _:
             raise StimulusError(
                 f"stimuli.source={source!r}: {suggest(source, ('geneva', 'geneva20', 'hou2025', 'csv'))}"
@@ -262,9 +285,11 @@ def choose_narratives(
         for emotion in emotions:
             if emotion not in known:
                 raise StimulusError(f"stimuli.emotions: {source} has no {emotion!r}; {suggest(emotion, known)}")
-        rows = [r for r in rows if r.emotion in emotions]
-    chosen = rows if per_emotion is None else _sample(rows, per_emotion, seed)
-    return Narratives(source, tuple(chosen), len(rows), hash_of(chosen))
+    wanted = [r for r in rows if emotions is None or r.emotion in emotions]
+    chosen = wanted if per_emotion is None else _sample(wanted, per_emotion, seed)
+    taken = {r.narrative_id for r in chosen}
+    others = tuple(r for r in rows if r.narrative_id not in taken)
+    return Narratives(source, tuple(chosen), len(wanted), hash_of(chosen), others=others)
 
 
 def hash_of(narratives: Iterable[Narrative]) -> str:
@@ -325,7 +350,13 @@ def _read_hou2025(path: Path | None, emotions: Sequence[str] | None) -> list[Nar
     return rows
 
 
-def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[list[Narrative], Mapping[str, str]]:
+def _read_csv(
+    path: Path | None,
+    columns: Mapping[str, str | Sequence[str] | None],
+    missing: Sequence[str],
+    shown: str | None,
+    third_person_fits: bool,
+) -> tuple[list[Narrative], Mapping[str, str]]:
     """Return a file's narratives, and by emotion what was taken for words that it does not give."""
     if path is None:
         raise StimulusError("stimuli=csv needs stimuli.path, a CSV file or spreadsheet with named columns")
@@ -341,9 +372,13 @@ def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[lis
         of="narratives",
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
+        missing=missing,
         remedy="or name your own: stimuli.columns.OURS=COLUMN",
     )
     _check_own(read, path, named)
+    if shown in named:
+        column = named[shown]
+        _check_told(read, shown, column if isinstance(column, str) else ", ".join(column), third_person_fits)
     cells = [row for _, row in read]
     words, said = complete(
         [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
@@ -353,7 +388,9 @@ def _read_csv(path: Path | None, columns: Mapping[str, str | None]) -> tuple[lis
     return rows, said
 
 
-def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str]) -> None:
+def _check_own(
+    read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str | Sequence[str]]
+) -> None:
     """Refuse what a model would be shown and nobody meant: no value, two spellings of one emotion, a row given twice.
 
     Raises
@@ -362,34 +399,89 @@ def _check_own(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named:
         If a cell says that there is no value or has no letter, or a row differs from an earlier one in its spelling or
         its identifier alone.
     """
+    faults = Faults(str(path))
     spelt: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, ...], str] = {}
     for place, cells in read:
         for name in ("emotion", *WORDINGS, *_WORDS):
             cell = cells.get(name, "")
             if cell.casefold() in _NO_VALUE:
-                raise StimulusError(
-                    f"{place}: {cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or "
-                    "leave the row out"
+                faults.add(
+                    place,
+                    f"{cell!r} in column {named.get(name, name)!r} stands for no value; fill the cell or leave the row "
+                    "out",
                 )
             if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
-                raise StimulusError(
-                    f"{place}: {cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave "
-                    "the row out"
+                faults.add(
+                    place,
+                    f"{cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave the row "
+                    "out",
                 )
         emotion = cells["emotion"]
         same = _spelling(emotion)
         first, where = spelt.setdefault(same, (emotion, place))
         if emotion != first:
             earlier = where.removeprefix(f"{path}: ")
-            raise StimulusError(f"{place}: the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
+            faults.add(place, f"the emotion {emotion!r} is {first!r} on {earlier}; write it in one way")
         texts = (same, *(cells.get(name, "") for name in WORDINGS))
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
-            raise StimulusError(
-                f"{place}: narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of "
-                "them"
+            faults.add(
+                place,
+                f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them",
             )
+    faults.check()
+
+
+def _check_told(
+    read: Sequence[tuple[str, Mapping[str, str]]], shown: str, column: str, third_person_fits: bool
+) -> None:
+    """Refuse texts that are neither told by the experiencer nor have a place for them; see :mod:`stimuli.person`."""
+    faults = [(place, cells[shown], fault) for place, cells in read if (fault := _fault_of(cells[shown], shown))]
+    if not faults:
+        return
+    place, text, fault = faults[0]
+    others = f" (and {len(faults) - 1} more of {len(read)} rows)" if len(faults) > 1 else ""
+    named = column if re.fullmatch(r"[\w-]+", column) else f'"{column}"'
+    by = f"prompt=3-person {shlex.quote(f'stimuli.columns.third_person={named}')}"
+    told = "write it as that person tells it (I, my, we)"
+    where = f"{place}{others}: {_beginning(text)!r}"
+    if fault == "article":
+        raise StimulusError(
+            f"{where} has {article_before(text)!r}; leave the article out: the words that take the place of "
+            "{experiencer} bring their own"
+        )
+    if fault == "no place":
+        raise StimulusError(
+            f"{where} is in the third person, and has no place for the experiencer; write {{experiencer}} where the "
+            "person is named, as in '{experiencer} opened a letter'"
+        )
+    if fault == "third":
+        raise StimulusError(
+            f"{where} has {{experiencer}}, and the prompt shows it as what the experiencer tells; "
+            f"{f'ask such texts by {by}' if third_person_fits else told}"
+        )
+    placed_there = f"; or write {{experiencer}} where the person is named, and add {by}" if third_person_fits else ""
+    raise StimulusError(
+        f"{where} is not in the first person, and the prompt shows it as what the experiencer tells; "
+        f"{told}{placed_there}; if the texts are told by that person all the same, as notes without I are: "
+        "stimuli.check_person=false"
+    )
+
+
+def _fault_of(text: str, shown: str) -> str:
+    """Return what keeps a text from being of the experiencer whom prompts name; nothing if nothing does."""
+    if article_before(text):
+        return "article"
+    if shown == "third_person":
+        return "" if has_place(text) else "no place"
+    if PLACE.search(text):
+        return "third"
+    return "" if in_first_person(text) else "nobody"
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _spelling(emotion: str) -> str:

@@ -20,9 +20,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, overload
 
+import numpy as np
+
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
+from stimuli.pairs import Mask
+from stimuli.person import PLACE
 from stimuli.yaml_files import may_be_file, read_text
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
@@ -114,7 +118,8 @@ class PromptVariant:
         The system message, with ``{persona}``, and the scale's and emotion's placeholders.
     user
         The user message, with ``{experiencer}`` (or ``{Experiencer}`` to begin a sentence) and ``{narrative}``
-        (``{Narrative}`` has the experiencer in place of a leading "The person").
+        (``{Narrative}`` has the experiencer in place of a leading "The person", unless the text says where they
+        stand).
     narrative
         Which wording of the narratives is shown.
     scale
@@ -175,8 +180,7 @@ class PromptVariant:
     @property
     def emotion_fields(self) -> frozenset[str]:
         """Which of the emotion's placeholders the templates use."""
-        used = {name for template in (self.system, self.user) for _, name, _, _ in string.Formatter().parse(template)}
-        return frozenset(name for name in used if name in _EMOTION_FIELDS)
+        return (_placeholders(self.system) | _placeholders(self.user)) & _EMOTION_FIELDS
 
     @property
     def cases(self) -> dict[str, frozenset[str]]:
@@ -224,7 +228,8 @@ class PromptVariant:
 
     def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
         """Return what stands for each placeholder; ``persona`` is empty where the model is given no identity."""
-        text = narrative.wording(self.narrative)
+        text = narrative.wording(self.narrative, experiencer=experiencer.term)
+        has_own = PLACE.search(getattr(narrative, self.narrative)) is not None
         return {
             "perceiver": perceiver.term,
             "persona": "" if perceiver.group == NO_PERSONA else self._persona(perceiver),
@@ -235,7 +240,7 @@ class PromptVariant:
             "experiencer": experiencer.term,
             "Experiencer": _capitalised(experiencer.term),
             "narrative": text,
-            "Narrative": _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+            "Narrative": text if has_own else _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
             **{f"experiencer_{case}": form for case, form in experiencer.forms},
         }
 
@@ -429,9 +434,10 @@ class PromptCell:
 
 
 class PromptGrid(Sequence[PromptCell]):
-    """Every perceiver with every experiencer, narrative and wording of every dimension, computed on demand.
+    """The perceivers with experiencers, narratives and wordings of every dimension, computed on demand.
 
-    Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with.
+    Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with. Then vary
+    perceivers, experiencers, and fastest narratives, an emotion's together.
 
     Parameters
     ----------
@@ -443,11 +449,16 @@ class PromptGrid(Sequence[PromptCell]):
         The way of asking.
     paraphrases
         The same in other wordings, of which it is number 0; see :meth:`PromptVariant.reworded`.
+    drawn
+        Dimension → which pairs each narrative is asked about, shape (P, E, N), narratives in the order of the grid; all
+        of a dimension that is not named. See :func:`~stimuli.pairs.drawn_pairs`.
 
     Raises
     ------
     StimulusError
         If a narrative lacks the wording or the emotion word that a template shows.
+    ValueError
+        If a draw has another shape.
 
     Examples
     --------
@@ -476,8 +487,10 @@ class PromptGrid(Sequence[PromptCell]):
         narratives: Narratives,
         variant: PromptVariant,
         paraphrases: Sequence[PromptVariant] = (),
+        drawn: Mapping[str, Mask] | None = None,
     ) -> None:
         self.dimensions = tuple(dimensions)
+        self.drawn = dict(drawn or {})
         self.variant = variant
         self.wordings = (variant, *paraphrases)
         self.narratives = narratives
@@ -485,22 +498,27 @@ class PromptGrid(Sequence[PromptCell]):
             self._check(wording)
         rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
         self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
-        pairs = (len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
-        self._sizes = [n * len(self._by_emotion) * len(self.wordings) for n in pairs]
+        for d in self.dimensions:
+            shape = len(d.perceivers), len(d.experiencers), len(self._by_emotion)
+            if d.name in self.drawn and self.drawn[d.name].shape != shape:
+                raise ValueError(f"{d.name}: {self.drawn[d.name].shape} pairs are drawn of {shape}")
+        # places of a drawn dimension's prompts among all pairs and narratives
+        self._places = {name: np.flatnonzero(mask) for name, mask in self.drawn.items()}
+        self._sizes = [self._n_asked(d) * len(self.wordings) for d in self.dimensions]
         self._ends = list(accumulate(self._sizes))
+
+    def _n_asked(self, dimension: Dimension) -> int:
+        """How many prompts a dimension has in one wording."""
+        if dimension.name in self._places:
+            return len(self._places[dimension.name])
+        return len(dimension.perceivers) * len(dimension.experiencers) * len(self._by_emotion)
 
     def _check(self, variant: PromptVariant) -> None:
         """Refuse narratives that lack what a variant shows."""
         narratives = self.narratives
         narratives.check_wording(variant.narrative, asked_by=f"prompt {variant.name}")
-        for field in variant.emotion_fields - {"emotion"}:
-            kind = field.removeprefix("emotion_")
-            for narrative in narratives.narratives:
-                if not getattr(narrative.words, kind):
-                    raise StimulusError(
-                        f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
-                        f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
-                    )
+        for narrative in narratives.narratives:
+            _check_narrative(narrative, variant)
         for side, cases in variant.cases.items():
             for dimension in self.dimensions:
                 for identity in dimension.perceivers if side == "perceiver" else dimension.experiencers:
@@ -512,12 +530,21 @@ class PromptGrid(Sequence[PromptCell]):
                         )
         if "Narrative" in {name for _, name, _, _ in string.Formatter().parse(variant.user)}:
             for narrative in narratives.narratives:
-                if not narrative.third_person.startswith(f"{_THE_PERSON} "):
+                told = narrative.third_person
+                if not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):
                     raise StimulusError(
                         f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
-                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
-                        "another prompt"
+                        f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, write "
+                        "{experiencer} where the person is named, or choose another prompt"
                     )
+
+    def can_show(self, narrative: Narrative) -> bool:
+        """Whether a prompt can be made of a narrative that need not be the grid's."""
+        try:
+            _check_narrative(narrative, self.variant)
+        except StimulusError:
+            return False
+        return bool(narrative.wording(self.variant.narrative))
 
     def __len__(self) -> int:
         """Return the number of prompts."""
@@ -539,8 +566,10 @@ class PromptGrid(Sequence[PromptCell]):
     def _cell(self, index: int) -> PromptCell:
         k = bisect_right(self._ends, index)
         dimension = self.dimensions[k]
-        pair, n = divmod(index - (self._ends[k] - self._sizes[k]), len(self._by_emotion))
-        wording, pair = divmod(pair, len(dimension.perceivers) * len(dimension.experiencers))
+        wording, place = divmod(index - (self._ends[k] - self._sizes[k]), self._n_asked(dimension))
+        if dimension.name in self._places:
+            place = int(self._places[dimension.name][place])
+        pair, n = divmod(place, len(self._by_emotion))
         p, e = divmod(pair, len(dimension.experiencers))
         perceiver, experiencer = dimension.perceivers[p], dimension.experiencers[e]
         return PromptCell(index, dimension, perceiver, experiencer, self._by_emotion[n], wording)
@@ -553,3 +582,26 @@ class PromptGrid(Sequence[PromptCell]):
     def n_pairs(self) -> int:
         """How many pairs of identities are crossed, over all dimensions."""
         return sum(len(d.perceivers) * len(d.experiencers) for d in self.dimensions)
+
+
+def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
+    """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
+    for field in variant.emotion_fields - {"emotion"}:
+        kind = field.removeprefix("emotion_")
+        if not getattr(narrative.words, kind):
+            raise StimulusError(
+                f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
+                f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+            )
+    if "Narrative" in _placeholders(variant.user) and not narrative.third_person.startswith(f"{_THE_PERSON} "):
+        raise StimulusError(
+            f"prompt {variant.name} puts the experiencer in place of {_THE_PERSON!r}, with which the "
+            f"third_person text of {narrative.narrative_id!r} does not begin; begin it so, or choose "
+            "another prompt"
+        )
+
+
+@lru_cache(maxsize=64)
+def _placeholders(template: str) -> frozenset[str]:
+    """Return the names that a template shows."""
+    return frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from stimuli.errors import StimulusError
+from stimuli.files import LARGEST_TABLE, unpacked_size
 
 SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 """What the names of spreadsheets end with."""
@@ -33,8 +35,15 @@ class Sheet:
     rows: list[list[str]]
 
 
-def read_sheets(path: Path) -> list[Sheet]:
+def read_sheets(path: Path, content: bytes) -> list[Sheet]:
     """Return the sheets of a spreadsheet that have anything in them.
+
+    Parameters
+    ----------
+    path
+        What messages call it.
+    content
+        The file's bytes.
 
     A number without decimals is written without any, a date as YYYY-MM-DD. Of a formula it is the value that the
     spreadsheet stored; where it stored none, or an error, the cell is empty.
@@ -51,7 +60,8 @@ def read_sheets(path: Path) -> list[Sheet]:
             f"{path}: to read spreadsheets: pip install 'empathy-audit[excel]'; or save the sheet as CSV (UTF-8)"
         ) from error
     try:
-        with python_calamine.CalamineWorkbook.from_path(path) as book:
+        _check_packed(path, content)
+        with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
             read = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     except python_calamine.PasswordError as error:
         raise StimulusError(f"{path}: is protected by a password; save it without one") from error
@@ -64,7 +74,7 @@ def read_sheets(path: Path) -> list[Sheet]:
         ) from error
     sheets = []
     for name, cells in read.items():
-        rows = [[_text(cell) for cell in row] for row in cells]
+        rows = [[text_of(cell) for cell in row] for row in cells]
         filled = [number for number, row in enumerate(rows) if any(row)]
         if filled:
             sheets.append(Sheet(name, filled[0] + 1, rows[filled[0] :]))
@@ -92,8 +102,17 @@ def choose_sheet(path: Path, sheets: Sequence[Sheet], wanted: Sequence[str]) -> 
     raise StimulusError(f"{path}: {what}: {names}; save the sheet that you mean in a file of its own")
 
 
-def _text(cell: object) -> str:
-    """Return a cell as a text."""
+def _check_packed(path: Path, content: bytes) -> None:
+    """Refuse a workbook of which a few bytes stand for more than can be held."""
+    if (size := unpacked_size(content)) > LARGEST_TABLE:
+        raise StimulusError(
+            f"{path}: unpacks to {size >> 20:,} MiB, and at most {LARGEST_TABLE >> 20:,} are read; save the sheet as "
+            "CSV (UTF-8)"
+        )
+
+
+def text_of(cell: object) -> str:
+    """Return a value of a typed table as a text: a whole number without decimals, a date as YYYY-MM-DD."""
     if isinstance(cell, bool):
         return str(cell).upper()
     if isinstance(cell, float):

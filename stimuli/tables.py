@@ -1,192 +1,119 @@
 """Reads a table with a header strictly: no cell that is asked for is empty, and every fault has its line.
 
-The table is a delimited file, whose delimiter is found by its header, or a sheet of a spreadsheet.
+What the table is written in is :mod:`stimuli.table_files`'s; what its numbers look like is told here, for all tables.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
-from stimuli.errors import StimulusError, suggest
-from stimuli.spreadsheets import SUFFIXES, choose_sheet, read_sheets
-from stimuli.yaml_files import may_be_file, read_text
+from stimuli.chat_parts import cell_text
+from stimuli.errors import Faults, StimulusError, suggest
+from stimuli.files import read_file
+from stimuli.spreadsheets import SUFFIXES as SPREADSHEETS
+from stimuli.spreadsheets import choose_sheet, read_sheets
+from stimuli.table_files import (
+    LINES,
+    PARQUET,
+    SPSS,
+    TABBED,
+    MalformedRowError,
+    Rows,
+    TableFile,
+    delimited,
+    json_lines,
+    parquet_columns,
+    plain_name,
+    spss_columns,
+)
+from stimuli.yaml_files import decoded, may_be_file
+
+Columns: TypeAlias = Mapping[str, str | Sequence[str]]
+"""Our names, and the file's; several make one identifier together."""
 
 _DELIMITERS: Final = (",", ";", "\t")
 """In use where commas are decimal, or where a spreadsheet is pasted."""
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+"""The first line as Excel writes it, and hides it."""
+_NO_NUMBER: Final = frozenset({"", "na", "#n/a", "<na>", "nan", "null", "#null!", "none", ".", "\\n"})
+"""What R, pandas, SPSS, SAS, Stata, spreadsheets and data banks write where there is no number."""
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_WITH_COMMA: Final = re.compile(r"[+-]?(\d*),(\d+)", re.ASCII)
+_THOUSANDS: Final = 3
+"""Digits after a comma that may part thousands."""
+_BETWEEN: Final = ":"
+"""Stands between the parts of an identifier that several columns make."""
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A header, and the rows below it with their places, for messages; a row that is wholly empty is none."""
-
-    header: list[str]
-    rows: Iterator[tuple[str, list[str]]]
-    of_spreadsheet: bool = False
-
-
-def read_cells(
+def open_table(
     path: Path,
-    columns: Mapping[str, str],
+    wanted: Sequence[str],
     *,
-    of: str,
+    also: Sequence[str] = (),
     delimiter: str | None = None,
-    may_be_empty: Collection[str] = (),
-    may_be_missing: Collection[str] = (),
-    remedy: str = "",
-) -> list[tuple[str, dict[str, str]]]:
-    """Return for each row its place, for messages, and its cells by our names, without outer white space.
+    numbers: Collection[str] = (),
+    long_cells: bool = False,
+) -> TableFile:
+    """Open a table, whichever program wrote it; all that a user names are opened here.
 
     Parameters
     ----------
     path
-        A UTF-8 file with a header, or a spreadsheet, one of whose sheets has the columns.
-    columns
-        Our names and the file's names of the columns to read; the file may have others.
-    of
-        What the rows are, in the plural: ``narratives``.
+        A file, whose kind is told by its name's end; delimited text where that is none of
+        :data:`stimuli.table_files.SUFFIXES`.
+    wanted
+        Names of columns that will be read, in whatever case: the delimiter and the sheet are found by them.
+    also
+        Names of columns that will be read if they are there; of a packed table all others are empty.
     delimiter
-        Of a file that is no spreadsheet. None takes the one of comma, semicolon and tab by which the header has the
-        columns; in doubt the tab for a file that ends in ``.tsv``, else the comma.
-    may_be_empty
-        Those of our names whose cells may be empty.
-    may_be_missing
-        Columns that are read by their own names if they are there; where they are not, their cells are empty.
-    remedy
-        What can be done about a column that is not there, beside mending its name. OURS in it stands for our name.
+        Of delimited text. None takes the one of comma, semicolon and tab by which the header has the wanted columns; in
+        doubt the tab for a file that ends in ``.tsv``, else the comma.
+    numbers
+        Those of the columns that hold numbers: of these, SPSS's labels of values are not read.
+    long_cells
+        Whether a cell may be longer than people write, as a model's answer is; else a quotation mark is open.
 
     Raises
     ------
     StimulusError
-        If the file is missing, not UTF-8, not well-formed or without rows, a column is missing or stands twice, a row
-        has more cells than the header, or a cell is empty.
+        If the file cannot be read, or is not of the form that its name says.
+    MalformedRowError
+        If its header, or later a row, cannot be told into cells.
     """
     try:
-        table = _open(path, delimiter, list(columns.values()))
-        for ours, theirs in columns.items():
-            if theirs not in table.header:
-                also = f"; {remedy.replace('OURS', ours)}" if remedy else ""
-                there = _columns_there(theirs, table, list(columns.values()))
-                raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {there}{also}")
-            if table.header.count(theirs) > 1:
-                n = table.header.count(theirs)
-                raise StimulusError(f"{path}: {n} columns are called {theirs!r} (for {ours}); keep one")
-        also_there = _also_there(path, table.header, may_be_missing, taken=columns.values())
-        lacking = dict.fromkeys(set(may_be_missing) - set(also_there), "")
-        wanted = {**columns, **also_there}
-        rows = [(place, _cells(table, row, wanted, may_be_empty, place) | lacking) for place, row in table.rows]
-    except _Malformed as error:
-        raise StimulusError(f"{path}: the row that begins on line {error.line}: {error}") from error
-    if not rows:
-        raise StimulusError(f"{path}: has a header but no {of}; write them below it, one row each")
-    return rows
-
-
-def column_names(path: Path) -> list[str]:
-    """Return the names in a file's header, for files that may lack columns.
-
-    Raises
-    ------
-    StimulusError
-        If the file is missing, not UTF-8, or its header not well-formed.
-    """
-    try:
-        return [name for name in _open(path, None, ()).header if name]
-    except _Malformed as error:
-        raise StimulusError(f"{path}: its header: {error}") from error
-
-
-def _columns_there(asked: str, table: _Table, wanted: Sequence[str]) -> str:
-    """Return which columns a table has, and what may be wrong with its header where none of them is wanted."""
-    names = [name for name in table.header if name]
-    line = "row" if table.of_spreadsheet else "line"
-    if not names:
-        return f"the file is empty; write the names of the columns in its first {line}"
-    if len(names) == 1 and not table.of_spreadsheet:
-        return (
-            f"its first line is one column, {names[0][:60]!r}; write the names of all columns there, with a comma, a "
-            "semicolon or a tab between them"
-        )
-    said = suggest(asked, names)
-    is_header = set(wanted) & set(names) or said.startswith("did you mean")
-    return said if is_header else f"{said}; write the names of the columns in the first {line}"
-
-
-def _also_there(path: Path, header: Sequence[str], names: Collection[str], *, taken: Collection[str]) -> dict[str, str]:
-    """Return the columns that may be missing and are there; StimulusError if one stands twice, or almost is there."""
-    for name in names:
-        if header.count(name) > 1:
-            raise StimulusError(f"{path}: {header.count(name)} columns are called {name!r}; keep one")
-        near = [each for each in header if each not in taken and each != name and _plain(each) == _plain(name)]
-        if near:
-            raise StimulusError(f"{path}: the column {near[0]!r} is not read; call it {name!r}")
-    return {name: name for name in names if name in header}
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s_-]+", "_", name.casefold())
-
-
-_MEANT: Final[Mapping[str, str]] = {
-    "unexpected end of data": "a quotation mark is never closed; close or remove it",
-    "expected after": "text stands after a closing quotation mark; write quotation marks within a text twice",
-    "field larger than": "a cell is very long; a quotation mark may not be closed",
-}
-"""What is likeliest meant, by what Python's reader of CSV says."""
-
-
-class _Malformed(ValueError):
-    """A row cannot be told into cells."""
-
-    def __init__(self, error: csv.Error, line: int) -> None:
-        said = str(error)
-        meant = next((words for part, words in _MEANT.items() if part in said), "")
-        super().__init__(f"{said}; {meant}" if meant else said)
-        self.line = line
-
-
-def _open(path: Path, delimiter: str | None, wanted: Sequence[str]) -> _Table:
-    if not may_be_file(path):
-        what = "is a folder, and a file is wanted" if path.is_dir() else "is not a file; check its name and its folder"
-        raise StimulusError(f"{path} {what}")
-    if path.suffix.lower() in SUFFIXES:
-        sheet = choose_sheet(path, read_sheets(path), wanted)
+        content = read_file(path)
+    except (OSError, ValueError) as error:  # a name may hold what no name of a file can
+        raise StimulusError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    sha256, suffix = hashlib.sha256(content).hexdigest(), path.suffix.lower()
+    if suffix in SPREADSHEETS:
+        sheet = choose_sheet(path, read_sheets(path, content), wanted)
         header, *below = sheet.rows
-        places = (
-            f"{path}: sheet {sheet.name!r}: row {n}" for n in range(sheet.first + 1, sheet.first + len(sheet.rows))
-        )
-        return _Table(header, ((p, row) for p, row in zip(places, below, strict=True) if any(row)), of_spreadsheet=True)
-    text = read_text(path)
-    said = re.match(r"sep=(.)\r?\n", text)  # as Excel writes it, and hides it
-    if said and delimiter is None:
-        delimiter = said[1]
+        rows = ((sheet.first + place, row) for place, row in enumerate(below, start=1) if any(row))
+        return TableFile(header, rows, sha256, "row", sheet.name)
+    if suffix in PARQUET | SPSS:
+        opened = parquet_columns if suffix in PARQUET else spss_columns
+        header, packed = opened(path, content, {*map(plain_name, (*wanted, *also))}, {*map(plain_name, numbers)})
+        return TableFile(header, packed, sha256, "row")
+    text = decoded(path, content)
+    if suffix in LINES:
+        header, packed = json_lines(text)
+        return TableFile(header, packed, sha256, "line")
+    said = _SEP_LINE.match(text)
     if delimiter is None:
-        delimiter = find_delimiter(text, wanted, usual="\t" if path.suffix == ".tsv" else ",")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    lines = _lines(reader, path)
+        usual = "\t" if suffix in TABBED else ","
+        delimiter = said[1] if said else find_delimiter(text, wanted, usual=usual)
+    lines: Rows = delimited(text, delimiter, long_cells=long_cells)
     if said:
         next(lines, None)
-    _, header = next(lines, ("", []))
-    return _Table([name.strip() for name in header], lines)
-
-
-def _lines(reader: Any, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the rows that have anything in them, with their places."""
-    while True:
-        done = reader.line_num
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise _Malformed(error, done + 1) from error
-        if any(cell.strip() for cell in row):
-            yield f"{path}: line {reader.line_num}", row
+    _, names = next(lines, (0, ()))
+    return TableFile([name.strip() for name in names], lines, sha256, "line", delimiter=delimiter)
 
 
 def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
@@ -198,14 +125,15 @@ def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
     ';'
     """
     begin = text.lstrip("\r\n")
+    names = {plain_name(name) for name in wanted}
     found = {}
     for delimiter in dict.fromkeys([usual, *_DELIMITERS]):
         try:
             header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=delimiter, strict=True), [])
         except csv.Error:
             continue
-        found[delimiter] = [name.strip() for name in header]
-    n_wanted = {each: len(set(wanted) & set(header)) for each, header in found.items()}
+        found[delimiter] = [plain_name(name) for name in header]
+    n_wanted = {each: len(names & set(header)) for each, header in found.items()}
     if max(n_wanted.values(), default=0):
         return max(n_wanted, key=lambda each: n_wanted[each])
     if len(found.get(usual, ())) > 1:
@@ -213,24 +141,227 @@ def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
     return max(found, key=lambda each: len(found[each]), default=usual)
 
 
+def read_cells(
+    path: Path,
+    columns: Columns,
+    *,
+    of: str,
+    delimiter: str | None = None,
+    may_be_empty: Collection[str] = (),
+    may_be_missing: Collection[str] = (),
+    numbers: Collection[str] = (),
+    missing: Collection[str] = (),
+    remedy: str = "",
+) -> list[tuple[str, dict[str, str]]]:
+    """Return for each row its place, for messages, and its cells by our names, without outer white space.
+
+    Parameters
+    ----------
+    path
+        A table with a header, see :func:`open_table`.
+    columns
+        Our names and the file's names of the columns to read; the file may have others.
+    of
+        What the rows are, in the plural: ``narratives``.
+    delimiter
+        Of delimited text; see :func:`open_table`.
+    may_be_empty
+        Those of our names whose cells may be empty.
+    may_be_missing
+        Columns that are read by their own names if they are there; where they are not, their cells are empty.
+    numbers
+        Those of our names whose cells are numbers: what programs write for none, such as ``NA``, is an empty cell
+        there. Elsewhere a group may be called so.
+    missing
+        What the user says stands for an empty cell, in any column.
+    remedy
+        What can be done about a column that is not there, beside mending its name. OURS in it stands for our name.
+
+    Raises
+    ------
+    StimulusError
+        If the file is missing, not UTF-8, not well-formed or without rows, a column is missing or stands twice, or
+        rows have more cells than the header or an empty cell: names the first few of these, and how many there are.
+    """
+    named = {ours: [theirs] if isinstance(theirs, str) else list(theirs) for ours, theirs in columns.items()}
+    wanted = [name for names in named.values() for name in names]
+    faults = Faults(str(path))
+    rows: list[tuple[str, dict[str, str]]] = []
+    try:
+        table = _open(path, delimiter, wanted, numbers=[name for ours in numbers for name in named.get(ours, ())])
+        for ours, names in named.items():
+            for theirs in names:
+                if theirs not in table.header:
+                    also = f"; {remedy.replace('OURS', ours)}" if remedy else ""
+                    there = _columns_there(theirs, table, wanted)
+                    raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {there}{also}")
+                if table.header.count(theirs) > 1:
+                    n = table.header.count(theirs)
+                    raise StimulusError(f"{path}: {n} columns are called {theirs!r} (for {ours}); keep one")
+        also_there = _also_there(path, table.header, may_be_missing, taken=wanted)
+        lacking = dict.fromkeys(set(may_be_missing) - set(also_there), "")
+        read = named | also_there
+        marks = {mark.strip() for mark in missing}
+        for number, row in table.rows:
+            place = f"{path}: {table.place(number)}"
+            try:
+                rows.append((place, _cells(table, row, read, may_be_empty, numbers, marks) | lacking))
+            except StimulusError as fault:
+                faults.add(place, str(fault))
+    except MalformedRowError as error:
+        raise StimulusError(f"{path}: the row that begins on line {error.line}: {error}") from error
+    faults.check()
+    if not rows:
+        raise StimulusError(f"{path}: has a header but no {of}; write them below it, one row each")
+    return rows
+
+
+def column_names(path: Path, wanted: Sequence[str] = ()) -> list[str]:
+    """Return the names in a file's header, for files that may lack columns.
+
+    Parameters
+    ----------
+    path
+        As of :func:`read_cells`.
+    wanted
+        Columns by which the delimiter is found.
+
+    Raises
+    ------
+    StimulusError
+        If the file is missing, not UTF-8, or its header not well-formed.
+    """
+    try:
+        return [name for name in _open(path, None, wanted).header if name]
+    except MalformedRowError as error:
+        raise StimulusError(f"{path}: its header: {error}") from error
+
+
+def is_no_number(cell: str) -> bool:
+    """Tell whether a cell of a column of numbers says that there is none."""
+    return cell.strip().casefold() in _NO_NUMBER
+
+
+def read_numbers(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[list[float], list[int]]:
+    """Return the numbers of a column's cells, NaN where one says that there is none, and the places of wrong cells.
+
+    Parameters
+    ----------
+    cells
+        All of a column, since one alone does not tell what its comma is.
+    decimal_comma
+        Whether decimals are expected to have a comma: semicolons stand between the cells.
+
+    Notes
+    -----
+    A comma is decimal where no other number of the column has a point, and one of them has not just three digits after
+    it, or only a 0 before: else it may part thousands.
+
+    Examples
+    --------
+    >>> read_numbers(["4,5", "NA", "7"])
+    ([4.5, nan, 7.0], [])
+    >>> read_numbers(["1,234", "7"])
+    ([nan, 7.0], [0])
+    """
+    plain = {cell: cell.strip() for cell in set(cells)}
+    with_comma = {cell: found for cell, text in plain.items() if (found := _WITH_COMMA.fullmatch(text))}
+    has_point = any("." in text and _NUMBER.fullmatch(text) for text in plain.values())
+    is_decimal = not has_point and (
+        decimal_comma or any(len(found[2]) != _THOUSANDS or found[1].strip("0") == "" for found in with_comma.values())
+    )
+    value: dict[str, float] = {}
+    for cell, text in plain.items():
+        if is_no_number(text):
+            value[cell] = math.nan
+            continue
+        written = text.replace(",", ".") if is_decimal and cell in with_comma else text
+        if _NUMBER.fullmatch(written) and math.isfinite(number := float(written)):
+            value[cell] = number
+    wrong = [place for place, cell in enumerate(cells) if cell not in value]
+    return [value.get(cell, math.nan) for cell in cells], wrong
+
+
+def _columns_there(asked: str, table: TableFile, wanted: Sequence[str]) -> str:
+    """Return which columns a table has, and what may be wrong with its header where none of them is wanted."""
+    names = [name for name in table.header if name]
+    line = table.counts
+    if not names:
+        return f"the file is empty; write the names of the columns in its first {line}"
+    if len(names) == 1 and table.delimiter:
+        return (
+            f"its first line is one column, {names[0][:60]!r}; write the names of all columns there, with a comma, a "
+            "semicolon or a tab between them"
+        )
+    said = suggest(asked, names)
+    is_header = set(wanted) & set(names) or said.startswith("did you mean")
+    return said if is_header else f"{said}; write the names of the columns in the first {line}"
+
+
+def _also_there(
+    path: Path, header: Sequence[str], names: Collection[str], *, taken: Collection[str]
+) -> dict[str, list[str]]:
+    """Return the columns that may be missing and are there; StimulusError if one stands twice, or almost is there."""
+    for name in names:
+        if header.count(name) > 1:
+            raise StimulusError(f"{path}: {header.count(name)} columns are called {name!r}; keep one")
+        near = [each for each in header if each not in taken and each != name and _plain(each) == _plain(name)]
+        if near:
+            raise StimulusError(f"{path}: the column {near[0]!r} is not read; call it {name!r}")
+    return {name: [name] for name in names if name in header}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.casefold())
+
+
+def _open(path: Path, delimiter: str | None, wanted: Sequence[str], numbers: Sequence[str] = ()) -> TableFile:
+    if not may_be_file(path):
+        what = "is a folder, and a file is wanted" if path.is_dir() else "is not a file; check its name and its folder"
+        raise StimulusError(f"{path} {what}")
+    return open_table(path, wanted, delimiter=delimiter, numbers=numbers)
+
+
 def _cells(
-    table: _Table, row: Sequence[str], columns: Mapping[str, str], may_be_empty: Collection[str], place: str
+    table: TableFile,
+    row: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
+    may_be_empty: Collection[str],
+    numbers: Collection[str],
+    marks: Collection[str],
 ) -> dict[str, str]:
-    """Return a row's cells by our names."""
+    """Return a row's cells by our names; StimulusError, without its place, if one of them cannot be used."""
     if any(cell.strip() for cell in row[len(table.header) :]):
         raise StimulusError(
-            f"{place}: has more cells than the header has columns; put a text with a comma, semicolon or tab in it in "
-            "double quotes"
+            "has more cells than the header has columns; put a text with a comma, semicolon or tab in it in double "
+            "quotes"
         )
     cells: dict[str, str] = {}
-    for ours, theirs in columns.items():
-        place_of = table.header.index(theirs)
-        cell = row[place_of].strip() if place_of < len(row) else ""
-        if not cell and ours not in may_be_empty:
-            why = " (so is a formula that has no value, or an error)" if table.of_spreadsheet else ""
-            raise StimulusError(f"{place}: the cell in column {theirs!r} is empty{why}; fill it or leave the row out")
-        cells[ours] = cell
+    for ours, names in columns.items():
+        parts = []
+        for theirs in names:
+            place_of = table.header.index(theirs)
+            cell = cell_text(row[place_of].strip()) if place_of < len(row) else ""
+            was = cell
+            if cell in marks or (ours in numbers and is_no_number(cell)):
+                cell = ""
+            if not cell and ours not in may_be_empty:
+                raise StimulusError(_empty(theirs, was, table))
+            parts.append(cell)
+        cells[ours] = parts[0] if len(parts) == 1 else _BETWEEN.join(map(_escaped, parts)) if any(parts) else ""
     return cells
+
+
+def _empty(column: str, was: str, table: TableFile) -> str:
+    if was:
+        return f"the cell in column {column!r} is {was!r}, which stands for none; fill it or leave the row out"
+    why = " (so is a formula that has no value, or an error)" if table.sheet else ""
+    return f"the cell in column {column!r} is empty{why}; fill it or leave the row out"
+
+
+def _escaped(part: str) -> str:
+    """Return a part of an identifier so that no other parts make the same one."""
+    return part.replace("\\", "\\\\").replace(_BETWEEN, f"\\{_BETWEEN}")
 
 
 def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
@@ -252,7 +383,12 @@ def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
     stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' stands twice; give each its own
     """
     seen: set[str] = set()
+    twice: dict[str, None] = {}
     for identifier in identifiers:
         if identifier in seen:
-            raise StimulusError(f"{place}: the {of} identifier {identifier!r} stands twice; give each its own")
+            twice[identifier] = None
         seen.add(identifier)
+    if twice:
+        first, *others = twice
+        more = f" (and {len(others):,} more: {', '.join(map(repr, others[:3]))})" if others else ""
+        raise StimulusError(f"{place}: the {of} identifier {first!r} stands twice{more}; give each its own")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from stimuli.errors import StimulusError
+from stimuli.files import LARGEST_TEXT, read_file
 
 _DEEPEST: Final = 100
 """Brackets, or levels of indentation, that may stand within each other: PyYAML takes minutes over some thousands."""
@@ -73,25 +74,41 @@ def may_be_file(path: Path) -> bool:
         return True
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, at_most: int = LARGEST_TEXT) -> str:
     """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with.
+
+    Parameters
+    ----------
+    path
+        A regular file.
+    at_most
+        Its greatest size in bytes.
 
     Raises
     ------
     StimulusError
-        If the file cannot be read, is not UTF-8, or holds a NUL character: names the line.
+        If the file cannot be read, is no regular file or too large, is not UTF-8, or holds a NUL character: names the
+        line.
     """
+    return decoded(path, _bytes_of(path, at_most))
+
+
+def _bytes_of(path: Path, at_most: int) -> bytes:
     try:
-        raw = path.read_bytes()
+        return read_file(path, at_most=at_most)
     except (OSError, ValueError) as error:  # a name may hold what no name of a file can
         raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+def decoded(path: Path, raw: bytes) -> str:
+    """Return the text that a file's bytes are, see :func:`read_text`."""
     if raw.startswith(b"PK\x03\x04"):
         raise StimulusError(
             f"{path}: is no text, but packed as .xlsx, .ods and .docx files are; give a spreadsheet the ending of its "
             "kind, or save it as text in UTF-8"
         )
     try:
-        text = raw.decode("utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+        text = raw.decode(_encoding(raw))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         excel = ' (in Excel: "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""
@@ -102,6 +119,15 @@ def read_text(path: Path) -> str:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise StimulusError(f"{path}: line {line} holds a NUL character, which no text has; save the file as UTF-8")
     return text
+
+
+def _encoding(raw: bytes) -> str:
+    """Return how a text is written, by the mark that it begins with."""
+    if raw.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    return "utf-8-sig"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -139,7 +165,7 @@ def _in_words(problem: object) -> str:
 
 
 def check_size(path: Path) -> None:
-    """Refuse a YAML file that is nested too deeply, or whose aliases stand for more than can be held.
+    """Refuse a YAML file that is none, is nested too deeply, or whose aliases stand for more than can be held.
 
     For files that another library loads, which would not end; what else is wrong with one is left to that library.
 
@@ -148,11 +174,16 @@ def check_size(path: Path) -> None:
     StimulusError
         If it is so.
     """
+    if not may_be_file(path) and not path.exists():
+        return
+    raw = _bytes_of(path, LARGEST_TEXT)
     try:
-        _checked_node(_StrictLoader(read_text(path)))
+        text = decoded(path, raw)
+    except StimulusError:
+        return
+    try:
+        _checked_node(_StrictLoader(text))
     except StimulusError as error:
-        if str(error).startswith(str(path)):  # as of read_text
-            return
         raise StimulusError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError):
         return

@@ -25,9 +25,10 @@ from audit.runs.store import RunFolder
 SMALL_IDENTITIES: Final = (
     f"stimuli.own_identities={Path(__file__).with_name('small_identities.yaml')}",
     "stimuli.placebo=0",
+    "stimuli.pairs=all",
 )
-"""Overrides: identities of the tests' own beside the packaged ones, which are more and may change, and no invented
-groups. ``dimensions`` is then faith, heritage or both."""
+"""Overrides: identities of the tests' own beside the packaged ones, which are more and may change, no invented groups,
+and every pair in every narrative. ``dimensions`` is then faith, heritage or both."""
 FOUR_RELIGIONS: Final = (*SMALL_IDENTITIES, "dimensions=[faith]")
 
 

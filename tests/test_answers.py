@@ -21,7 +21,10 @@ ASKED = (
     "model.path=tiny", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]", *FOUR_RELIGIONS,
     "stimuli.placebo=1", "statistics.n_permutations=100", *OTHER,
 )  # fmt: skip
-WORDED = (*ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false")
+WORDED = (
+    *ASKED, "wordings=2", "dimensions=[religion]", "stimuli.unspecified=false", "stimuli.identities=geneva",
+    "stimuli.perceiver_terms=null",
+)  # fmt: skip
 REPLY = "I am sorry to hear that. It must have been hard for you."
 
 
@@ -87,7 +90,7 @@ def test_answers_that_were_asked_elsewhere_make_the_run_that_they_would_have_mad
     with Hostile(answer=odd).serving() as url:
         server = ("model=openai", f"model.base_url={url}", "model.api_key_env=TESTS_KEY", "run_dir=own")
         assert audit("run", *server, *WORDED) == 0
-    assert audit("prompts", *WORDED, "out=prompts.jsonl", "stimuli.perceiver_terms=null") == 0
+    assert audit("prompts", *WORDED, "out=prompts.jsonl") == 0
     ask(Hostile(answer=odd), monkeypatch)
     given = ("answers=answers.jsonl", "prompts=prompts.jsonl", "run_dir=other", "model=tiny", "by=ask.py")
     assert audit("report", *given) == 0
@@ -189,6 +192,25 @@ def test_the_usual_shapes_of_a_line_are_read_in_any_order(shape, tmp_path):
     found = read_answers(tmp_path / "a.jsonl", export="ab", n_prompts=4)
     assert {place: each.text for place, each in found.texts.items()} == {n: f"{n}\nof \u2028 100" for n in (0, 1, 2)}
     assert (found.n_absent, found.n_without, found.n_repeated) == (1, 0, 0)
+
+
+def test_an_answer_that_its_line_says_was_cut_is_read_so_far_as_it_is_whole_and_counted(there, audit):
+    lines = lines_of("a.jsonl")
+    cut = [("8", "length"), ("The number is 8", "length"), ("80\n\nThe person", "max_tokens"), ("8", "stop")]
+    for place, (text, why) in enumerate(cut):
+        lines[place] = {"id": lines[place]["id"], "text": text, "finish_reason": why}
+    body = completion("8")
+    body["choices"][0]["finish_reason"] = "length"
+    lines[4] = {"id": lines[4]["id"], "response": body}
+    write("a.jsonl", lines)
+    assert audit("report", "answers=a.jsonl", "prompts=p.jsonl", "run_dir=run") == 0
+    ratings = pd.read_parquet("run/ratings.parquet").head(5)
+    assert ratings["cut"].tolist() == [True, True, True, False, True]
+    assert ratings["status"].astype(str).tolist() == ["unparseable", "unparseable", "rated", "rated", "unparseable"]
+    assert ratings["intensity"][[2, 3]].tolist() == [80, 8]
+    assert f"4 responses of {len(lines)} were cut" in Path("run/report.html").read_text("utf-8")
+    calls = table("run", "calls")
+    assert calls["n_cut"].sum() == 4
 
 
 def test_half_a_character_of_json_can_be_kept(there, audit):
@@ -334,9 +356,10 @@ def test_a_sample_is_said_also_where_prompts_go_to_a_pipe(audit, capsys):
     out, err = capsys.readouterr()
     n_prompts = len(out.splitlines())
     assert err == (
-        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 4 of 8 identities as perceivers, no unspecified "
-        "baseline; to have all: stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null "
-        "stimuli.unspecified=true\n"
+        "note: a sample: 12 of 408 narratives, 1 of 3 dimensions, 6 of 12 identities as perceivers, no unspecified "
+        "baseline, in each narrative some pairs of religion, invented_2; to have all: "
+        "stimuli.situations_per_emotion=all dimensions=null stimuli.perceiver_terms=null stimuli.unspecified=true "
+        "stimuli.pairs=all\n"
     )
     remedy = re.search("to have all: (.*)", err)[1].split()
     one = [*remedy[1:], "stimuli.emotions=[sad]"]

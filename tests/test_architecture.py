@@ -35,23 +35,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "disk": set(),
     "plain_json": set(),
-    "tables": set(),
+    "tables": {"stimuli"},
     "wording": set(),
     "runs": set(),
     "runs.files": {"errors"},
-    "runs.told": set(),
+    "runs.told": {"stimuli"},
     "runs.ledger": {"errors", "runs.files", "runs.told"},
-    "runs.manifest": {"errors", "plain_json", "runs.ledger"},
+    "packaged": set(),
+    "shown_prompt": {"wording"},
+    "runs.model_names": {"packaged", "wording"},
+    "runs.manifest": {"errors", "plain_json", "runs.ledger", "runs.model_names", "stimuli"},
     "runs.digest": {"runs.manifest", "tables"},
-    "runs.parquet": {"errors", "tables"},
-    "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "tables"},
+    "runs.parquet": {"errors", "stimuli", "tables"},
+    "runs.parts": {"errors", "plain_json", "runs.files", "runs.ledger", "runs.parquet", "stimuli", "tables"},
     "runs.planned": {"config", "runs.store", "stimuli"},
     "runs.prompts": {"errors", "plain_json", "stimuli"},
     "progress": set(),
     "grid": FOUNDATIONS,
     "config": {"errors", "stimuli"},
     "commented": set(),
-    "options": {"commented", "config", "errors", "stimuli"},
+    "options": {"commented", "config", "errors", "packaged", "stimuli"},
     # The stages. No arrows but these: elicitation speaks to an engine, texts knows a refusal as elicitation does, and
     # statistics counts words as texts splits them.
     "engines": {"config", "errors", "plain_json", "progress", "stimuli", "tables"},
@@ -74,9 +77,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {*FOUNDATIONS, "grid"},
     "runs.store": {
         "errors", "plain_json", "runs.digest", "runs.files", "runs.ledger", "runs.manifest", "runs.parquet",
-        "runs.parts", "runs.prompts", "tables",
+        "runs.parts", "runs.prompts", "stimuli", "tables",
     },
-    "runs.provenance": {"config", "engines", "errors", "runs.manifest", "runs.planned", "runs.prompts", "stimuli"},
+    "runs.provenance": {
+        "config", "engines", "errors", "runs.manifest", "runs.model_names", "runs.planned", "runs.prompts", "stimuli",
+    },
     "runs.rescued": {
         "errors", "runs.ledger", "runs.outside", "runs.parquet", "runs.parts", "runs.prompts", "runs.store", "tables",
         "wording",
@@ -97,7 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What all tasks use, and the tasks, none of which knows another one.
     "collect": {
         *FOUNDATIONS, "config", "conversations", "elicitation", "engines", "plan", "progress", "runs.provenance",
-        "runs.planned", "runs.prompts", "stimuli", "runs.store", "strategies", "workers",
+        "runs.planned", "runs.prompts", "shown_prompt", "stimuli", "runs.store", "strategies", "workers",
     },
     "publish": {
         *FOUNDATIONS, "conversations", "figures", "measures", "statistics", "stimuli", "runs.ledger", "runs.store",
@@ -119,7 +124,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "config", "elicitation", "measures", "plan", "publish", "report", "statistics", "stimuli",
         "runs.store", "tasks.written",
     },
-    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "workers"},
+    "tasks.inventory": {*OF_TASKS, "elicitation", "runs.provenance", "shown_prompt", "workers"},
     "tasks.registry": {
         "errors", "runs.manifest", "tasks.base", "tasks.intensity", "tasks.inventory", "tasks.recognition",
         "tasks.reply",
@@ -174,7 +179,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "index": {
         *FOUNDATIONS, "choices", "grid", "publish", "report", "runs.files", "runs.ledger", "runs.store", "statistics",
-        "tasks.registry",
+        "stimuli", "tasks.registry",
     },
     "gate": {
         *FOUNDATIONS, "choices", "report", "runs.files", "runs.ledger", "runs.store", "statistics", "stimuli",
@@ -190,7 +195,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *FOUNDATIONS, "comparison", "config", "disk", "doctor", "exchange", "exported", "forecast", "gate",
         "index", "options",
         "pipeline", "paired_raters", "preference", "progress", "raters", "replication", "runs.prompts", "runs.recover",
-        "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
+        "shown_prompt", "stimuli", "tasks.base", "tasks.registry", "verification", "verified_comparison",
     },
     "__main__": {"cli"},
     "api": {
@@ -212,16 +217,16 @@ ONLY_IN = {
     "httpx2": "audit.engines.server",
     "ray": "audit.workers.cluster",
     "inspect_ai": ("audit.exchange.inspect_task", "audit.engines.inspect_log"),
-    "pyreadstat": "audit.exchange.spss",
+    "pyreadstat": ("audit.exchange.spss", "stimuli.table_files"),
     "docx": "audit.paper.word",
     **dict.fromkeys(("hydra", "omegaconf"), "audit.cli.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), "audit.figures"),
     **dict.fromkeys(("scipy", "statsmodels"), "audit.statistics."),
     "patsy": "audit.statistics.own_model",
     "sklearn": "audit.statistics.tsne",
-    "jinja2": "audit.report.",
+    "jinja2": ("audit.report.", "audit.engines.rendering"),
     "tabulate": "audit.report.paper_table",
-    "pyarrow": "audit.runs.",
+    "pyarrow": ("audit.runs.", "stimuli.table_files"),
     "inflect": "stimuli.identities",
     "python_calamine": "stimuli.spreadsheets",
     "vaderSentiment": "audit.texts.",
@@ -338,7 +343,7 @@ def test_elicitation_knows_the_engine_s_protocol_and_tokenizer_but_no_engine():
         for i in all_imports()
         if part(i.importer) == "elicitation" and part(i.target) == "engines"
     }
-    assert known <= {"audit.engines.base", "audit.engines.chat"}
+    assert known <= {"audit.engines.base", "audit.engines.chat", "audit.engines.dialects"}  # the marks of thoughts
 
 
 TASKS_OWN = {"tasks.intensity", "tasks.reply", "tasks.recognition", "tasks.inventory"}

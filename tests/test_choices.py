@@ -75,10 +75,10 @@ def labels(*chosen):
     ("runs", "expected"),
     [
         ([choices(), choices("persona-1")], ["origin", "persona-1"]),
-        ([choices(), choices(model_name="llama3", model_revision="r2")], ["smollm2", "llama3"]),
+        ([choices(), choices(model_path="a/b", model_revision="r2")], ["smollm2", "a/b"]),
         (
-            [choices(), choices("named"), choices("named", model_name="llama3")],
-            ["smollm2, origin", "smollm2, named", "llama3, named"],
+            [choices(), choices("named"), choices("named", model_path="a/b")],
+            ["smollm2, origin", "smollm2, named", "a/b, named"],
         ),
         ([choices(), choices(seed=1)], ["seed 0", "seed 1"]),
         ([choices(), choices(model_dtype="float32")], ["bfloat16", "float32"]),
@@ -88,7 +88,7 @@ def labels(*chosen):
         ([choices(), choices_of(OUTSIDE, variant="outside")], ["smollm2, geneva", "gpt.csv"]),
         (
             [choices(), *(choices(model_name="own", model_path=path) for path in ("/models/tiny", "x/y"))],
-            ["smollm2", "tiny", "y"],
+            ["smollm2", "tiny", "x/y"],
         ),
         ([choices(), choices()], ["folder 0", "folder 1"]),
         ([choices(), choices(), choices("named")], ["folder 0", "folder 1", "folder 2"]),

@@ -12,6 +12,7 @@ HEAVY = (
 )  # fmt: skip
 MODEL_LIBRARIES = ("torch", "transformers", "vllm", "matplotlib")
 SMALL = (
+    "stimuli.identities=geneva", "stimuli.pairs=all",
     "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad,happy]", "dimensions=religion", "stimuli.placebo=0",
 )  # fmt: skip
 MANIFEST = (
@@ -127,6 +128,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report a-run statistics.margin=", "statistics.margin: a number is wanted"),
         ("report a-run statistics.margin=inf", "statistics.margin: a number is wanted that is not infinite"),
         ("report a-run statistics.wanted=nan", "statistics.wanted: a number is wanted that is not infinite"),
+        ("report a-run statistics.least_response=0", "statistics.least_response: must be above 0 (given: '0')"),
+        ("report a-run statistics.least_response=1", "statistics.least_response: must be below 1 (given: '1')"),
+        ("report a-run statistics.least_response=null", "statistics.least_response: a number is wanted"),
+        ("report a-run statistics.least_response=true", "statistics.least_response: "),
         ("report a-run statistics.confidence=abc", "statistics.confidence: a number is wanted"),
         ("report a-run statistics.confidence=1", "statistics.confidence: must be below 1 (given: '1')"),
         ("report a-run statistics.power=.9 statistics.power=.8", "statistics.power is given twice, as '.9' and '.8'"),
@@ -169,7 +174,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report ratings=x groups=x run_dir=new low=a", "low=a: a number is wanted"),
         ("report ratings=x groups=x run_dir=new high=inf", "high=inf: a number is wanted"),
         ("report ratings=x groups=x run_dir=new low=5 high=1", "low=5 high=1: low must be below high"),
-        ("report ratings=x groups=x run_dir=new missing=[-1,x]", "missing=x: a number is wanted"),
+        ("report ratings=x groups=x run_dir=new missing=[-1,x]", "ratings=x has no suffix; give a table"),
         ("report ratings=x groups=x run_dir=new missing=[-1,-99", "missing=[-1,-99: a number is wanted, or numbers in"),
         ("report ratings=x groups=x run_dir=new missing=[-1,]", "missing=: a number is wanted"),
         ("report ratings=x groups=x run_dir=new seed=-1", "seed=-1: a whole number from 0 on is wanted"),
@@ -320,7 +325,7 @@ def test_a_path_alone_is_a_model_of_ones_own(audit, composed):
     assert (alone.model.name, alone.model.path, alone.elicitation_method) == ("own", "x/y", "generate")
     # the embedded model's sample is not another's
     assert (alone.dimensions, alone.stimuli.situations_per_emotion) == (None, "all")
-    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (None, True)
+    assert (alone.stimuli.perceiver_terms, alone.stimuli.unspecified) == (1, True)
 
 
 def test_a_path_with_a_card_replaces_only_the_path(audit, composed):

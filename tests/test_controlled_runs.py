@@ -24,6 +24,7 @@ def runs(command):
         "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=2", "stimuli.perceiver_terms=1",
         "stimuli.placebo=[invented_1]", "statistics.n_permutations=100", "statistics.formula='intensity ~ in_group'",
         "elicitation.noise_sample=0", "elicitation.manipulation=0", "run_dir=sweep",
+        "stimuli.identities=geneva", "stimuli.pairs=all",
     )  # fmt: skip
     assert command("run", "-m", "strategy=none,two-stage", *words) == 0
     return command.folder / "sweep"

@@ -30,6 +30,8 @@ def overrides(model, run_dir, *more):
         "stimuli.perceiver_terms=1",
         "stimuli.placebo=0",
         "dimensions=religion",
+        "stimuli.identities=geneva",
+        "stimuli.pairs=all",
         "statistics.n_permutations=200",
         f"run_dir={run_dir}",
         *more,
@@ -148,6 +150,19 @@ def test_a_rating_told_of_the_person_counts_where_the_emotion_is_the_one_asked_a
     emotions = ratings_of(tmp_path / "run").set_index("prompt_index")["emotion"].loc[sample["prompt_index"]].to_numpy()
     assert set(sample.loc[emotions == "sad", "intensity"]) == {90}
     assert set(sample.loc[emotions == "happy", "status"]) == {"unparseable"}
+
+
+def test_a_text_that_ends_at_the_most_tokens_is_no_rating_and_the_page_says_how_many(number_model, audit, tmp_path):
+    # max_tokens=1: the first token of "80" is "8", which was a rating before.
+    assert audit("run", *overrides(number_model, "run", "elicitation=generate", "elicitation.max_tokens=1")) in (0, 1)
+    ratings = ratings_of(tmp_path / "run")
+    assert ratings["cut"].all()
+    assert ratings["response"].str.fullmatch(r"\s*[0-9]\s*").any()
+    assert not (ratings["status"].astype(str) == "rated").any()
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert f"{len(ratings):,} responses of {len(ratings):,} were cut" in page
+    calls = pd.read_csv(tmp_path / "run" / "tables" / "calls.csv")
+    assert calls["n_cut"].sum() == len(ratings)
 
 
 def test_a_run_answers_a_sample_in_words_and_asks_some_again(number_model, audit, tmp_path, says, capsys, monkeypatch):

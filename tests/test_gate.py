@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from xml.etree import ElementTree
@@ -209,17 +210,46 @@ def test_the_gaps_are_those_of_the_report(make_run):
         assert found["gaps"][6]["gap"]["se"] == pytest.approx(deciding.made.se)
 
 
-def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run):
-    run = make_run(two_terms())
+def checked(run, **differences):
+    """Have a run say what its ratings answered without identities: of 60 narratives, by kind beyond a level."""
     rows = [
-        {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": 50.0 + (k + (kind == "own")) % 3, "status": "rated"}
-        for k in range(20) for kind in ("own", "wrong")
+        {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": 50.0 + own[k], "status": "rated"}
+        for kind, own in differences.items() for k in range(60)
     ]  # fmt: skip
     table = {column: None for column in MANIPULATED}
     with RunFolder(run) as folder:
         folder.write_manipulated([table | row for row in rows])
+    return run
+
+
+SPREAD = np.linspace(-20, 20, 60)
+"""Of 60 narratives: their standard deviation is 11.8 and their standard error 1.53, half the interval 3.06."""
+
+
+@pytest.mark.parametrize("gap", [0.0, 5.0])
+def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run, gap):
+    run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), own=SPREAD / 10, wrong=np.zeros(60))
     assert gate(run, "margin=2") == 3
     assert "the ratings do not change with the story" in of(verdict(run), "average")["why"]
+
+
+@pytest.mark.parametrize(("gap", "code"), [(0.0, 0), (5.0, 1)])
+def test_a_check_that_shows_nothing_withholds_no_verdict_and_is_said_beside_it(make_run, gap, code):
+    run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), own=SPREAD + 2, wrong=np.zeros(60))
+    assert gate(run, "margin=2") == code
+    [note] = [note for note in verdict(run)["notes"] if "follow" in note]
+    # (1.96 + 0.84)² · 11.83² = 1,099 narratives and some for the t distribution
+    assert re.search(r"not shown: 1,1\d\d narratives or more would decide", note)
+
+
+@pytest.mark.parametrize(("gap", "code"), [(0.0, 3), (5.0, 1)])
+def test_ratings_that_do_not_follow_how_strong_an_emotion_is_acquit_nobody(make_run, gap, code):
+    """Own against wrong follows; strong and mild are rated alike."""
+    told = {"own": SPREAD + 40, "wrong": np.zeros(60), "strong": SPREAD / 10 + 40, "mild": np.full(60, 40.0)}
+    run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), **told)
+    assert gate(run, "margin=2") == code
+    why = of(verdict(run), "average")["why"]
+    assert ("do not follow how strong" in why) == (code == 3)
 
 
 # --- A baseline -------------------------------------------------------------------------------------------------------

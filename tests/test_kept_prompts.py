@@ -30,6 +30,7 @@ ASKED = (
     "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1", "stimuli.perceiver_terms=1",
     "stimuli.experiencer_terms=1", "stimuli.placebo=[invented_1]", "stimuli.placebo_terms=1",
     "statistics.n_permutations=100", "elicitation.noise_sample=0", "elicitation.manipulation=0",
+    "stimuli.identities=geneva", "stimuli.pairs=all",
 )  # fmt: skip
 
 

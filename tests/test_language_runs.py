@@ -29,6 +29,7 @@ SETTINGS = (
     "model.path=scripted", "elicitation=generate", "statistics.n_permutations=100", "elicitation.noise_sample=0",
     "elicitation.manipulation=0", "stimuli.emotions=[happy,sad]", "stimuli.situations_per_emotion=3",
     "dimensions=[religion]", "stimuli.perceiver_terms=1", "stimuli.experiencer_terms=1", "stimuli.unspecified=false",
+    "stimuli.identities=geneva", "stimuli.pairs=all",
 )  # fmt: skip
 
 

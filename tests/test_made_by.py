@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from runs import FOUR_RELIGIONS
 
@@ -94,3 +95,51 @@ def test_a_run_goes_on_with_prompts_of_the_same_making_alone(there, here, tmp_pa
     earlier = model_identity(model(there).known)
     assert model_difference(earlier, model(there).known) is None
     assert str(model_difference(earlier, model(here).known)).startswith("chat")
+
+
+PARTS = (
+    "{% for m in messages %}<|start|>{{ m.role }}\n{% for p in m.content if p.type == 'text' %}{{ p.text }}{% endfor %}"
+    "<|end|>\n{% endfor %}{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
+
+
+def test_a_template_of_parts_alone_shows_what_is_asked_and_the_run_is_told_apart(make_model, audit, tmp_path, capsys):
+    assert audit("run", *overrides(make_model(template=PARTS), "run")) == 0
+    assert "messages are handed to the chat template as lists of parts" in capsys.readouterr().err
+    assert manifest_of(tmp_path / "run")["identity"]["chat"]["content"] == "parts"
+    # An empty prompt gave one rating to all.
+    assert pd.read_parquet(tmp_path / "run" / "ratings.parquet")["intensity"].nunique() > 10
+
+
+@pytest.mark.parametrize(
+    ("template", "says", "how"),
+    [
+        (
+            "{% for m in messages %}<|start|>{{ m.role }}<|end|>{% endfor %}",
+            "leaves out what the user says",
+            "expected",
+        ),
+        ("{{ messages[0].content }}" + DATED, "shows more than once what is said once", "generate"),
+        ("{% for m in messages %}{{ m.content[:60] }}\n{% endfor %}", "leaves out a part of what is said", "thinking"),
+        ("{% for m in messages | reverse %}{{ m.content }}\n{% endfor %}", "changes the order", "expected"),
+        (
+            "{% for m in messages %}{{ m.content | replace('Hindu', 'X') }}\n{% endfor %}",
+            "leaves out a part",
+            "expected",
+        ),
+    ],
+)
+def test_a_template_that_would_ask_something_else_ends_in_a_line_before_anything_is_asked(
+    template, says, how, make_model, audit, tmp_path, capsys
+):
+    words = ["thinking=on"] if how == "thinking" else [f"elicitation={how}"]
+    assert audit("run", *overrides(make_model(template=template), "run", *words)) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert says in said
+    assert "model.chat_template=FILE" in said
+    assert not list(tmp_path.glob("run/**/*.parquet"))
+    if how == "generate":  # the remedy works
+        own = tmp_path / "own.jinja"
+        own.write_text(DATED)
+        words.append(f"model.chat_template={own}")
+        assert audit("run", *overrides(make_model(template=template), "mended", *words)) == 0

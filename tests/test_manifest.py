@@ -11,6 +11,7 @@ from audit.errors import StoreError
 from audit.runs.manifest import (
     SCHEMA_VERSION,
     ChoicesManifest,
+    ComparedWords,
     ComparisonManifest,
     JudgementManifest,
     Manifest,
@@ -177,3 +178,16 @@ def test_a_folder_of_runs_is_told_from_a_run_and_one_of_them_is_named(tmp_path):
     (tmp_path / "a" / "manifest.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match=r"it holds runs \(a and 1 more\); name one of them, such as .*/a$"):
         Manifest.read(tmp_path)
+
+
+def test_stems_of_an_earlier_version_are_compared_as_that_version_did_and_stated_ones_are_taken_as_they_are():
+    """Earlier manifests had the stems of some terms and left the others to their letters, in all dimensions."""
+    content = {"dimensions": ["religion", "age"], "stems": {"religion": {"a Hindu": "hindu"}}}
+    before, now = Manifest.of(content), Manifest.of({"stems_stated": True, **content})
+    assert {name: type(each) for name, each in before.stems.items()} == dict.fromkeys(
+        ["religion", "age"], ComparedWords
+    )
+    assert before.stems["religion"] == {"a Hindu": "hindu"}
+    assert dict(now.stems) == content["stems"]
+    assert not isinstance(now.stems["religion"], ComparedWords)
+    assert before.having(status="complete").content["stems"] == content["stems"]  # what the file says stays

@@ -58,7 +58,10 @@ def assert_same_tables(made, expected):
         ours, theirs = (pd.read_csv(folder / name) for folder in (made, expected))
         assert [column for column in ours if column in theirs] == list(theirs), name
         for column in theirs:
-            if pd.api.types.is_float_dtype(theirs[column]):
+            if (name, column) == ("manipulation.csv", "passed"):  # held against 0 then, and against 1 point of 100 now
+                passed = np.where(theirs["ci_low"] > 1, 1.0, np.where(theirs["ci_high"] < 1, 0.0, np.nan))
+                np.testing.assert_array_equal(ours["passed"].astype(float), passed)
+            elif pd.api.types.is_float_dtype(theirs[column]):
                 np.testing.assert_allclose(ours[column], theirs[column], rtol=1e-7, atol=1e-9, err_msg=name)
             else:
                 spelt = theirs[column].replace("can not", "cannot", regex=True)  # as notes said until then

@@ -123,9 +123,13 @@ def test_semicolons_and_tabs_read_as_commas_do_and_decimals_may_have_a_comma_bet
         pd.testing.assert_frame_equal(read(text).ratings, from_commas)
 
 
-def test_a_decimal_comma_between_tabs_is_refused_since_it_may_be_thousands(read):
-    with pytest.raises(ConfigError, match=r"the rating .60,5. is not a number; write it like"):
-        read(RATED.replace(",", "\t").replace("60.5", "60,5"))
+def test_a_comma_is_decimal_between_tabs_and_in_quotes_unless_it_may_part_thousands(read):
+    from_commas = read().ratings
+    for text in (RATED.replace(",", "\t").replace("60.5", "60,5"), RATED.replace("60.5", '"60,5"')):
+        pd.testing.assert_frame_equal(read(text).ratings, from_commas)
+    for text in (RATED.replace("60.5", '"1,234"'), RATED.replace("60.5", '"60,5"').replace(",80", ",80.5")):
+        with pytest.raises(ConfigError, match=r"line 3: the rating .(60,5|1,234). is not a number; write it like"):
+            read(text)
 
 
 def test_parquet_reads_as_the_csv_does(read, tmp_path):
@@ -361,7 +365,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"suffix": ".sav"}, ["ratings=r.sav", "'.sav'", ".csv or a .parquet file, or a spreadsheet (.xlsx)"]),
+        ({"suffix": ".docx"}, ["ratings=r.docx", "'.docx'", ".csv, .tsv or .txt", ".parquet", "(.xlsx)", ".sav"]),
         ({"suffix": ""}, ["ratings=r", "no suffix"]),
         ({"low": 100.0}, ["low=100 high=100", "low must be below high"]),
         ({"high": math.inf}, ["high=inf"]),
@@ -388,7 +392,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
         *(
             ({"ratings": lines(ROW, f"a Hindu,a Hindu,n1,{cell}", "a Hindu,a Hindu,n2,n/a")},
              ["ratings=r.csv: line 3 (and 1 more)", f"the rating {shown!r} is not a number", "leave it empty"])
-            for cell, shown in [("n/a", "n/a"), ("NaN", "NaN"), ('"1,5"', "1,5"), ("0x10", "0x10"), ("inf", "inf"),
+            for cell, shown in [("n/a", "n/a"), ('"1,234"', "1,234"), ("0x10", "0x10"), ("inf", "inf"),
                                 ("1_0", "1_0"), ("True", "True"), ("1e999", "1e999")]
         ),
         ({"ratings": lines(ROW, "a Hindu,a Hindu,n1,-inf")}, ["line 3", "'-inf' is not a number"]),

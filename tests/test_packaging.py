@@ -9,7 +9,7 @@ import yaml
 from audit import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
-BOUND = re.compile(r"([A-Za-z0-9_.-]+)>=([0-9.]+)$")
+BOUND = re.compile(r"([A-Za-z0-9_.-]+)>=([0-9.]+)(?:,<([0-9.]+))?$")
 
 
 def test_ci_installs_exactly_the_lower_bounds_that_are_declared():
@@ -26,6 +26,17 @@ def test_ci_installs_exactly_the_lower_bounds_that_are_declared():
         parts, exact = bound.split("."), pinned[name].split(".")
         assert exact[: len(parts)] == parts, name
         assert not any(int(part) for part in exact[len(parts) :]), f"{name}: {pinned[name]} is not the bound {bound}"
+
+
+def test_what_a_run_needs_has_an_upper_bound_and_the_gate_tries_the_newest_transformers_below_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["embedded"], *extras["examples"]]
+    assert [each for each in needed if not BOUND.match(each)[3]] == []
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.search(
+        r"pip\" install .*--upgrade transformers \"\$\(echo dist/\*\.whl\)\"", gate
+    )  # as the wheel bounds it
 
 
 def test_the_citation_names_this_version():

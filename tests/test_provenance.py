@@ -19,12 +19,15 @@ from audit.plan import make_plan
 from audit.runs.provenance import describe_run
 from audit.tasks.inventory.plan import make_inventory_plan
 
-AGE = "age:\n  groups:\n    young: [a youth, {young}]\n    old: [an old person, {old}]\n"
+AGE = (
+    "age:\n  groups:\n    young: [{{term: a youth, stem: youth}}, {young}]\n"
+    "    old: [{{term: an old person, stem: old}}, {old}]\n"
+)
 ALL = "stimuli.situations_per_emotion=all"
 SAID = {
-    "nothing": ("a person named Kim", "a person named Ada"),
+    "plain": ("{term: a person named Kim, stem: youth}", "{term: a person named Ada, stem: old}"),
     "stems": ("{term: a person named Kim, stem: kim}", "{term: a person named Ada, stem: ada}"),
-    "cues": ("{term: a person named Kim, cue: name}", "{term: a person named Ada, cue: name}"),
+    "cues": ("{term: a person named Kim, stem: youth, cue: name}", "{term: a person named Ada, stem: old, cue: name}"),
     "both": ("{term: a person named Kim, stem: kim, cue: name}", "{term: a person named Ada, stem: ada, cue: name}"),
 }
 
@@ -74,11 +77,12 @@ def age(tmp_path):
 
 @pytest.mark.parametrize("said", ["stems", "cues", "both"])
 def test_stems_and_cues_are_no_part_of_a_run_since_no_prompt_shows_them(age, said):
-    assert identity_of(*age(said)) == identity_of(*age("nothing"))
+    assert identity_of(*age(said)) == identity_of(*age("plain"))
 
 
 def test_the_terms_that_are_asked_are(age):
-    every, labels = identity_of(*age("cues")), identity_of(*age("cues"), "stimuli.cues=[label]")
+    whole = (*age("cues"), "stimuli.perceiver_terms=null")
+    every, labels = identity_of(*whole), identity_of(*whole, "stimuli.cues=[label]")
     assert every["identities"] != labels["identities"]
     first = identity_of(*age("cues"), "stimuli.perceiver_terms=1")
     assert len({each["identities"] for each in (every, labels, first)}) == 3
@@ -87,7 +91,7 @@ def test_the_terms_that_are_asked_are(age):
 
 
 @pytest.mark.parametrize(
-    "same", ["stimuli.cues=null", "stimuli.perceiver_terms=1", "stimuli.placebo_terms=2", "stimuli.intensity=mild"]
+    "same", ["stimuli.cues=null", "stimuli.perceiver_terms=null", "stimuli.placebo_terms=2", "stimuli.intensity=mild"]
 )
 def test_a_choice_that_leaves_out_nothing_is_the_same_run(same):
     assert identity_of(*FOUR_RELIGIONS, same) == identity_of(*FOUR_RELIGIONS)
@@ -147,7 +151,10 @@ def test_the_manifest_has_stems_and_cues_of_each_term_and_which_dimensions_are_i
     manifest = manifest_of(*age("both"), "stimuli.placebo=[trivial]", "stimuli.placebo_terms=2")
     assert manifest["dimensions"] == ["age", "trivial"]
     assert manifest["placebo"] == ["trivial"]
-    assert manifest["stems"]["age"] == {"a person named Kim": "kim", "a person named Ada": "ada"}
+    assert manifest["stems_stated"]
+    assert manifest["stems"]["age"] == {
+        "a youth": "youth", "a person named Kim": "kim", "an old person": "old", "a person named Ada": "ada",
+    }  # fmt: skip
     assert manifest["stems"]["trivial"]["a person born in May"] == "may"
     assert len(manifest["stems"]["trivial"]) == 8
     assert manifest["cues"] == {
@@ -160,7 +167,8 @@ def test_the_manifest_has_stems_and_cues_of_each_term_and_which_dimensions_are_i
     }
 
 
-def test_where_no_stem_is_told_and_nothing_is_invented_the_manifest_says_so(age):
-    manifest = manifest_of(*age("nothing"))
-    assert (manifest["stems"], manifest["placebo"]) == ({}, [])
+def test_where_groups_have_one_term_and_nothing_is_invented_the_manifest_says_so(age):
+    manifest = manifest_of(*FOUR_RELIGIONS)
+    assert (manifest["stems"], manifest["stems_stated"], manifest["placebo"]) == ({}, True, [])
+    manifest = manifest_of(*age("plain"))
     assert set(manifest["cues"]["age"].values()) == {"label"}

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from audit.conversations import grid_of
 from audit.elicitation.expected import ExpectedElicitation
+from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from stimuli.prompts import Scale
 
@@ -67,6 +68,24 @@ def test_the_distribution_after_a_thought_is_what_direct_computation_gives(
             assert ratings.loc[place, "mode"] == direct.mode
 
 
+def test_marks_of_the_users_own_reach_the_model_and_tell_the_run(make_model, audit, tmp_path, capsys):
+    words = [
+        f"model.path={make_model()}", "model.dtype=float32", "engine=transformers", "engine.device=cpu",
+        "elicitation=generate", "elicitation.max_tokens=8", "elicitation.manipulation=0", "elicitation.noise_sample=0",
+        "stimuli.situations_per_emotion=1", "stimuli.emotions=[sad]", "statistics.n_permutations=100",
+        *FOUR_RELIGIONS, "run_dir=run", "thinking.marks=['<|muse|>','<|/muse|>']",
+    ]  # fmt: skip
+    assert audit("run", *words) == 0
+    assert "thoughts are closed at once by the marks of thinking.marks" in capsys.readouterr().err
+    manifest = Manifest.read(tmp_path / "run")
+    assert manifest.identity.content["model"]["thinks_in"] == ["<|muse|>", "<|/muse|>"]
+    assert manifest.identity.content["chat"]["closes"] == "thinking.marks"
+    assert audit("run", *words) == 0  # what is stored is read again
+    assert audit("run", *words, "thinking.marks=['<a>','</a>']") == 2
+    assert audit("run", *words[:-2], "run_dir=on", words[-1], "thinking=budget", "thinking.max_tokens=8") == 0
+    assert set(pd.read_parquet(tmp_path / "on" / "stages.parquet")["stage"]) == {"thought"}
+
+
 # --- What cannot be --------------------------------------------------------------------------------------------------
 
 
@@ -89,6 +108,11 @@ def test_the_distribution_after_a_thought_is_what_direct_computation_gives(
             "thinking=on: task=inventory asks for numbers without a thought before them; use thinking=off",
         ),
         (["thinking=maybe"], "maybe"),
+        (["thinking.marks=['<a>','<a>']"], "thinking.marks=['<a>', '<a>']: give what stands before a thought and what"),
+        (["thinking.marks=['<a>','']"], "two texts of 2 characters or more that differ"),
+        (["thinking.marks=['<a>']"], "thinking.marks"),
+        (["thinking.marks=<a>"], "thinking.marks"),
+        (["thinking.marks=['<a>','</a>']", "model.thinks_in=kimi"], "both name the marks of thoughts; give one"),
         (["thinking.max_tokens=5"], "thinking.max_tokens"),
         (["thinking=on", "thinking.temperature=-1"], "thinking.temperature"),
     ],

@@ -13,7 +13,6 @@ from transformers import AutoTokenizer
 from audit.conversations import what_was_asked
 from audit.engines.base import EngineFacts, Generated
 from audit.engines.chat import ChatTokenizer
-from audit.engines.dialects import DIALECTS
 from audit.engines.local import TokenEngine
 from audit.publish import on_thoughts
 from audit.runs.manifest import Manifest
@@ -25,6 +24,7 @@ TEMPLATES = {
     "seed": "{% set mark = '<seed:think>' %}" + MESSAGES + "{{ '<|start|>assistant\n' }}",
     "kimi": MESSAGES + "{{ '<|start|>assistant\n' }}",
     "gpt-oss": "{# <|channel|> #}" + MESSAGES + "<|start|>assistant",
+    "cohere": "{# <|START_THINKING|> #}" + MESSAGES + "<|start|>assistant",
 }
 GAP, GAP_OF_THOUGHT = 14, 3
 """Points by which a model rates its own group higher, without a thought and after one."""
@@ -118,7 +118,7 @@ def thoughts_of(path):
 # --- Thoughts are kept, and answers are read after them --------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[dialect.name for dialect in DIALECTS])
+@pytest.fixture(scope="module", params=TEMPLATES)
 def compared(request, run, reasoner):
     """One model, in one of its dialects, without thoughts, with them, and with a budget: folders and calls."""
     engine = reasoner(request.param, ends=lambda narrative: crc32(narrative.encode()) % 5 > 0)

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import svg_alone
-from runs import scripted_models
+from runs import as_stored, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
 from audit.runs.store import RunFolder
+from stimuli.manipulation import LEAST
 from stimuli.narratives import load_narratives
 
 V = 4
@@ -30,7 +31,7 @@ CLUBS = """clubs:
 WORDS = ("stimuli.own_identities=clubs.yaml",
          "stimuli.placebo=0", "stimuli.unspecified=false", "dimensions=clubs", "stimuli.situations_per_emotion=2",
          "elicitation=generate", "elicitation.noise_sample=0", "elicitation.manipulation=0", "model.path=scripted",
-         "statistics.n_permutations=100")  # fmt: skip
+         "statistics.n_permutations=100", "stimuli.pairs=all", "stimuli.perceiver_terms=null")  # fmt: skip
 
 
 def whole(n, *words):
@@ -267,7 +268,10 @@ class Echoing(Worded):
 @pytest.fixture(scope="module")
 def echoing(run, originals):
     """Folder of a run in four wordings of groups with two terms, with invented groups beside them."""
-    groups = "".join(f"    {name}: [{', '.join(terms)}]\n" for name, terms in TWO_TERMS.items())
+    groups = "".join(
+        f"    {name}: [{', '.join(f'{{term: {term}, stem: {term.split()[-1].lower()}}}' for term in terms)}]\n"
+        for name, terms in TWO_TERMS.items()
+    )
     folder = run(Worded.of(originals), "run_dir=none", "stimuli.emotions=[sad]")  # where files are
     (folder / "fans.yaml").write_text(f"fans:\n  groups:\n{groups}")
     words = ("stimuli.own_identities=fans.yaml", "dimensions=fans", "stimuli.placebo=2", f"wordings={V}",
@@ -302,14 +306,81 @@ def test_invented_groups_are_in_the_controls_and_in_no_other_table(echoing):
 
 def test_a_model_that_follows_what_is_told_passes_and_has_a_verdict(echoing):
     [row] = table_of(echoing, "manipulation").to_dict("records")
-    assert (row["check"], row["n_pairs"], row["difference"], row["passed"]) == ("emotion", 8, OWN_EMOTION, True)
+    assert (row["check"], row["n_pairs"], row["difference"]) == ("emotion", 24, OWN_EMOTION)
+    assert row["answer"] == "follows"
     assert "No verdict" not in (echoing / "report.html").read_text()
 
 
 def test_a_model_that_does_not_follow_what_is_told_has_no_verdict(run, originals):
     folder = run(Echoing.of(originals, deaf=True), "elicitation.manipulation=8", "run_dir=deaf") / "deaf"
     [row] = table_of(folder, "manipulation").to_dict("records")
-    assert (row["n_pairs"], row["difference"], row["passed"]) == (8, 0, False)
+    assert (row["n_pairs"], row["difference"], row["answer"]) == (24, 0, "does_not_follow")
     page = (folder / "report.html").read_text()
-    assert "No verdict: without any identity, the ratings were not found to follow what is told" in page
+    assert "No verdict: without any identity, the ratings do not follow what is told" in page
     assert "An average gap" not in page.partition('id="gaps"')[0]
+
+
+def asked_without(folder):
+    """Return the narratives that were asked without identities, in order, and what the manifest notes."""
+    with RunFolder(folder) as kept:
+        rows = kept.read_manipulated().astype(object)
+    return rows, json.loads((folder / "manifest.json").read_text())["checks"]["manipulation"]
+
+
+def test_a_check_of_more_narratives_than_the_run_has_goes_on_where_it_stopped(run, originals, capsys):
+    words = ("elicitation.manipulation=60", "shard_size=50", "run_dir=sixty")
+    folder = run(Echoing.of(originals), *words) / "sixty"
+    rows, noted = asked_without(folder)
+    own = set(narratives_of(folder)["narrative_id"].astype(str))
+    assert (len(rows), rows["narrative_id"].nunique()) == (120, 60)
+    assert own < set(rows["narrative_id"])
+    assert noted == {"n_prompts": 120, "n_wanted": 60, "n_available": 408}
+    assert (len(own), table_of(folder, "manipulation")["n_pairs"].tolist()) == (24, [60])
+    capsys.readouterr()
+    run(Echoing.of(originals), *words)
+    assert "asking without identities" not in capsys.readouterr().err
+    run(Echoing.of(originals), *words, "elicitation.manipulation=61")
+    more, noted = asked_without(folder)
+    pd.testing.assert_frame_equal(more[:120], rows)
+    assert (len(more), noted["n_wanted"]) == (122, 61)
+
+
+def test_a_run_of_an_earlier_version_keeps_what_it_asked_until_more_is_asked_for(run, originals, capsys):
+    words = ("elicitation.manipulation=8", "run_dir=earlier")
+    folder = run(Echoing.of(originals), *words) / "earlier"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["checks"]["manipulation"] = {"n_prompts": 16}
+    with RunFolder(folder) as kept:
+        rows = kept.read_manipulated().astype(object)[:16]
+        kept.write_manipulated(rows.to_dict("records"))
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    as_stored(folder)
+    capsys.readouterr()
+    run(Echoing.of(originals), *words, "elicitation.manipulation=60")
+    assert "asking without identities" not in capsys.readouterr().err
+    assert len(asked_without(folder)[0]) == 16
+    run(Echoing.of(originals), *words, "elicitation.manipulation=70")
+    more, _ = asked_without(folder)
+    pd.testing.assert_frame_equal(more[:16], rows)
+    assert (len(more), more["narrative_id"].nunique()) == (140, 70)
+
+
+def test_the_response_to_the_story_stands_beside_the_gap(echoing):
+    """All ratings of an own emotion are 20 points higher; of that the gap is its share."""
+    page = (echoing / "report.html").read_text()
+    [row] = table_of(echoing, "manipulation").to_dict("records")
+    gap = table_of(echoing, "gap").query("headline and scope == 'narratives'")["delta_points"].iloc[0]
+    assert row["share_higher"] == 1
+    told = re.search(r"The response to the story: .*?δ is ([\d.]+)% of that\.", page, re.DOTALL)
+    assert float(told[1]) == pytest.approx(100 * abs(gap) / OWN_EMOTION, rel=0.01)
+    assert 'data-at="manipulation:0:difference">+20.00</data> points' in told[0]
+
+
+def test_by_default_sixty_narratives_are_checked_whatever_the_card(originals):
+    from hydra import compose, initialize_config_dir
+
+    from audit.cli.composition import conf_folder
+
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        for words in ([], ["model=smollm2"], ["model=gemma3-270m"]):
+            assert compose("audit", words)["elicitation"]["manipulation"] == LEAST == 60

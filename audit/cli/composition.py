@@ -18,6 +18,8 @@ from audit.cli.overrides import (
     Options,
     Parse,
     arranged,
+    check_lengths,
+    check_of_hydra,
     check_texts,
     did_you_mean,
     given_twice,
@@ -200,6 +202,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None]) -> None:
             gone.append(error)
 
     overrides = arranged(overrides)
+    check_lengths(overrides)
+    check_of_hydra(overrides)
     words = _normalise(overrides)
     parser = OverridesParser.create()
     _check_folders(words)

@@ -249,14 +249,19 @@ def a_number(name: str, text: str) -> float:
     return number
 
 
-def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Read a number, or a list of them in brackets."""
+def numbers(name: str, text: str) -> tuple[float | str, ...]:
+    """Read a number, or a text that stands for one in a table, or a list of them in brackets."""
     inside = text.strip()
     if inside.startswith("[") and inside.endswith("]"):
         inside = inside[1:-1]
     if "[" in inside or "]" in inside:
-        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets: {name}=[-1,-99]")
-    return tuple(a_number(name, part.strip()) for part in inside.split(",")) if inside.strip() else ()
+        raise ConfigError(f"{name}={text}: a number is wanted, or numbers in brackets, or texts: {name}=[-1,NA]")
+    parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
+    if "" in parts:
+        raise ConfigError(
+            f"{name}=: a number is wanted, or a text, on each side of a comma; empty cells are missing anyway"
+        )
+    return tuple(float(part) if _NUMBER.fullmatch(part) else part for part in parts)
 
 
 def whole_from(least: int) -> Reader[int]:

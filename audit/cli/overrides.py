@@ -39,6 +39,15 @@ _SHOWN: Final = ("job", "hydra", "all")
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
 _FEW: Final = 3
+_LONGEST: Final = 100_000
+_MOST_SIGNS: Final = 2500
+"""Letters of a word, and signs between names in it: each costs the parser a moment, several times over."""
+_QUOTED: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_NESTED: Final = re.compile(r"[\[{(]{100}")
+_SIGN: Final = re.compile(r"[^\w]")
+_HYDRAS: Final = re.compile(r"hydra\b")
+_HANDED: Final = re.compile(r"hydra(?:[./](?:launcher|sweeper)\b|\.job_logging=\w*$)")
+"""What a sweep is handed to; a word for the logging Hydra refuses itself."""
 _NAME: Final = re.compile(r"[A-Za-z_][\w\-]*([./@:][\w\-]+)*", re.ASCII)
 _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
@@ -138,6 +147,43 @@ def _checked(given: str, flag: str, value: str) -> str:
         what = "is a file" if Path(value).exists() else "is not there"
         raise ConfigError(f"{given}={value} {what}; name a folder that holds groups of yours: FOLDER/prompt/mine.yaml")
     return value
+
+
+def check_lengths(words: Sequence[str]) -> None:
+    """Refuse a word over which Hydra's parser would sit for long; what stands in quotes costs it nothing.
+
+    Raises
+    ------
+    ConfigError
+        If there is one.
+    """
+    for word in words:
+        if len(word) > _LONGEST or len(_SIGN.findall(_QUOTED.sub("", word))) > _MOST_SIGNS:
+            if _NESTED.search(word):
+                raise ConfigError(
+                    f"{word[:60]}...: is nested too deeply; a value is a word, a number or a short list of them"
+                )
+            raise ConfigError(
+                f"{word[:60]}...: is too long for a word of the command line; write it in a file of yours, and name "
+                "its folder: --config-dir=FOLDER"
+            )
+
+
+def check_of_hydra(words: Sequence[str]) -> None:
+    """Refuse settings of Hydra's own, which may write anywhere, but for those of what a sweep is handed to.
+
+    Raises
+    ------
+    ConfigError
+        If there is one.
+    """
+    for word in words:
+        bare = word.lstrip("+~")
+        if _HYDRAS.match(bare) and not _HANDED.match(bare):
+            raise ConfigError(
+                f"{word} is a setting of Hydra's own, and it writes nothing here; leave it out: run_dir= and "
+                "reports_dir= say where runs are kept"
+            )
 
 
 def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:

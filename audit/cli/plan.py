@@ -23,6 +23,7 @@ from audit.cli.printing import note, print_table, say, tell
 from audit.disk import free_at
 from audit.errors import ConfigError
 from audit.progress import duration
+from audit.shown_prompt import shown_prompt
 from audit.wording import SCOPES, dimension_title, plural
 
 if TYPE_CHECKING:
@@ -97,11 +98,12 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     from audit.forecast import WORDED, detectable, forecast, unlike
     from audit.tasks.registry import TASKS
     from stimuli.mentions import remarks
+    from stimuli.reach import reach_remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     say(plan.announced)
-    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+    for text in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
         note(text)
     served = config.model.base_url is not None
     if options["like"] is not None:  # before a probe takes its time
@@ -111,6 +113,8 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError("hours needs a probe, which tells the time; of a server's model it costs money: probe=60")
     probe_s = options["probe"] if options["probe"] is not None else 0.0 if served else PROBE_S
     found = forecast(task, plan, probe_s=probe_s, count_tokens=bool(options["tokens"]), say=say)
+    for line in shown_prompt(next(task.records(plan))):
+        say(line)
     lines = [("what", "how many"), *_counted(found)]
     lines += _timed(found, config, writes=plan.kind == "replies")
     price = _price(found, options)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from audit.cli.base import Command, writing_out
 from audit.cli.jobs import each_job, overrides_help
 from audit.cli.printing import note, say
+from audit.shown_prompt import shown_prompt
 from audit.wording import plural
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
             written.add(out)
             file_beside(out).unlink(missing_ok=True)
         with target as stream:
-            for record in with_ids(task.records(plan), export):
+            for place, record in enumerate(with_ids(task.records(plan), export)):
+                if place == 0:
+                    for shown in shown_prompt(record):
+                        say(shown)
                 line = f"{json.dumps(record, ensure_ascii=False)}\n".encode()
                 digest.update(line)
                 stream.write(line)

@@ -33,8 +33,8 @@ _RATINGS: Final[Option[Path | None]] = Option(
     "ratings",
     a_path,
     None,
-    "CSV, Parquet or a spreadsheet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there "
-    "are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
+    "a table (.csv .tsv .txt .xlsx .sav .parquet .jsonl) with perceiver, experiencer, narrative_id, rating (empty = "
+    "missing), and, if there are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
     "FILE",
 )
 _GROUPS: Final[Option[Path | None]] = Option(
@@ -52,7 +52,7 @@ _HIGH: Final[Option[float | None]] = Option(
     "the upper end; low= and high= may be left out where the ratings reach from 0 to 100",
     "100",
 )
-_MISSING: Final[Option[Sequence[float]]] = Option(
+_MISSING: Final[Option[Sequence[float | str]]] = Option(
     "missing",
     numbers,
     (),

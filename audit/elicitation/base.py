@@ -24,6 +24,8 @@ class Elicited:
     spread: float = math.nan
     pruned_points: float = math.nan
     n_prompt_tokens: int | None = None
+    cut: bool | None = None
+    """Whether the response stopped at the limit of its length; None where none was written."""
 
 
 class Elicitation(Protocol):

@@ -4,25 +4,28 @@ Where the answer is begun for the model, the response is what it wrote after tha
 can" and "'t rate this", or "I would give it a rating " and "of 72", neither says alone what they say together. So they
 are read together first. Where together they state no number and decline nothing, the response is read by itself: a
 beginning such as "Intensity of sadness then " states no rating in its words, but "72" after it is one, and "extremely"
-is an end of the scale. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the
-whole answer alone: what it was begun with might deny it. The published parser reads the response alone, as it read what
-models wrote.
+is an end of the scale. Of a text that was cut, a number that might go on after its end is not
+read. A rating that is told of the person asked about ("The person felt 72 sadness.") is read of the whole answer alone:
+what it was begun with might deny it. The published parser reads the response alone, as it read what models wrote.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal
 
 from audit.elicitation.base import Elicited
-from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
-from audit.elicitation.phrases import read_in_language
-from audit.elicitation.plain_text import ends_within_thought
+from audit.elicitation.parsing import parse_response_hou2025
+from audit.elicitation.phrases import Reading, read_in_language
 from audit.engines.base import Done, Engine, unwatched
+from audit.engines.dialects import ends_within_thought
 from audit.errors import ConfigError
 from audit.tables.ratings import Status
-from stimuli.languages import Replies
+from stimuli.languages import Replies, english_replies
 from stimuli.prompts import Prompt, Question, Scale
 
 
@@ -60,24 +63,37 @@ class GenerateElicitation:
             if written.text is None:
                 outcomes.append(Elicited(Status.FAILED, n_prompt_tokens=n_read))
                 continue
-            if written.refused:
-                outcomes.append(Elicited(Status.REFUSED, response=written.text, n_prompt_tokens=n_read))
-                continue
-            reading = self._read(written.text, prompt)
-            outcomes.append(Elicited(reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read))
+            reading = Reading(Status.REFUSED, math.nan)
+            if not written.refused:
+                reading = self._read(written.text, prompt, cut=written.cut)
+            outcomes.append(
+                Elicited(
+                    reading.status,
+                    reading.intensity,
+                    response=written.text,
+                    n_prompt_tokens=n_read,
+                    cut=written.cut,
+                )
+            )
         return outcomes
 
-    def _read(self, text: str, prompt: Prompt) -> Reading:
+    def _read(self, text: str, prompt: Prompt, *, cut: bool) -> Reading:
         if self.parser == "hou2025":
             return parse_response_hou2025(text)
+        read = partial(_read_on, scale=self.scale, replies=self.replies, cut=cut)
         # What the model is shown to have said is its own: it may say so again.
         quoted = (prompt.user, *(text for role, text in prompt.turns if role == "user"))
         if prompt.begun:
-            together = _read_on(joined(prompt.begun, text), self.scale, quoted, prompt.question, self.replies)
+            together = read(joined(prompt.begun, text), quoted=quoted, question=prompt.question)
             if together.status is not Status.UNPARSEABLE:
                 return together
-            return _read_on(text, self.scale, quoted, replies=self.replies)
-        return _read_on(text, self.scale, quoted, prompt.question, self.replies)
+            return read(text, quoted=quoted, question=_unnamed(prompt.question))
+        return read(text, quoted=quoted, question=prompt.question)
+
+
+def _unnamed(question: Question | None) -> Question | None:
+    """Return a question without its person: an answer that tells of them is read with all that it was begun with."""
+    return None if question is None else replace(question, experiencer="")
 
 
 def joined(begun: str, response: str) -> str:
@@ -98,7 +114,8 @@ def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> Non
             f"elicitation.prefill={begun!r} opens a thought, and a number within one is no rating; use thinking=on, by "
             "which the model thinks before its answer is begun, and leave the thought's mark out of the beginning"
         )
-    status = _read_on(begun, scale, (), replies=replies).status
+    bare = begun if replies is not None else _OPEN_END.sub("", begun)
+    status = _read_on(bare, scale=scale, quoted=(), question=None, replies=replies, cut=False).status
     if begun and status is not Status.UNPARSEABLE:
         what = "a rating" if status is Status.RATED else "a refusal"
         raise ConfigError(
@@ -107,21 +124,17 @@ def check_begun(begun: str, scale: Scale, replies: Replies | None = None) -> Non
         )
 
 
+_OPEN_END: Final = re.compile(r"[\s,;]+(?:or|and|but|maybe|perhaps)[\s,]*\Z", re.IGNORECASE)
+
+
 def _read_on(
     text: str,
+    *,
     scale: Scale,
     quoted: Sequence[str],
-    question: Question | None = None,
-    replies: Replies | None = None,
+    question: Question | None,
+    replies: Replies | None,
+    cut: bool,
 ) -> Reading:
-    if replies is not None:
-        return read_in_language(text, replies, scale, quoted=quoted)
-    return parse_response(
-        text,
-        low=scale.low,
-        high=scale.high,
-        quoted=quoted,
-        low_label=scale.low_label,
-        high_label=scale.high_label,
-        question=question,
-    )
+    replies = english_replies() if replies is None else replies
+    return read_in_language(text, replies, scale, quoted=quoted, question=question, cut=cut)

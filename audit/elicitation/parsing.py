@@ -9,61 +9,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
-from typing import Final
 
-from audit.elicitation.plain_text import answer_of, plain, words_of
-from audit.elicitation.statements import Statement, Strength, find_statements
+from audit.elicitation.phrases import Reading, is_refusal, read
+from audit.elicitation.plain_text import answer_of, plain
 from audit.tables.ratings import Status
+from stimuli.languages import english_replies
 from stimuli.prompts import Question
 
-_ACTS: Final = (
-    "rat provid assign answer assist compl engag participat respond fulfill? determin quantif assess evaluat offer "
-    "generat judg creat measur adopt pretend assum discuss complet estimat scor rank compar generali[sz] stereotyp "
-    "reduc impersonat role-?play"
-)
-_ACT: Final = (  # what is refused must be an act of rating: "I can't believe he did that" is no refusal
-    rf"(?:(?:{_ACTS.replace(' ', '|')})(?:e|y|ing|ying)?\b|giv(?:e|ing)\b(?! up| in\b)|help(?:ing)? (?:you|with)\b"
-    r"|put(?:ting)? an?\b|speak(?:ing)? (?:for|on)\b|mak(?:e|ing) (?:that|this|such|an?|any)\b"
-    r"|do(?:ing)? (?:that|this|so)\b|feel(?:ing)? emotions?\b)"
-)
-_UNABLE: Final = r"(?:can't|cannot|cannot|couldn't|won't|will not|unable|not able|not be able|not comfortable)"
-_AMID: Final = r"(?:(?:[a-z]+ly|even|just|to|be able to|in good conscience|and will not) ){0,3}"
-_UNWILLING: Final = rf"(?:{_UNABLE}(?: to)?|not going to|refuse to|(?:do not|don't) want to|rather not|prefer not to)"
-_AI: Final = r"(?:ai|artificial intelligence|(?:large )?language model|llm|chatbot)\b"
-_REFUSALS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?:\bi(?:'m|'d| am| would| will)?(?: [a-z]+)? ?|^\W*)\b{_UNWILLING} {_AMID}{_ACT}",
-        rf"\b(?:sorry|apologi[sz]e|apologies|unfortunately|regret)\b\W*(?:but |that )?i\b[^.!?\n]{{0,20}}\b{_UNABLE}\b",
-        r"\bi(?:'m| am)? (?:can't|cannot|cannot|won't|will not|unable|not able)(?: help)?[ .!]*$",
-        r"\bi(?:'m| am) not rating\b",
-        r"\bi(?:'ll| will| must| have to| need to)?(?: respectfully| politely)? (?:decline|refuse|abstain)"
-        r"(?! the| his| her| their)\b",
-        rf"\bi['a-z ]{{1,15}}(?:\bnot\b|n't\b|\bun)[a-z ]{{0,8}}comfortable(?: with)?(?:\W*$| {_ACT})",
-        r"\bit[a-z' ]{1,12}(?:\bnot\b|n't\b|\bin)[a-z ]{0,12}appropriate\b",
-        r"(?:\bnot|n't)(?: (?:think|believe|feel)(?: that)? it(?:'s| is| would be))? "
-        rf"(?:appropriate|ethical|okay|right|fair|possible) (?:for me )?to {_AMID}{_ACT}",
-        rf"\bas an? (?:[a-z]+ )?{_AI}|\bi(?:'m| am) (?:just |only )?an? (?:[a-z]+ )?{_AI}",
-        r"\bi (?:do not|don't) (?:have|experience|possess) (?:[a-z]+,? ){0,4}(?:feelings|emotions|opinions|beliefs)\b",
-        r"\b(?:against|violates?) my (?:guidelines|programming|principles|policies)\b",
-    )
-)
-_FELT: Final = r"(?:feels|felt|would feel|(?:is|was) feeling|experiences|experienced)"
-_THE_PERSON: Final = r"(?:the|this) person"
-_ARTICLE = re.compile(r"\A(?:an?|the) ")
-_NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 _HOU_INTEGER = re.compile(r"\b\d+\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read from one response; ``intensity`` is in points of the scale, NaN unless rated."""
-
-    status: Status
-    intensity: float
 
 
 def parse_response(
@@ -75,6 +29,7 @@ def parse_response(
     low_label: str | None = None,
     high_label: str | None = None,
     question: Question | None = None,
+    cut: bool = False,
 ) -> Reading:
     """Read the intensity that a response states on the scale from ``low`` to ``high``.
 
@@ -90,7 +45,10 @@ def parse_response(
     low_label, high_label
         The words for the scale's ends; a response that is nothing but one of them is that end.
     question
-        Whose emotion was asked about. If None, a rating that is told of somebody is not read.
+        Whose emotion was asked about: its words alone are labels of a rating, beside "rating" and the like. If None,
+        the common names of emotions are, and a rating that is told of somebody is not read.
+    cut
+        Whether the response stopped at a limit of its length: a number that might go on after its end is not read.
 
     Returns
     -------
@@ -104,11 +62,13 @@ def parse_response(
 
     Notes
     -----
-    - A rating stands alone in its line, clause or response, or follows words that state it. A number before a noun
-      ("2 people"), glued to letters, or negated ("not a 100") is a mention.
-    - Plainer statements win: a final answer, then a number called rating or answer, then one that is only given. Two
-      different ones of a rank, or a different one after the winner, make the response unparseable; so does an
-      unexplained number that ends the winner's sentence ("for me it would be 100, for her 60").
+    - Decoration comes off first: markup, quotes, code, boxes, tables, JSON, line breaks inside a sentence. A bound
+      ("> 70") is none.
+    - A sentence states a rating where a pattern takes the whole of it. Every other number must be accounted for: it
+      describes the scale, is quoted, or is a time, an age, a count, or denied. Else the response is unparseable.
+    - A last sentence that calls its number the rating outweighs unexplained numbers before it, and one that calls it
+      final outweighs other ratings. Otherwise two different ratings are none.
+    - Marks that are not known, around a text, make a response unparseable: they may be those of a thought.
     - "8/10", "80 of 100" and "85%" are shares of the scale: ``low + share * (high - low)``. A fraction of ``high``
       is in points as it is. Denominators other than 5, 10, 20, 100 and ``high`` are not read.
     - A range that is the answer ("70-80") is its midpoint, unless a single rating inside it is stated too. The
@@ -122,61 +82,15 @@ def parse_response(
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"low and high must be finite, low below high; got low={low!r}, high={high!r}")
-    text, words = _plain_words(response)
-    labels = (low_label, high_label)
-    if len(words) <= 2:  # most responses are one number, and too short to quote anything
-        return _read_short(text, words, low, high, labels)
-    sources = [" ".join(words_of(plain(source))) for source in quoted]
-    reading = _read(text, words, low, high, labels, sources)
-    if reading.status is Status.UNPARSEABLE and question is not None:
-        told = _told_intensity(text, question)
-        is_repeated = any(f" {' '.join(words)} " in f" {source} " for source in sources)
-        # Plain text is without the numbers of a list and what is struck out.
-        if low <= told <= high and not is_repeated and len(_NUMERAL.findall(answer_of(response))) < 2:
-            return Reading(Status.RATED, told)
-    return reading
-
-
-@lru_cache(maxsize=1024)
-def _plain_words(response: str) -> tuple[str, tuple[str, ...]]:
-    text = plain(answer_of(response))
-    return text, tuple(words_of(text))
-
-
-def _read(
-    text: str,
-    words: tuple[str, ...],
-    low: float,
-    high: float,
-    labels: tuple[str | None, str | None],
-    sources: Sequence[str] = (),
-) -> Reading:
-    """Read plain text, of these words; ``sources`` are the words, spaced, of what it may repeat."""
-    for label, end in zip(labels, (low, high), strict=True):
-        if words and label and words == tuple(words_of(plain(label))):
-            return Reading(Status.RATED, float(end))
-    statements = find_statements(text, low, high, sources)
-    if any(s.strength for s in statements):
-        intensity = _choose(statements)
-        if low <= intensity <= high:
-            return Reading(Status.RATED, intensity + 0.0)  # never -0.0
-    elif is_refusal(text, sources):
-        return Reading(Status.REFUSED, math.nan)
-    return Reading(Status.UNPARSEABLE, math.nan)
-
-
-_read_short = lru_cache(maxsize=1024)(_read)
-"""A run has few different short responses, and each of them many times."""
-
-
-def _told_intensity(text: str, question: Question) -> float:
-    """Return the number of a plain text that says how much the experiencer felt, and nothing else; else NaN."""
-    experiencer, emotions = plain(question.experiencer), "|".join(re.escape(plain(word)) for word in question.emotions)
-    if not (experiencer and emotions):
-        return math.nan
-    who = rf"(?:{_THE_PERSON}|(?:(?:an?|the) )?{re.escape(_ARTICLE.sub('', experiencer))})"
-    told = re.fullmatch(rf"\s*{who} {_FELT} ([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?) (?:{emotions})[.!]?\s*", text)
-    return float(told[1]) if told else math.nan
+    return read(
+        response,
+        english_replies(),
+        (low, high),
+        labels=(low_label, high_label),
+        quoted=quoted,
+        question=question,
+        cut=cut,
+    )
 
 
 def parse_response_hou2025(response: str) -> Reading:
@@ -209,29 +123,3 @@ def parse_response_hou2025(response: str) -> Reading:
 def holds_refusal(text: str) -> bool:
     """Tell whether a text holds a phrase that declines the task, wherever it stands outside the model's thinking."""
     return is_refusal(plain(answer_of(text)), ())
-
-
-def _choose(statements: Sequence[Statement]) -> float:
-    """Take the plainest statement, or NaN where another one contradicts it."""
-    points = {s.quantity.value for s in statements if s.strength and not s.quantity.ends}
-    if len(points) == 1:  # "70-80, probably 78"
-        point = points.pop()
-        statements = [
-            s for s in statements if not (s.quantity.ends and s.quantity.ends[0] <= point <= s.quantity.ends[1])
-        ]
-    best = max(reversed(statements), key=lambda s: s.strength)
-    for other in statements:
-        is_rival = other.strength == best.strength or other.quantity.start > best.quantity.start
-        if other.opens and best.strength < Strength.FINAL:  # the prompt asks for the number alone
-            is_rival = True
-        if other.is_unclear:
-            is_rival = other.sentence == best.sentence and other.quantity.start > best.quantity.start
-        if is_rival and other.quantity.value != best.quantity.value:
-            return math.nan
-    return best.quantity.value
-
-
-def is_refusal(text: str, sources: Sequence[str], patterns: Sequence[re.Pattern[str]] = _REFUSALS) -> bool:
-    """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
-    phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
-    return any(all(phrase not in source for source in sources) for phrase in phrases)

@@ -1,8 +1,12 @@
-"""Reads an intensity from a model's free text in a language other than English, by the phrases of its pack.
+"""Reads an intensity from a model's free text, in any language, by the phrases of that language.
 
-The English parser weighs every word around a number. A pack has patterns of whole sentences instead. A sentence that
-one of them takes states a rating. Any other number in the text is unexplained, and makes the response unparseable,
-unless it describes the scale or is quoted from the prompt. So what a pack does not know is missing, and not misread.
+A wrong number accuses or acquits a model; a missing one is only missing. So decoration is taken off first, and then a
+sentence states a rating only where a pattern takes the whole of it. Every other number must be accounted for: it
+describes the scale, is quoted from the prompt, or is of a kind that is no rating (a time, an age, a count). One that is
+not makes the response unparseable. What the phrases do not know is missing, and not misread.
+
+The words of the emotion that was asked about, and the experiencer's, are given. They are put out of the way before any
+pattern is tried, so that no reading depends on which emotion it was.
 """
 
 from __future__ import annotations
@@ -11,39 +15,94 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import IntEnum
+from functools import lru_cache, partial
 from typing import Final
 
-from audit.elicitation.parsing import Reading, is_refusal
-from audit.elicitation.plain_text import answer_of, plain, words_of
-from audit.elicitation.quantities import find_quantities
+from audit.elicitation.plain_text import UNKNOWN, answer_of, bare, has_unknown_marks, plain, words_of
+from audit.elicitation.quantities import describe_scale, find_quantities
 from audit.tables.ratings import Status
-from stimuli.languages import NUMBER, Replies
-from stimuli.prompts import Scale
+from stimuli.languages import MARKS, NUMBER, Replies, english_replies
+from stimuli.prompts import Question, Scale
 
-_FIGURE: Final = r"(?<![\w.,])[-+]?[0-9]+(?:[.,][0-9]+)*"
+_FIGURE: Final = r"(?<![\w.,])[-+]?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)"
+_PLAIN_FIGURE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _DIGITS: Final = re.compile(r"[0-9]+")
-_SENTENCE_END: Final = re.compile(r"\n+|(?<=[^\W_]{3})[.!?…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_])[.!?…]+(?=\s|\Z)")
+_NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_SENTENCE_END: Final = re.compile(
+    r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
+)
 """Lines, and full stops after a word of three letters or a number: "ca. 85" and "z. b. 85" are one sentence each."""
 _WRAPPED: Final = re.compile(
-    r"\A(?:[\s*_\"'`()\[\]{}#:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;]+\Z"
+    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
 )
+_TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")
+"""A number in words and digits: "seventy (70)"."""
 _WINDOW: Final = 3
+_SHORT: Final = 40
+_YEAR: Final = 4
+_MAX_SENTENCE: Final = 600
+_MAX_TEXT: Final = 60_000
+_OTHER, _ENDS = MARKS["other"], MARKS["ends"]
 
 
-@dataclass(frozen=True)
+class Strength(IntEnum):
+    """How plainly a sentence states a rating."""
+
+    GIVEN = 1
+    LABELLED = 2  # its number is called the rating, and not by the emotion's name alone
+    CLOSING = 3  # it is called the last word
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from one response; ``intensity`` is in points of the scale, NaN unless rated."""
+
+    status: Status
+    intensity: float
+
+
+@dataclass(frozen=True, eq=False)
 class _Phrases:
     """A pack's phrases, ready to be looked for."""
 
-    ratings: tuple[re.Pattern[str], ...]
+    replies: Replies
+    stating: tuple[tuple[Strength, tuple[re.Pattern[str], ...]], ...]
+    told: tuple[re.Pattern[str], ...]
+    rivals: tuple[re.Pattern[str], ...]
+    denials: tuple[re.Pattern[str], ...]
+    others: tuple[re.Pattern[str], ...]
+    mentions: tuple[re.Pattern[str], ...]
     refusals: tuple[re.Pattern[str], ...]
     numbers: re.Pattern[str] | None
     amounts: re.Pattern[str] | None
     thousands: re.Pattern[str] | None
     ordinals: re.Pattern[str] | None
+    emotions: re.Pattern[str] | None
 
 
-def read_in_language(response: str, replies: Replies, scale: Scale, *, quoted: Sequence[str] = ()) -> Reading:
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence, by what became of its numbers."""
+
+    strength: Strength | None = None  # it states a rating
+    value: float = math.nan
+    ends: tuple[float, float] | None = None
+    is_unexplained: bool = False  # it has a number that nothing accounts for
+    is_rival: bool = False
+    is_denial: bool = False
+    is_of_another: bool = False
+
+
+def read_in_language(
+    response: str,
+    replies: Replies,
+    scale: Scale,
+    *,
+    quoted: Sequence[str] = (),
+    question: Question | None = None,
+    cut: bool = False,
+) -> Reading:
     """Read the intensity that a response states.
 
     Parameters
@@ -56,6 +115,10 @@ def read_in_language(response: str, replies: Replies, scale: Scale, *, quoted: S
         As asked in the prompt, its words in that language.
     quoted
         Texts that the response may repeat.
+    question
+        Whose emotion was asked about. If None, the common names of emotions count as asked about.
+    cut
+        Whether the text stopped at a limit of its length. A number that might go on after its end is not read.
 
     Returns
     -------
@@ -64,93 +127,300 @@ def read_in_language(response: str, replies: Replies, scale: Scale, *, quoted: S
 
     Notes
     -----
-    Amounts are read as in English: shares of the scale, ranges, decimal commas; see
-    :func:`audit.elicitation.parsing.parse_response`. Two different ratings are none. A refusing phrase, of the language
-    or an English one, counts where no rating is stated.
+    Amounts are read as in :func:`audit.elicitation.parsing.parse_response`. Two different ratings are none. A refusing
+    phrase, of the language or an English one, counts where no rating is stated.
     """
+    return read(
+        response,
+        replies,
+        (scale.low, scale.high),
+        labels=(scale.low_label, scale.high_label),
+        quoted=quoted,
+        question=question,
+        cut=cut,
+    )
+
+
+def read(
+    response: str,
+    replies: Replies,
+    ends: tuple[float, float],
+    *,
+    labels: tuple[str | None, str | None],
+    quoted: Sequence[str] = (),
+    question: Question | None = None,
+    cut: bool = False,
+) -> Reading:
+    """Read a response by the two ends of the scale and their words, see :func:`read_in_language`."""
     phrases = _phrases(replies)
-    text = plain(answer_of(response))
-    words = words_of(text)
-    for label, end in ((scale.low_label, scale.low), (scale.high_label, scale.high)):
-        if words and words == words_of(plain(label)):
-            return Reading(Status.RATED, float(end))
+    if len(response) <= _SHORT and len(words_of(plain(response))) < _WINDOW:  # too short to quote anything
+        return _read_short(response, phrases, ends, labels, question, cut)
+    return _read(response, phrases, ends, labels, question, cut, quoted)
+
+
+def is_refusal(text: str, sources: Sequence[str], patterns: Sequence[re.Pattern[str]] | None = None) -> bool:
+    """Tell whether plain text holds a refusing phrase that none of the ``sources`` (words, spaced) holds."""
+    patterns = _phrases(english_replies()).refusals if patterns is None else patterns
+    phrases = [" ".join(words_of(match.group())) for pattern in patterns for match in pattern.finditer(text)]
+    return any(all(phrase not in source for source in sources) for phrase in phrases)
+
+
+def _read(
+    response: str,
+    phrases: _Phrases,
+    ends: tuple[float, float],
+    labels: tuple[str | None, str | None],
+    question: Question | None,
+    cut: bool,
+    quoted: Sequence[str] = (),
+) -> Reading:
+    answer = answer_of(response)[:_MAX_TEXT]
+    words = words_of(plain(answer))
+    if not cut and words:
+        for label, end in zip(labels, ends, strict=True):
+            if label and words == words_of(plain(label)):
+                return Reading(Status.RATED, float(end))
     sources = [" ".join(words_of(plain(source))) for source in quoted]
-    stated: set[float] = set()
-    unexplained = False
-    for sentence in _sentences(text if phrases.ordinals is None else phrases.ordinals.sub("-", text)):
-        if phrases.thousands is not None:
-            sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
-        in_digits = _in_digits(sentence, replies, phrases)
-        if any(pattern.fullmatch(in_digits) for pattern in phrases.ratings):
-            amounts = _amounts(in_digits, replies, phrases, scale)
-            stated |= set(amounts) if len(amounts) == 1 else {math.nan}
-        elif _DIGITS.search(sentence) and _amounts(sentence, replies, phrases, scale):
-            unexplained |= not _is_quoted(sentence, sources)
-    if stated:
-        [value, *others] = stated
-        if not others and not unexplained and scale.low <= value <= scale.high:
-            return Reading(Status.RATED, value + 0.0)
+    sentences = []
+    if not has_unknown_marks(response):
+        trailing = response[len(response.rstrip()) :][:2]  # a line's end tells that a number before it is whole
+        sentences = _weighed(answer + trailing, phrases, ends, question, sources, cut)
+    if any(each.strength for each in sentences):
+        value = _choose(sentences)
+        if ends[0] <= value <= ends[1]:
+            return Reading(Status.RATED, value + 0.0)  # never -0.0
         return Reading(Status.UNPARSEABLE, math.nan)
-    if is_refusal(text, sources, phrases.refusals) or is_refusal(text, sources):
+    texts = {plain(answer), bare(answer)}
+    declines = any(is_refusal(text, sources, own) for text in texts for own in (phrases.refusals, None))
+    if declines and not any(each.is_rival for each in sentences):
         return Reading(Status.REFUSED, math.nan)
     return Reading(Status.UNPARSEABLE, math.nan)
 
 
-def _sentences(text: str) -> Iterator[str]:
+_read_short = lru_cache(maxsize=4096)(_read)
+"""A run has few different short responses, and each of them many times."""
+
+
+def _choose(sentences: Sequence[_Sentence]) -> float:
+    """Return the one rating that sentences state; NaN where they state several, or a number is not accounted for."""
+    stated = [(k, each) for k, each in enumerate(sentences) if each.strength]
+    best = max(each.strength for _, each in stated if each.strength)
+    place = max(k for k, each in stated if each.strength == best)
+    if any(each.is_of_another for each in sentences) or any(each.is_denial for each in sentences[stated[0][0] :]):
+        return math.nan
+    if best is Strength.CLOSING:  # what was weighed before it does not count
+        stated = [(k, each) for k, each in stated if k > place or each.strength == best]
+        first = place
+    elif best is Strength.LABELLED and place == stated[-1][0] and not any(each.is_rival for each in sentences):
+        first = place
+    else:
+        first = 0
+    if any(each.is_unexplained for each in sentences[first:]):
+        return math.nan
+    points = {each.value for _, each in stated if each.ends is None}
+    if len(points) == 1:  # "70-80. Rating: 75"
+        [point] = points
+        stated = [(k, s) for k, s in stated if not (s.ends and s.ends[0] <= point <= s.ends[1])]
+    values = {each.value for _, each in stated}
+    return values.pop() if len(values) == 1 else math.nan
+
+
+def _weighed(
+    answer: str,
+    phrases: _Phrases,
+    ends: tuple[float, float],
+    question: Question | None,
+    sources: Sequence[str],
+    cut: bool,
+) -> list[_Sentence]:
+    low, high = ends
+    text = _without_wordings(bare(answer), phrases, question)
+    text = text if phrases.ordinals is None else phrases.ordinals.sub("-", text)
+    text = _TWICE.sub(r"\1", _in_digits(text, phrases))
+    text, is_foreign = describe_scale(text, low=low, high=high)
+    text = _unquoted(text, sources)
+    for mention in phrases.mentions:
+        text = mention.sub(partial(_accounted, high=high), text)
+    sentences = list(_sentences(text))
+    is_open = cut and _may_go_on(answer, phrases)
+    weighed = []
+    for k, (sentence, _) in enumerate(sentences):
+        if phrases.thousands is not None:
+            sentence = phrases.thousands.sub(lambda found: re.sub(r"\D", "", found[0]), sentence)
+        own = _weigh(sentence, phrases, ends, is_foreign)
+        if is_open and k == len(sentences) - 1:
+            own = _opened(sentence, own)
+        weighed.append(own)
+    if UNKNOWN in text:
+        n_after = len(list(_sentences(text.rpartition(UNKNOWN)[2])))
+        if not any(each.strength is Strength.CLOSING for each in weighed[len(weighed) - n_after :]):
+            return [_Sentence(is_unexplained=True)]
+    is_alone = len(sentences) == 1 and len(_NUMERAL.findall(answer)) <= 1
+    if is_alone and question is not None and not cut and not weighed[0].strength:
+        [(sentence, is_question)] = sentences
+        value = math.nan if is_question else _told(sentence, phrases)
+        whole = f" {' '.join(words_of(plain(answer)))} "
+        if not math.isnan(value) and not any(whole in f" {source} " for source in sources):
+            return [_Sentence(Strength.GIVEN, value)]
+    return weighed
+
+
+def _opened(sentence: str, own: _Sentence) -> _Sentence:
+    """Return the last sentence of a cut text as it counts: what its last number would have been is not known."""
+    *_, last = [None, *_DIGITS.finditer(sentence)]
+    might_rate = last is not None and _SAYS_HOW_MUCH.search(sentence, 0, last.start()) is not None
+    return _Sentence(is_unexplained=own.strength is not None or might_rate)
+
+
+def _weigh(sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool) -> _Sentence:
+    if len(sentence) <= _MAX_SENTENCE:
+        if any(each.fullmatch(sentence) for each in phrases.others):
+            return _Sentence(is_of_another=True)
+        if not _DIGITS.search(sentence):
+            return _Sentence(is_denial=any(each.fullmatch(sentence) for each in phrases.denials))
+        for strength, patterns in phrases.stating:
+            if any(each.fullmatch(sentence) for each in patterns):
+                amounts = _amounts(sentence, phrases, ends, is_foreign)
+                value, span = amounts[0] if len(amounts) == 1 else (math.nan, None)
+                return _Sentence(strength, value, span)
+    elif not _DIGITS.search(sentence):
+        return _Sentence()
+    unexplained = bool(_amounts(sentence[:_MAX_SENTENCE], phrases, ends, is_foreign)) or len(sentence) > _MAX_SENTENCE
+    is_rival = unexplained and any(each.fullmatch(sentence[:_MAX_SENTENCE]) for each in phrases.rivals)
+    return _Sentence(is_unexplained=unexplained, is_rival=is_rival)
+
+
+def _told(sentence: str, phrases: _Phrases) -> float:
+    """Return the number of a sentence that tells how much the person felt, where it is all that was said; else NaN."""
+    found = (pattern.fullmatch(sentence) for pattern in phrases.told)
+    return next((float(match[NUMBER]) for match in found if match), math.nan)
+
+
+def _without_wordings(text: str, phrases: _Phrases, question: Question | None) -> str:
+    """Put marks in place of the words of the emotion that was asked about, and of the experiencer."""
+    if question is None:
+        return text if phrases.emotions is None else phrases.emotions.sub(MARKS["asked"], text)
+    who = _ARTICLE.sub("", plain(question.experiencer).strip())
+    emotions = sorted((plain(each).strip() for each in question.emotions), key=len, reverse=True)
+    for word, mark in [(who, MARKS["who"]), *((each, MARKS["asked"]) for each in emotions)]:
+        if word and (word, mark) != ("person", MARKS["who"]):
+            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", mark, text)
+    return text
+
+
+_ARTICLE: Final = re.compile(r"\A(?:an?|the) ")
+
+
+def _accounted(found: re.Match[str], *, high: float) -> str:
+    if len(found[0]) == _YEAR and found[0].isdecimal() and float(found[0]) <= high:
+        return found[0]  # on such a scale it may be a rating
+    return _DIGITS.sub(_OTHER, re.sub(r"(?<=[0-9])[.,:/-](?=[0-9])", "", found[0]))
+
+
+def _unquoted(text: str, sources: Sequence[str]) -> str:
+    """Put a mark in place of each number that comes with the same neighbouring words in a source."""
+    if not sources:
+        return text
+    words = list(re.finditer(r"\w+", text))
+    for place, word in enumerate(reversed(words)):
+        place = len(words) - 1 - place
+        if _DIGITS.search(word[0]):
+            windows = (words[max(0, k) : k + _WINDOW] for k in range(place - _WINDOW + 1, place + 1) if k >= 0)
+            phrases = (" ".join(each[0] for each in window) for window in windows if len(window) == _WINDOW)
+            if any(f" {phrase} " in f" {source} " for phrase in phrases for source in sources):
+                text = text[: word.start()] + _OTHER + text[word.end() :]
+    return text
+
+
+def _sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield a text's sentences, bare of marks around them, and whether each is a question."""
     for sentence in _SENTENCE_END.split(text):
-        if bare := _WRAPPED.sub("", re.sub(r"[*_`]{1,3}|\"", "", sentence)):
-            yield bare
+        if sentence and (own := _WRAPPED.sub("", sentence)):
+            yield own, sentence.rstrip().endswith("?")
 
 
-def _in_digits(sentence: str, replies: Replies, phrases: _Phrases) -> str:
+def _in_digits(text: str, phrases: _Phrases) -> str:
     if phrases.numbers is None:
-        return sentence
-    return phrases.numbers.sub(lambda found: str(replies.numbers[found[0]]), sentence)
+        return text
+    return phrases.numbers.sub(lambda found: str(phrases.replies.numbers[found[0]]), text)
 
 
-def _amounts(sentence: str, replies: Replies, phrases: _Phrases, scale: Scale) -> list[float]:
+def _amounts(
+    sentence: str, phrases: _Phrases, ends: tuple[float, float], is_foreign: bool
+) -> list[tuple[float, tuple[float, float] | None]]:
     """Return the amounts of a sentence in points, without those that describe the scale; NaN where one is unclear."""
     if phrases.amounts is not None:
-        sentence = phrases.amounts.sub(lambda found: replies.amounts[found[0]], sentence)
-    return [each.value for each in find_quantities(sentence, low=scale.low, high=scale.high)[1]]
+        sentence = phrases.amounts.sub(lambda found: phrases.replies.amounts[found[0]], sentence)
+    found = find_quantities(sentence, low=ends[0], high=ends[1], is_foreign=is_foreign)[1]
+    return [(each.value, each.ends) for each in found]
 
 
-def _is_quoted(sentence: str, sources: Sequence[str]) -> bool:
-    """Tell whether each number of a sentence stands in a source among the same words."""
-    words = words_of(sentence)
-    places = [place for place, word in enumerate(words) if _DIGITS.search(word)]
-    windows = [
-        [words[max(0, start) : start + _WINDOW] for start in range(place - _WINDOW + 1, place + 1)] for place in places
-    ]
-    return all(
-        any(len(window) == _WINDOW and f" {' '.join(window)} " in f" {source} " for window in own for source in sources)
-        for own in windows
+def _may_go_on(answer: str, phrases: _Phrases) -> bool:
+    """Tell whether the last number of an answer may go on after its end: "8" as "80", "70" as "70 to 80"."""
+    text = _in_digits(plain(answer), phrases)
+    last = max((match.end() for match in _NUMERAL.finditer(text)), default=0)
+    rest = re.sub(r"[*_`\"]", "", text[last:])
+    if not last or _OVER.search(rest):
+        return False
+    openings = ("", *".,/%-(+½", *phrases.replies.amounts, *phrases.replies.further)
+    return any(each.startswith(rest.lstrip(" ,(")) for each in openings)
+
+
+_OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
+"""What ends a number for good, if a text is cut after it."""
+_SAYS_HOW_MUCH: Final = re.compile(
+    r"(?:\A|[^a-zäöüß ] ?|\b(?:it|at|as|to|is|be|say|of|an?|with|around|about|auf|mit|bei|ist|von) )[~≈]?\Z"
+)
+
+
+def _amount(replies: Replies) -> str:
+    between = "|".join(["[-/%]", r"\\%", *sorted(map(re.escape, replies.amounts), key=len, reverse=True)])
+    more = r"(?: ?[0-9]+(?:[.,][0-9]+)*)?"
+    joins = "|".join(
+        sorted(
+            map(re.escape, (word for word, means in replies.amounts.items() if means in _JOINS)), key=len, reverse=True
+        )
     )
+    listed = rf"|, ?(?:(?:{joins}) )?[0-9]+(?:[.,][0-9]+)*" if joins else ""
+    return rf"{_FIGURE}(?: ?(?:{between})(?![^\W\d_]){more}{listed})*"
 
 
-@lru_cache(maxsize=8)
-def _of_patterns(ratings: tuple[str, ...], refusals: tuple[str, ...], words: tuple[tuple[str, ...], ...]) -> _Phrases:
-    numbers, amounts, marks, ordinals = words
-    thousands = rf"(?<![\d.,])[1-9][0-9]{{0,2}}(?:{re.escape(marks[0])}[0-9]{{3}})+(?![\d.,]?\d)" if marks else ""
-    return _Phrases(
-        tuple(map(re.compile, ratings)),
-        tuple(map(re.compile, refusals)),
-        _any_of(numbers),
-        _any_of(amounts),
-        re.compile(thousands) if thousands else None,
-        re.compile(rf"(?<=[0-9])\. (?=(?:{'|'.join(map(re.escape, ordinals))})\b)") if ordinals else None,
-    )
+_JOINS: Final = frozenset({"or", "and", "maybe", "or maybe", "or perhaps"})
+_COMPILED: Final[dict[int, _Phrases]] = {}
 
 
 def _phrases(replies: Replies) -> _Phrases:
-    between = "|".join(["[-/%]", *sorted(map(re.escape, replies.amounts), key=len, reverse=True)])
-    amount = rf"{_FIGURE}(?: ?(?:{between})(?![^\W\d_])(?: ?[0-9]+(?:[.,][0-9]+)*)?)*"
-    ratings = tuple(replies.written_out(each).replace(f"<{NUMBER}>", f"(?:{amount})") for each in replies.ratings)
-    marks = (replies.thousands,) if replies.thousands else ()
-    return _of_patterns(
-        ratings,
-        tuple(map(replies.written_out, replies.refusals)),
-        (tuple(replies.numbers), tuple(replies.amounts), marks, replies.ordinals),
+    if id(replies) not in _COMPILED:
+        _COMPILED[id(replies)] = _compiled(replies)
+    return _COMPILED[id(replies)]
+
+
+def _compiled(replies: Replies) -> _Phrases:
+    def of(patterns: Sequence[str], number: str = f"(?:{_amount(replies)})") -> tuple[re.Pattern[str], ...]:
+        written = (replies.written_out(each).replace(f"<{NUMBER}>", number) for each in patterns)
+        return tuple(re.compile(each) for each in written)
+
+    mark = replies.thousands
+    thousands = rf"(?<![\d.,])[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+(?![\d.,]?\d)" if mark else ""
+    ordinals = "|".join(map(re.escape, replies.ordinals))
+    return _Phrases(
+        replies,
+        (
+            (Strength.CLOSING, of(replies.closing)),
+            (Strength.LABELLED, of(replies.labels)),
+            (Strength.GIVEN, of(replies.ratings)),
+        ),
+        of(replies.told, f"(?P<{NUMBER}>{_PLAIN_FIGURE})"),
+        of(replies.rivals),
+        of(replies.denials),
+        of(replies.others),
+        of(replies.mentions),
+        of(replies.refusals),
+        _any_of(tuple(replies.numbers)),
+        _any_of(tuple(replies.amounts)),
+        re.compile(thousands) if thousands else None,
+        re.compile(rf"(?<=[0-9])\. (?=(?:{ordinals})\b)") if ordinals else None,
+        _any_of(replies.emotions),
     )
 
 

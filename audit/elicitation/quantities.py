@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import Final
 
+from stimuli.languages import MARKS
+
 _NUMBER = r"(?:[0-9]+(?:[.,][0-9]+)*|(?<![\w.,])\.[0-9]+)"
 _QUANTITY = re.compile(
     rf"(?P<sign>(?<![\w)%])[-+]|\b(?:minus|negative) )?(?P<number>{_NUMBER})(?: ?(?P<percent>\\?%|per ?cent\b)"
@@ -36,6 +38,13 @@ _SCALE_OF = re.compile(r"\b(?:scale of|out of(?: an?)?(?: possible| maximum)?) \
 _POINT_SCALE = re.compile(r"-point(?: [a-z]+)? scale")
 
 
+_ANCHORED = rf"{_ANCHOR.pattern}[a-z {MARKS['asked']}{MARKS['who']}]{{0,30}}"
+_SPAN_OF_ENDS = re.compile(
+    rf"{MARKS['ends']}(?:{_END_TO_END.pattern}|, ?){MARKS['ends']}(?: ?\([^()0-9\n]{{1,40}}\))?(?:{_ANCHORED})?"
+    rf"|{MARKS['ends']}{_ANCHORED}"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number of a text, at ``text[start:end]``; its value is NaN where it cannot be one rating."""
@@ -49,7 +58,18 @@ class Quantity:
     """The ends of a range, whose value is its midpoint."""
 
 
-def find_quantities(text: str, *, low: float, high: float) -> tuple[str, list[Quantity]]:
+def describe_scale(text: str, *, low: float, high: float) -> tuple[str, bool]:
+    """Put a mark in place of the numbers of a text that describe a scale; say whether it is another one than asked."""
+    numbers = list(islice(_scan(text), _MAX_NUMBERS + 1))
+    if len(numbers) > _MAX_NUMBERS:
+        return text, False
+    described, is_foreign = _scale_described(text, numbers, low, high)
+    for q in sorted(described, key=lambda q: -q.start):
+        text = text[: q.start] + MARKS["ends"] + text[q.end :]
+    return _SPAN_OF_ENDS.sub(MARKS["ends"], text), is_foreign
+
+
+def find_quantities(text: str, *, low: float, high: float, is_foreign: bool = False) -> tuple[str, list[Quantity]]:
     """Find the numbers of a text that do not describe the scale, in its points.
 
     Parameters
@@ -58,6 +78,8 @@ def find_quantities(text: str, *, low: float, high: float) -> tuple[str, list[Qu
         Plain text, see `audit.elicitation.plain_text.plain`.
     low, high
         The scale's ends.
+    is_foreign
+        Whether another scale is known to be meant: only fractions are read then.
 
     Returns
     -------
@@ -66,7 +88,8 @@ def find_quantities(text: str, *, low: float, high: float) -> tuple[str, list[Qu
     numbers = list(islice(_scan(text), _MAX_NUMBERS + 1))
     if len(numbers) > _MAX_NUMBERS:
         return text, []
-    described, is_foreign = _scale_described(text, numbers, low, high)
+    described, is_other = _scale_described(text, numbers, low, high)
+    is_foreign = is_foreign or is_other
     for q in described:
         text = text[: q.start] + " " * (q.end - q.start) + text[q.end :]
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.elicitation.parsing import Reading, parse_response, parse_response_hou2025
+from audit.elicitation.parsing import parse_response, parse_response_hou2025
+from audit.elicitation.phrases import Reading
 
 
 def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:

@@ -87,7 +87,7 @@ def _draw(part: pd.DataFrame, share: int, rng: np.random.Generator) -> tuple[_Pl
     """Return the prompts that are drawn of one dimension and variant, and what limits them."""
     pairs = part[["perceiver", "experiencer", "perceiver_group", "experiencer_group"]].drop_duplicates().astype(str)
     note = ""
-    if len(pairs) * _LEAST_NARRATIVES > share:
+    if _most_in_a_narrative(part) * _LEAST_NARRATIVES > share:
         kept = _fewer(pairs, share // _LEAST_NARRATIVES, rng)
         if kept is None:
             return np.empty(0, dtype=np.int64), f"{share} prompts do not hold two narratives of two groups"
@@ -98,14 +98,18 @@ def _draw(part: pd.DataFrame, share: int, rng: np.random.Generator) -> tuple[_Pl
         asked = part.astype({"perceiver": str, "experiencer": str})
         own = pd.MultiIndex.from_frame(asked[["perceiver", "experiencer"]])
         part = part.loc[own.isin(pd.MultiIndex.from_frame(kept[["perceiver", "experiencer"]]))]
-        pairs = kept
     narratives = part["narrative_id"].drop_duplicates().tolist()
-    n_drawn = min(len(narratives), share // len(pairs))
+    n_drawn = min(len(narratives), share // _most_in_a_narrative(part))
     chosen = {narratives[k] for k in rng.permutation(len(narratives))[:n_drawn]}
     drawn = part.loc[part["narrative_id"].isin(chosen), "prompt_index"].to_numpy(dtype=np.int64)
     if n_drawn < _LEAST_NARRATIVES:
         note = f"{note}; {n_drawn} narrative" if note else f"{n_drawn} narrative"
     return drawn, note
+
+
+def _most_in_a_narrative(part: pd.DataFrame) -> int:
+    """Count a narrative's prompts: all pairs, or those of a draw."""
+    return int(part.groupby("narrative_id", observed=True).size().max())
 
 
 def _fewer(pairs: pd.DataFrame, room: int, rng: np.random.Generator) -> pd.DataFrame | None:

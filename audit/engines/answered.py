@@ -1,4 +1,4 @@
-"""An engine whose answers another stack has collected: a file with a line of JSON a prompt, by the prompts' ids.
+"""An engine whose answers another stack has collected: a file with a line or row a prompt, by the prompts' ids.
 
 A line has an ``id``, or a ``custom_id``, and the model's text as it was written, under one of the names of
 :data:`TEXTS`; or it is a line of a batch's output, whose ``response`` has a chat completion as its ``body``. A log of
@@ -17,13 +17,23 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from audit.config import fingerprint
-from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
+from audit.engines.base import Done, EngineFacts, Generated, OpenModel, is_cut, storable, unwatched
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, ModelError, StoreError
+from stimuli.chat_parts import cell_text, has_refused, joined_parts
+from stimuli.errors import StimulusError
+from stimuli.files import LARGEST_TABLE, read_file, unpacked_size
 from stimuli.prompts import Prompt
+from stimuli.table_files import SUFFIXES, MalformedRowError
+from stimuli.tables import open_table
 
 TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
 """Names under which a line may have the model's text."""
+_IDS: Final = ("custom_id", "id")
+_TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
+"""How the names of tables end: a line of JSON may hold more than a cell, such as a whole completion."""
+_LARGEST_LOG: Final = 4 * LARGEST_TABLE
+"""Bytes of a log, unpacked: it repeats what each prompt shows."""
 _SHOWN: Final = 60
 """Letters of an id that are shown."""
 Messages: TypeAlias = Sequence[tuple[str, str]]
@@ -86,7 +96,8 @@ def read_answers(
     Parameters
     ----------
     path
-        A file of JSON lines in UTF-8, whose empty lines are skipped, or a log of Inspect.
+        A file of JSON lines in UTF-8, whose empty lines are skipped, a log of Inspect, or a table with ``id`` and a
+        column of :data:`TEXTS`, in which an empty cell is no answer.
     export
         What the ids of the run's prompts begin with.
     n_prompts
@@ -104,16 +115,22 @@ def read_answers(
     """
     name = f"answers={path}"
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StoreError(f"{name} cannot be read ({error.strerror or error})") from error
+        content = read_file(path)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if (size := unpacked_size(content)) > _LARGEST_LOG:
+        raise StoreError(f"{name} unpacks to {size >> 20:,} MiB, and at most {_LARGEST_LOG >> 20:,} are read; split it")
     log = read_inspect_log(path) if is_inspect_log(content) else None
     if log is not None and asked is not None:
         _check_asked(log, name, asked(), export=export)
     texts: dict[int, Generated | None] = {}
     first: dict[int, str] = {}
     n_repeated = 0
-    for answer in _of_lines(content, name) if log is None else _of_log(log, name):
+    if log is not None:
+        answers = _of_log(log, name)
+    else:
+        answers = _of_table(path, name) if path.suffix.lower() in _TABLES else _of_lines(content, name)
+    for answer in answers:
         place = _place(answer.id, answer.where, export=export, n_prompts=n_prompts)
         text = answer.text
         if place in texts:
@@ -140,6 +157,36 @@ def _of_lines(content: bytes, name: str) -> Iterator[_Answer]:
             where = f"{name}: line {number}"
             line = _object(raw, where)
             yield _Answer(where, f"on line {number}", _id(line, where), _text(line, where))
+
+
+def _of_table(path: Path, name: str) -> Iterator[_Answer]:
+    try:
+        table = open_table(path, (), also=(*_IDS, *TEXTS), long_cells=True)
+        header = [column.casefold() for column in table.header]
+        own, text = (_column(header, names, name) for names in (_IDS, TEXTS))
+        for number, row in table.rows:
+            place = table.place(number)
+            if len(row) > len(header):
+                raise ConfigError(
+                    f"{name}: {place} has {len(row)} cells and the header {len(header)}; put texts in quotation marks"
+                )
+            written = row[text] if text < len(row) else ""
+            answer = Generated(storable(cell_text(written)), 0, False) if written.strip() else None
+            yield _Answer(f"{name}: {place}", f"on {place}", row[own].strip() if own < len(row) else "", answer)
+    except (StimulusError, MalformedRowError) as error:
+        at = f": line {error.line}: " if isinstance(error, MalformedRowError) else ""
+        raise StoreError(f"{name}{at}{str(error).removeprefix(str(path))}") from error
+
+
+def _column(header: Sequence[str], names: Sequence[str], name: str) -> int:
+    """Return the place of the one column that is called by one of some names."""
+    places = [place for place, column in enumerate(header) if column in names]
+    if len(places) != 1:
+        raise ConfigError(
+            f"{name} needs one column of {', '.join(names)}, and has {len(places)}; its columns are: "
+            f"{', '.join(header)[:300] or 'none'}"
+        )
+    return places[0]
 
 
 def _of_log(log: InspectLog, name: str) -> Iterator[_Answer]:
@@ -187,7 +234,7 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
 
 def _id(line: Mapping[str, Any], where: str) -> str:
     # A line of a batch has an id of its own beside ours.
-    named = line.get("custom_id", line.get("id"))
+    named = next((line[name] for name in _IDS if name in line), None)
     if not isinstance(named, str):
         raise ConfigError(f"{where} has no id; give each answer the id of its prompt: {_FORM}")
     return named
@@ -220,7 +267,9 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return Generated(storable(given), 0, False)
+        return Generated(storable(given), 0, is_cut(line.get("finish_reason", line.get("stop_reason"))))
+    if isinstance(given, list):
+        return _of_parts(given, f"{where}: {named[0]}", cut=is_cut(line.get("finish_reason", line.get("stop_reason"))))
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, and should be a text or a chat completion")
     status = given.get("status_code", 200)
@@ -232,6 +281,13 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
 def _completion(body: Any, where: str) -> Generated:
     """Return the text of a chat completion."""
     choices = body.get("choices") if isinstance(body, dict) else None
+    if isinstance(body, dict) and choices is None:
+        # As other providers write a message: its parts stand in it, and no choices.
+        for name in ("content", "output"):
+            if isinstance(body.get(name), list) and body[name]:
+                cut = is_cut(body.get("stop_reason")) or body.get("status") == "incomplete"
+                written = _of_parts(body[name], f"{where}.{name}")
+                return replace(written, cut=cut, refused=written.refused or body.get("stop_reason") == "refusal")
     if not (isinstance(choices, list) and choices):
         raise ConfigError(f"{where} is no chat completion (it has no choices); give the model's text alone: {_FORM}")
     if len(choices) > 1:
@@ -241,11 +297,26 @@ def _completion(body: Any, where: str) -> Generated:
     if not isinstance(message, dict):
         raise ConfigError(f"{where} has a choice without a message; give the model's text alone: {_FORM}")
     text, declined = message.get("content"), message.get("refusal")
+    if isinstance(text, list):
+        written = _of_parts(text, f"{where} has a message whose content")
+        return replace(
+            written,
+            cut=is_cut(choice.get("finish_reason")),
+            refused=written.refused or bool(declined) or choice.get("finish_reason") == "content_filter",
+        )
     if not isinstance(text, str):
         # As of a server: reasoning that took all tokens, a call of a tool; there is no text to be read.
         text = declined if isinstance(declined, str) else ""
     refuses = bool(declined) or choice.get("finish_reason") == "content_filter"
-    return Generated(storable(text), 0, choice.get("finish_reason") == "length", None, refuses)
+    return Generated(storable(text), 0, is_cut(choice.get("finish_reason")), None, refuses)
+
+
+def _of_parts(parts: list[Any], where: str, *, cut: bool = False) -> Generated:
+    """Return the text of a message that is a list of parts."""
+    text = joined_parts(parts)
+    if text is None:
+        raise ConfigError(f"{where}: is a list with a part that is no text; leave out what is not the model's text")
+    return Generated(storable(text), 0, cut, None, has_refused(parts))
 
 
 def _kind(value: object) -> str:

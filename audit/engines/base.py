@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,16 @@ class Generated:
     cut: bool
     n_prompt_tokens: int | None = None
     refused: bool = False
+
+
+_CUT: Final = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit"}
+)
+
+
+def is_cut(finish_reason: object) -> bool:
+    """Tell whether a server's reason for the end of a text is the limit of its length, by whatever name."""
+    return isinstance(finish_reason, str) and finish_reason.lower() in _CUT
 
 
 def storable(text: str) -> str:

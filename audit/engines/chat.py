@@ -6,21 +6,34 @@ is closed at once: see :mod:`audit.engines.dialects`. An answer that is begun fo
 text of its own turn, which is not ended.
 
 The tokens that the tokenizer puts before any text (a BOS) stand before a prompt once, whether its template writes them,
-leaves them out or writes them twice. A template that prints the date is told one that stays the same.
+leaves them out or writes them twice. A template that prints the date is told one that stays the same. One that shows no
+text gets a list of parts. Of the first prompts it is checked that all that was said is shown once and in order.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from audit.config import DATE, EngineConfig, ModelConfig, ThinksIn
-from audit.engines.dialects import THINK, Dialect, dialect_of, no_dialect
+from audit.engines.dialects import (
+    THINK,
+    Dialect,
+    dialect_of,
+    has_unknown_marks,
+    in_template,
+    no_dialect,
+    opens_unknown,
+    without_thoughts,
+)
 from audit.engines.resolve import first_line
 from audit.engines.shared import SharedTokens, cut_pattern
+from audit.engines.shown import not_shown_once
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
@@ -29,6 +42,8 @@ _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
 _PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
 """Messages by which it is tried what a template writes around a prompt."""
+_CHECKED: Final = 2
+"""Prompts of each system message and length of which it is checked that they show all that was said."""
 _FIRST: Final = 4
 """Tokens at the beginning of a prompt among which a BOS may stand that a template wrote: after white space, say."""
 _NUMBERS: Final = tuple(map(str, range(101)))
@@ -61,6 +76,8 @@ class ChatTokenizer:
         If there is no chat template, or the user's fails or leaves out what is asked.
     """
 
+    _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
+
     def __init__(
         self,
         tokenizer: Any,
@@ -83,11 +100,9 @@ class ChatTokenizer:
         self.date = date
         self.thinks_in = thinks_in
         self._begun: dict[str, str] = {"": ""}
-        if template is not None and _SENTINEL not in self._render([("user", _SENTINEL)]):
-            raise ModelError(
-                f"{template.asked}: leaves out what the user says; it must write each message's content, as "
-                "{{ message['content'] }} in a loop over messages does"
-            )
+        self._checked: Counter[tuple[object, ...]] = Counter()
+        if template is not None:
+            self._content_is_parts  # noqa: B018 (raises where it does not show what is said)
 
     @classmethod
     def load(
@@ -163,10 +178,13 @@ class ChatTokenizer:
     @cached_property
     def dialect(self) -> Dialect | None:
         """How the model marks its thoughts; None where nothing tells that it has any."""
+        return dialect_of(self.thinks_in, self._template_text, self._is_token)
+
+    @property
+    def _template_text(self) -> str:
+        """The chat template; of a tokenizer that has several, by name, all of them."""
         own = getattr(self.hf, "chat_template", None) if self.template is None else self.template.text
-        # Some tokenizers have several templates, by name.
-        text = own if isinstance(own, str) else "\n".join(map(str, own.values())) if isinstance(own, Mapping) else ""
-        return dialect_of(self.thinks_in, text, self._is_token)
+        return own if isinstance(own, str) else "\n".join(map(str, own.values())) if isinstance(own, Mapping) else ""
 
     def _is_token(self, mark: str) -> bool:
         """Say whether a mark is a token of its own."""
@@ -189,13 +207,27 @@ class ChatTokenizer:
     def closes_thoughts(self) -> str:
         """Say by which marks thoughts are closed at once that the template cannot be told to leave; empty if by none.
 
-        ``<think>`` is not named, unless the card says it: templates that open it close it, or it has ever been closed.
+        ``<think>`` that a template opens is not named, unless the card says it: it has ever been closed.
         """
-        if self.dialect is None or (self.dialect is THINK and self.thinks_in == "auto"):
+        own = self._made(self._probe, pinned(self.date))
+        if self.dialect is None or (self.dialect is THINK and self.thinks_in == "auto" and THINK.is_open(own)):
             return ""
-        probe = [("user", _SENTINEL)]
-        own = self._made(probe, pinned(self.date), enable_thinking=False, thinking=False)
-        return self.dialect.name if self._render(probe) != own else ""
+        return self.dialect.name if self._render(self._probe) != own else ""
+
+    @cached_property
+    def _closes(self) -> bool:
+        """Whether thoughts are closed that the template does not open.
+
+        So it is where the model thinks, since its card or its template says so or its vocabulary is of models that do,
+        and the template makes the same of being told to think and of being told not to.
+        """
+        if self.dialect is None:
+            return False
+        named = self.thinks_in != "auto" or in_template(self._template_text) is self.dialect
+        date = pinned(self.date)
+        return (named or self.dialect.habitual) and (
+            self._made(self._probe, date) == self._made(self._probe, date, thinks=True)
+        )
 
     def _render(
         self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
@@ -206,33 +238,90 @@ class ChatTokenizer:
         """
         shown = pinned(self.date) if told is None else told
         if thinks:
-            return self.thinking.opened(self._made(messages, shown, enable_thinking=True, thinking=True))
-        dialect = self.dialect
-        text = self._made(messages, shown, enable_thinking=False, thinking=False)
-        if dialect is None or (dialect is THINK and self.thinks_in == "auto"):
-            return THINK.at_once(text) if text.rstrip().endswith(THINK.opens) else text
-        return dialect.at_once(text)
+            return self.thinking.opened(self._made(messages, shown, thinks=True))
+        text = self._made(messages, shown)
+        dialect = self.dialect or THINK
+        return dialect.at_once(text) if dialect.is_open(text) or dialect.is_closed(text) or self._closes else text
 
-    def _made(self, messages: Sequence[tuple[str, str]], shown: Mapping[str, Any], **told: Any) -> str:
-        own = {} if self.template is None else {"chat_template": self.template.text}
+    def _made(self, messages: Sequence[tuple[str, str]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
+        """Return what the template itself makes of messages, told to think or not to."""
+        return self._applied(_content(messages, parts=self._content_is_parts), shown, thinks=thinks)
+
+    @property
+    def _content_is_parts(self) -> bool:
+        """Whether the template shows a message's content only where it is a list of parts."""
+        return self._form[1]
+
+    @property
+    def _probe(self) -> tuple[tuple[str, str], ...]:
+        """Messages that the template takes: a question, and before it a system message where there has to be one."""
+        return self._form[0]
+
+    @cached_property
+    def _form(self) -> tuple[tuple[tuple[str, str], ...], bool]:
+        """Messages that the template takes and shows, and whether their content is a list of parts.
+
+        Raises
+        ------
+        ModelError
+            If it shows no question in either form.
+        """
+        faults = []
+        question = ("user", _SENTINEL)
+        probes = ((question,), (("system", "x"), question))
+        for parts in (False, True):
+            for probe in probes:
+                try:
+                    made = self._applied(_content(probe, parts=parts), pinned(self.date))
+                except ModelError as error:
+                    faults.append(error)
+                    continue
+                # One that writes a list as code shows it, too, but not as anybody says it.
+                if _SENTINEL in made and "'type'" not in made and '"type"' not in made:
+                    return probe, parts
+        if len(faults) < 4:
+            faults = [self._not_shown("leaves out what the user says, as a text and as a list of parts")]
+        raise faults[0]
+
+    def _not_shown(self, what: str) -> ModelError:
+        """Return what is raised of a template that does not show what was said."""
+        asked = f"model {self.name}: its chat template" if self.template is None else f"{self.template.asked}:"
+        return ModelError(
+            f"{asked} {what}, so that the model would be asked another question; {self._mend} that writes each "
+            "message's content once and in order"
+        )
+
+    def _applied(self, said: Sequence[Mapping[str, Any]], shown: Mapping[str, Any], *, thinks: bool = False) -> str:
+        told: dict[str, Any] = {"enable_thinking": thinks, "thinking": thinks, **shown}
+        if self.dialect is not None and self.dialect.told is not None:
+            name, off, on = self.dialect.told
+            told[name] = on if thinks else off
         try:
-            text: str = self.hf.apply_chat_template(
-                [{"role": role, "content": content} for role, content in messages],
-                tokenize=False,
-                add_generation_prompt=True,
-                **told,
-                **shown,
-                **own,
-            )
+            if self.template is not None or self._is_rendered_here:
+                from audit.engines.rendering import rendered
+
+                text = self.hf.get_chat_template() if self.template is None else self.template.text
+                return rendered(text, said, {**self.hf.special_tokens_map, **told})
+            # What renders by itself may be handed no function.
+            told = {name: value for name, value in told.items() if not callable(value)}
+            made: str = self.hf.apply_chat_template(list(said), tokenize=False, add_generation_prompt=True, **told)
         except Exception as error:
             if self.template is not None:
                 raise ModelError(self.template.fault(error)) from error
             # A template refuses by raising whatever its author chose.
             raise ModelError(
-                f"model {self.name}: its chat template refuses the messages {', '.join(role for role, _ in messages)} "
+                f"model {self.name}: its chat template refuses the messages {', '.join(each['role'] for each in said)} "
                 f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
             ) from error
-        return text
+        return made
+
+    @cached_property
+    def _is_rendered_here(self) -> bool:
+        """Whether the tokenizer has a chat template like any other; a server's, and some models' own code, have not."""
+        from transformers import PreTrainedTokenizerBase
+
+        own = getattr(type(self.hf), "apply_chat_template", None)
+        return own is PreTrainedTokenizerBase.apply_chat_template
 
     def render(self, prompt: Prompt) -> str:
         """Return the whole text that the model is given, up to where its thought or its answer begins, or goes on.
@@ -260,6 +349,37 @@ class ChatTokenizer:
         else:
             text = self._render(messages)
         return text + self.begun_as(prompt.begun)
+
+    def check_shown(self, prompts: Sequence[Prompt]) -> None:
+        """Check of the first prompts of each perceiver that they show all that was said, once and in order.
+
+        Raises
+        ------
+        ModelError
+            If one does not: the model would be asked something else. Or if they end within a thought of unknown marks.
+        """
+        if prompts and (mark := self._opens_unknown):
+            raise ModelError(
+                f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
+                "known, so that a number of the thought would be a rating; name what stands before a thought and after "
+                f"it: thinking.marks=['{mark}',CLOSES]"
+            )
+        for prompt in prompts:
+            shape = (prompt.system, len(prompt.turns), prompt.thinks, prompt.thought is None)
+            if self._checked[shape] < _CHECKED:
+                self._checked[shape] += 1
+                self._check_shown(prompt)
+
+    @cached_property
+    def _opens_unknown(self) -> str:
+        """The mark of no dialect by which the template opens a thought; empty where it opens none."""
+        return opens_unknown(self._render(self._probe).rpartition(_SENTINEL)[2])
+
+    def _check_shown(self, prompt: Prompt) -> None:
+        # A thought may repeat what was said, and is no part of it.
+        prompt = replace(prompt, begun="", thought=None if prompt.thought is None else "")
+        if fault := not_shown_once(prompt, self.render):
+            raise self._not_shown(fault)
 
     def begun_as(self, begun: str) -> str:
         """Return what of an answer's beginning is given to the model; the rest is its own to write.
@@ -296,6 +416,7 @@ class ChatTokenizer:
         ModelError
             As :meth:`render`, or if it cannot be told which tokens the tokenizer adds.
         """
+        self.check_shown(prompts)
         if self._shared is None:
             encoded = self.encode_all([self.render(prompt) for prompt in prompts])
         else:
@@ -312,7 +433,7 @@ class ChatTokenizer:
         while self._is_doubled and ids[: 2 * len(opening)] == opening * 2:
             ids = ids[len(opening) :]
         own = list(self._puts_before)
-        if own and all(ids[at : at + len(own)] != own for at in range(_FIRST)):
+        if own and not self._opens_late and all(ids[at : at + len(own)] != own for at in range(_FIRST)):
             return [*own, *ids]
         return ids
 
@@ -347,8 +468,8 @@ class ChatTokenizer:
         """What of :attr:`chat` makes prompts other than those of earlier versions; empty if nothing does.
 
         ``template``, the SHA-256 of the user's; ``date``, the one that is pinned; ``begins``, what was done about the
-        tokens that begin a text; ``closes``, the marks of thoughts that are closed at once. The date that templates of
-        Llama 3.1 write by themselves is no news.
+        tokens that begin a text; ``closes``, the marks of thoughts that are closed at once; ``content``, that messages
+        are lists of parts. The date that templates of Llama 3.1 write by themselves is no news.
         """
         untold = self._probed({"strftime_now": clock(another_day(self.date))})
         return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
@@ -358,6 +479,8 @@ class ChatTokenizer:
         told = {"template": template, "date": date, "begins": self._said_of_beginning or None}
         if self.closes_thoughts:
             told["closes"] = self.closes_thoughts
+        if self._content_is_parts:
+            told["content"] = "parts"
         return told if any(told.values()) else {}
 
     def _probed(self, told: Mapping[str, Any]) -> list[str | None]:
@@ -385,6 +508,23 @@ class ChatTokenizer:
                 return f"{named} taken once, which the chat template writes more than once"
         return ""
 
+    @cached_property
+    def _before_opening(self) -> str:
+        """What the template writes before the token that begins a text; empty where that stands first, or nowhere."""
+        own = [] if self.add_special_tokens else list(self._opening)
+        is_end = own == [getattr(self.hf, "eos_token_id", None)]  # then it may stand at the end of a message, too
+        for text in filter(None, self._probed(pinned(self.date)) if own else ()):
+            ids = self.encode(text)
+            at = next((at for at in range(_FIRST if is_end else len(ids)) if ids[at : at + len(own)] == own), 0)
+            if at:
+                return self.decode(ids[:at], marks=True)
+        return ""
+
+    @cached_property
+    def _opens_late(self) -> bool:
+        """Whether the template writes the token that begins a text after others, where it is not put before them."""
+        return len(self.encode(self._before_opening)) >= _FIRST
+
     def say_chat(self) -> str:
         """Say in a few words what prompts are made by beside the model's own files; empty if by nothing."""
         said = []
@@ -395,6 +535,12 @@ class ChatTokenizer:
             said.append(f"the chat template prints a date, which is model.date={self.date}")
         if self._said_of_beginning:
             said.append(self._said_of_beginning)
+        if self._before_opening:
+            what = "white space" if self._before_opening.isspace() else repr(self._before_opening)
+            named = " ".join(self._named(self._opening))
+            said.append(f"the chat template writes {what} before {named}, with which a text is to begin")
+        if self._content_is_parts:
+            said.append("messages are handed to the chat template as lists of parts: it shows no others")
         if self.closes_thoughts:
             said.append(f"thoughts are closed at once by the marks of {self.closes_thoughts}, unless one is asked for")
         return "; ".join(said)
@@ -467,6 +613,39 @@ class ChatTokenizer:
         """Return the text of generated tokens, without special tokens, or with all of them as they are written."""
         return str(self.hf.decode(token_ids, skip_special_tokens=not marks))
 
+    def written(self, token_ids: list[int], text: str | None = None) -> str:
+        """Return the text of what a model wrote, without special tokens but for the marks of a thought.
+
+        Without its marks a thought could not be told from the answer. Marks that the card names stand as ``<think>``.
+
+        Parameters
+        ----------
+        token_ids
+            All that it wrote.
+        text
+            The same without special tokens, where the engine has made it.
+        """
+        text = self.decode(token_ids) if text is None else text
+        if not self._special_ids.isdisjoint(token_ids):
+            whole = self.decode(token_ids, marks=True)
+            dialect = self.dialect
+            if dialect is not None and any(mark in whole for mark in (*dialect.marks, dialect.opens)):
+                text = self._without_special(whole, dialect)
+            elif without_thoughts(whole) != whole or has_unknown_marks(whole):
+                text = whole
+        return as_known(text, self.thinks_in)
+
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        added = getattr(self.hf, "added_tokens_decoder", {})
+        return frozenset(token_id for token_id, token in added.items() if token.special)
+
+    def _without_special(self, text: str, dialect: Dialect) -> str:
+        """Return a text with its special tokens written out, without those that are no marks of a thought."""
+        if self._special is None:
+            return text
+        return self._special.sub(lambda found: found[0] if dialect.holds(found[0]) else "", text)
+
     def up_to_special(self, text: str) -> str:
         """Return a text with its special tokens written out, up to the first of them."""
         found = None if self._special is None else self._special.search(text)
@@ -483,3 +662,16 @@ class ChatTokenizer:
         """Return the tokens that follow ``text`` when ``continuation`` does; None where the two merge into a token."""
         before, both = self.encode(text), self.encode(text + continuation)
         return tuple(both[len(before) :]) if both[: len(before)] == before else None
+
+
+def as_known(text: str, thinks_in: ThinksIn) -> str:
+    """Return a text in which the marks of thoughts that a card names are those that every reader knows."""
+    if isinstance(thinks_in, tuple):
+        for own, known in zip(thinks_in, THINK.marks, strict=True):
+            text = text.replace(own, known)
+    return text
+
+
+def _content(messages: Sequence[tuple[str, str]], *, parts: bool) -> list[dict[str, Any]]:
+    """Return messages as chat templates take them."""
+    return [{"role": role, "content": [{"type": "text", "text": text}] if parts else text} for role, text in messages]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from audit.engines.resolve import ModelFiles, check_model_folder, facts_of, find_folder, hush, unloadable
 from audit.errors import ModelError
+from stimuli.files import LARGEST_TEXT, read_file
 
 
 class Classifier:
@@ -192,7 +193,7 @@ def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _check_folder(folder: Path, *, name: str, asked: str) -> None:
     check_model_folder(folder, name=name)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads(read_file(folder / "config.json", at_most=LARGEST_TEXT))
     kinds = config.get("architectures") if isinstance(config, dict) else None
     if not isinstance(kinds, list) or not any(str(kind).endswith("ForSequenceClassification") for kind in kinds):
         named = ", ".join(map(str, kinds)) if isinstance(kinds, list) and kinds else "no architecture"

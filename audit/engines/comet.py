@@ -46,7 +46,7 @@ def head_of(narrative: Narrative) -> str:
     ATOMIC calls who acts PersonX: it stands for a leading "The person" of the third-person wording. Without that
     wording the neutral one is taken, else the first person's, as it is.
     """
-    third_person = re.sub(r"^The person\b", "PersonX", narrative.third_person)
+    third_person = re.sub(r"^The person\b", "PersonX", narrative.wording("third_person"))
     return third_person or narrative.neutral or narrative.first_person
 
 

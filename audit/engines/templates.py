@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import ModelError
+from stimuli.files import open_file
 
 PLAIN: Final = "plain"
 """The plain form's name, as ``model.chat_template`` has it."""
@@ -39,7 +40,7 @@ class ChatTemplate:
     asked
         How messages call it, such as ``model.chat_template=FILE``.
     text
-        A Jinja template, as transformers takes one; it is run in the sandbox of transformers.
+        A Jinja template, as transformers takes one; see :func:`audit.engines.rendering.rendered`.
     is_plain
         Whether it is our plain form.
     """
@@ -92,7 +93,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
         return ChatTemplate(said, _PLAIN, True)
     path = Path(os.path.expanduser(asked))
     try:
-        with path.open("rb") as handle:
+        with open_file(path) as handle:
             content = handle.read(_LONGEST + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -109,8 +110,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
 def pinned(date: str) -> dict[str, Any]:
     """Return the variables by which a chat template is told the date, whichever of the two ways it asks for it.
 
-    Llama's write ``date_string`` where it is given; others call ``strftime_now``, which transformers has among its
-    globals, where a variable of that name goes before it.
+    Llama's write ``date_string`` where it is given; others call ``strftime_now``.
 
     Parameters
     ----------
@@ -122,7 +122,12 @@ def pinned(date: str) -> dict[str, Any]:
 
 def clock(date: str) -> Callable[[str], str]:
     """Return what writes a date, YYYY-MM-DD, in the form that it is given: ``strftime_now`` on that day."""
-    return datetime.fromisoformat(date).strftime
+    day = datetime.fromisoformat(date)
+
+    def strftime_now(form: str) -> str:
+        return day.strftime(form)
+
+    return strftime_now
 
 
 def another_day(date: str) -> str:

@@ -171,7 +171,7 @@ class TransformersEngine(TokenEngine):
         """Return a row's text up to its own end: what follows is padding, up to the end of the longest row."""
         end = next((k for k, token in enumerate(tokens) if token in self._ends), None)
         own = tokens if end is None else tokens[: end + 1]
-        return Generated(self.tokenizer.decode(own), len(own), end is None)
+        return Generated(self.tokenizer.written(own), len(own), end is None)
 
     def _up_to(self, until: str, tokens: list[int]) -> Generated:
         """Return a row's text up to what it was to be written until; what follows is of no interest, or padding."""

@@ -142,7 +142,7 @@ class VllmEngine(TokenEngine):
         else:
             settings = {"temperature": temperature, "top_p": top_p}
             outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds], done)
-        return [_generated(output, until) for output in outputs]
+        return [_generated(output, until, self.tokenizer) for output in outputs]
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[Reading]:
         """See :class:`audit.engines.base.TokenReader`. Prompts that begin alike are read one after another."""
@@ -210,9 +210,10 @@ def _bar(done: Done, waiting: Any = None, **_: Any) -> Any:
     return _Bar(done) if waiting is None else waiting
 
 
-def _generated(output: Any, until: str) -> Generated:
+def _generated(output: Any, until: str, tokenizer: ChatTokenizer) -> Generated:
     if not output.outputs:
         return Generated(None, 0, False)
     written = output.outputs[0]
     cut = written.stop_reason != until if until else written.finish_reason == "length"
-    return Generated(written.text, len(written.token_ids), cut)
+    text = written.text if until else tokenizer.written(list(written.token_ids), written.text)
+    return Generated(text, len(written.token_ids), cut)

@@ -6,6 +6,7 @@ within each narrative, echo-free where the terms allow that.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,8 +24,10 @@ from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
 from audit.exported import Export
 from audit.plan import Plan
+from audit.runs.manifest import ComparedWords
 from audit.tables.ratings import Status
 from audit.tasks.rated.ask import question_of
+from stimuli.files import open_file
 from stimuli.languages import pack_replies
 from stimuli.prompts import Prompt
 from stimuli.strategies import strategy_values
@@ -75,7 +78,7 @@ class AskedRatings:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield the prompts as the file has them: ``id``, ``messages`` and what tells one from the others."""
-        with self.path.open(encoding="utf-8") as lines:
+        with io.TextIOWrapper(open_file(self.path), encoding="utf-8") as lines:
             for line in lines:
                 yield json.loads(line)
 
@@ -127,7 +130,8 @@ class AskedRatings:
             if name not in dimensions:
                 continue
             cube = NarrativeCube.from_ratings(part, dimension=name, variant=variant, baselines=True)
-            free = without_echo(cube, dimensions[name].stems)
+            asked = dimensions[name]
+            free = without_echo(cube, asked.stems if asked.states_stems else ComparedWords(asked.stems))
             gap = attempt(partial(headline_gap, free, confidence=confidence))
             if isinstance(gap, NotEstimableError):
                 continue

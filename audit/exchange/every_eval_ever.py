@@ -24,6 +24,8 @@ from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
 from audit.report.numbers import rows_of
 from audit.report.verdicts import worded
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
+from audit.tables.spreadsheets import seen
 from audit.wording import MEANING, printable
 from stimuli.errors import suggest
 
@@ -36,6 +38,7 @@ RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")
 """Engines that run the model on the user's own machine."""
+_FOLLOWED: Final = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
 _DETAILS: Final = (
     "delta_points", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_narratives_asked",
     "n_ratings", "n_missing", "note",
@@ -64,8 +67,17 @@ def _make(collected: Collected, told: Told) -> Files:
         )
     model_id = _model_id(collected.manifest, told)
     record = _record(collected, told, model_id)
-    text = f"{json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)}\n"
+    text = f"{json.dumps(_seen(record), indent=2, ensure_ascii=False, allow_nan=False)}\n"
     return {f"data/{_COLLECTION}/{model_id}/{_name(collected)}.json": text.encode()}
+
+
+def _seen(value: Any) -> Any:
+    """Return plain values whose texts hide nothing."""
+    if isinstance(value, dict):
+        return {name: _seen(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_seen(each) for each in value]
+    return seen(value) if isinstance(value, str) else value
 
 
 def _model_id(manifest: Manifest, told: Told) -> str:
@@ -91,7 +103,9 @@ def _name(collected: Collected) -> str:
 
 def _record(collected: Collected, told: Told, model_id: str) -> dict[str, Any]:
     manifest, now = collected.manifest, f"{time.time():.0f}"
-    engine = {"name": manifest.engine.name, "version": manifest.engine.version}
+    # The interface by which a server is asked is no engine: nobody knows what runs there.
+    served = bool(manifest.model.address)
+    engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
     return {
         "schema_version": SCHEMA,
         "evaluation_id": f"{_COLLECTION}/{model_id.replace('/', '_')}/{now}",
@@ -202,13 +216,9 @@ def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _checks(collected: Collected) -> dict[str, str]:
-    """Return whether ratings were found to follow what is told."""
-    rows = collected.statistics("manipulation")
-    return {
-        f"manipulation check {row['check']}": "passed" if row["passed"] in (True, "True") else "not passed"
-        for row in rows.to_dict("records")
-        if _text(row["passed"])
-    }
+    """Return whether ratings follow what is told, check by check."""
+    found = answers_of(collected.statistics("manipulation"))
+    return {f"manipulation check {check}": _FOLLOWED[answer] for check, answer in found.items()}
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:

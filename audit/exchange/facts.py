@@ -80,7 +80,7 @@ def said_of_engine(manifest: Manifest) -> str:
         return f"elsewhere, by {manifest.model.elsewhere.by or 'a stack that was not named'} (as the user says)"
     if not engine.name:
         return NOT_RECORDED
-    return " ".join(filter(None, (engine.name, engine.version, f"({engine.device}, {engine.dtype})")))
+    return f"{engine.said} ({', '.join(filter(None, (engine.device, engine.dtype)))})"
 
 
 def table_of(rows: Iterator[tuple[str, str]]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import about
 from audit.tables.base import Table, Type
+from audit.tables.spreadsheets import seen_texts
 from audit.wording import in_markdown
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _make(collected: Collected, told: Told) -> Files:
     from audit.runs.parquet import plain_parquet
 
     parts = {collected.table.name: (collected.table, collected.rows), **dict(_statistics(collected))}
-    files = {f"data/{name}.parquet": plain_parquet(table, rows) for name, (table, rows) in parts.items()}
+    files = {f"data/{name}.parquet": plain_parquet(table, seen_texts(rows)) for name, (table, rows) in parts.items()}
     return files | {"README.md": _card(collected, told, {name: table for name, (table, _) in parts.items()}).encode()}
 
 

@@ -15,6 +15,7 @@ from audit.errors import ConfigError, StoreError
 from audit.exchange.base import Collected, Files, Form, Told
 from audit.exchange.facts import about, of_run
 from audit.tables.base import Column, Type
+from audit.tables.spreadsheets import seen
 from audit.wording import printable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _LONGEST_TEXT: Final = 32_767
 _LONGEST_NOTE: Final = 80
 """Bytes that SPSS keeps of a label, of a text, and of a line of notes."""
 _OUT_IN: Final = {0: "out-group", 1: "in-group"}
+_NO_YES: Final = {0: "no", 1: "yes"}
 _FORMATS: Final = {Type.INT8: "F4.0", Type.INT32: "F10.0", Type.INT64: "F12.0", Type.FLAG: "F4.0", Type.FLOAT: "F16.8"}
 _TEXTS: Final = (Type.WORD, Type.TEXT)
 _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
@@ -95,9 +97,9 @@ def _values(values: pd.Series, name: str, column: Column) -> tuple[pd.Series, di
         codes = {status.value: place for place, status in enumerate(Status, start=1)}
         return values.astype(str).map(codes).astype(float), {place: word for word, place in codes.items()}
     if column.type == Type.FLAG:
-        return values.astype("Float64").astype(float), _OUT_IN
+        return values.astype("Float64").astype(float), _OUT_IN if name == "in_group" else _NO_YES
     if column.type in _TEXTS:
-        texts = values.astype(object).where(values.notna(), "")
+        texts = values.astype(object).where(values.notna(), "").map(seen)
         longest = max((len(text.encode()) for text in texts), default=0)
         if longest > _LONGEST_TEXT:
             raise StoreError(

@@ -6,7 +6,6 @@ as it will be printed, with letters of :data:`~audit.figures.style.SMALL` points
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from audit.errors import MissingCellError, NotEstimableError
 from audit.figures.forests import plot_family, plot_gaps, plot_measures
 from audit.figures.heatmaps import plot_cells, plot_interaction
 from audit.figures.matrix import Clusters, DoesNotFitError
-from audit.figures.style import figure_bytes
+from audit.figures.style import figure_bytes, file_stem
 
 WIDTHS: Final = (89, 183)
 """Of one column and of two, in millimetres."""
@@ -83,7 +82,7 @@ def journal_files(figures: Mapping[str, Figure], millimetres: float) -> dict[str
     """Return figures as PDF and as PNG with 600 dots an inch, by names that any file system takes."""
     files = {}
     for name, figure in figures.items():
-        stem = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+        stem = file_stem(name)
         for form in ("pdf", "png"):
             files[f"figures/{stem}-{millimetres:g}mm.{form}"] = figure_bytes(figure, form, dpi=_DPI)
     return files

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial, wraps
+from hashlib import sha256
 from typing import Any, Final, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,8 @@ from matplotlib.ticker import MaxNLocator
 
 from audit.wording import PHONE, fixed
 
+_LONGEST_STEM: Final = 150
+"""Letters of a file's name before its form."""
 INK: Final = "#1b1b1f"
 MUTED: Final = "#55555e"
 FAINT: Final = "#dedee6"
@@ -118,12 +121,25 @@ def figure_files(name: str, figure: Figure, svg: bytes) -> dict[str, bytes]:
     figure, svg
         The figure, and what `figure_bytes` made of it, which a page needs before.
     """
-    stem = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+    stem = file_stem(name)
     return {
         f"figures/{stem}.svg": svg,
         f"figures/{stem}.png": figure_bytes(figure, "png"),
         f"figures/{stem}.pdf": figure_bytes(figure, "pdf"),
     }
+
+
+def file_stem(name: str) -> str:
+    """Return a name of a figure, which may hold the user's own words, as any file system takes it.
+
+    Examples
+    --------
+    >>> file_stem("matrix-a/b-origin")
+    'matrix-a_b-origin'
+    """
+    stem = re.sub(r"[^A-Za-z0-9._+-]+", "_", name)
+    # File systems take 255 bytes; names that begin alike stay apart.
+    return stem if len(stem) <= _LONGEST_STEM else f"{stem[:_LONGEST_STEM]}-{sha256(name.encode()).hexdigest()[:8]}"
 
 
 @contextmanager

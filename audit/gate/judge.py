@@ -162,6 +162,7 @@ class _Measured:
     texts: str
     sha256: str
     no_refusals: str = ""
+    followed: tuple[Mapping[str, Any], ...] = ()
     without_groups: tuple[str, ...] = field(default=())
 
 
@@ -272,6 +273,7 @@ def _measure(
     from audit.statistics.averages import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding import gaps_of
+    from audit.statistics.manipulation import rows_of_run
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings, without_dimensions
@@ -292,12 +294,13 @@ def _measure(
     wanted = {*(dimensions or known), *manifest.placebo}
     ratings = without_dimensions(ratings, [name for name in known if name not in wanted])
     scale = manifest.scale.low, manifest.scale.high
-    told = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+    told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     own = {name: settings[name] for name in ("confidence", "power", "min_number_mass")}
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     used = Settings(**own, n_permutations=1)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=used, repetition=told)
+    followed = rows_of_run(folder.read_manipulated(), manifest, confidence=settings["confidence"])
     on_run = codes_of_run(folder, manifest, confidence=settings["confidence"])
     noise = noise_of_run(manifest, folder, ratings, confidence=settings["confidence"])
     unseen = _why_no_refusals(manifest, ratings)
@@ -353,6 +356,7 @@ def _measure(
         texts=str(choices["texts"]),
         sha256=folder.ratings_sha256(),
         no_refusals=unseen,
+        followed=tuple(followed),
         without_groups=tuple(dict.fromkeys(without_groups)),
     )
 
@@ -469,6 +473,10 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers were there already when the run's command was given again, and were not checked "
             "against the model"
         )
+    if any("manipulation_not_shown" in codes for codes in run.codes.values()):
+        n = next(float(row["n_needed"]) for row in run.followed)
+        so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""
+        yield f"{lead}whether the ratings follow what is told was not shown{so}"
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:

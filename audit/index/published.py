@@ -27,6 +27,7 @@ from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
 from audit.statistics.limits import limits_of_gap, limits_of_run
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.index import INDEX
@@ -35,6 +36,7 @@ from audit.tables.registry import REPLY_TABLES, TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.registry import task_of
 from audit.wording import encodable, plural
+from stimuli.files import read_file
 
 _NUMBERS_ASKED: Final = "numbers and their ends"
 ALL_PAIRS: Final = "all"
@@ -106,6 +108,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "status": manifest.status,
         "started": manifest.started,
         "model": encodable(model.name),
+        "server": encodable(model.address),
         "parameters": model.parameters or unknown,
         "weights_bytes": model.weights_bytes or unknown,
         "strategy": manifest.strategy.name or "none",
@@ -120,7 +123,7 @@ def _check_generation(folder: Path, manifest: Manifest, again: str) -> None:
     if not manifest.generation:
         return
     path = folder / GENERATION
-    there = path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else "none"
+    there = read_file(path).decode("utf-8", "replace").strip() if path.is_file() else "none"
     now = RunFolder(folder).generation_of(manifest, manifest.analysed_by)
     if not there == now == manifest.generation:
         raise StoreError(
@@ -161,8 +164,11 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
         remarks = [*map(_Remark, on_run), *(_Remark(code, *key) for code in on_gap)]
-        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
+        # What decides is what is shown, as on the run's page.
+        deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
+        shown = deciding if math.isfinite(deciding.get("ci_low", math.nan)) else row
+        rated = Rated(key, "", known, {}, remarks, drawn=set(), view=view, several=False)
         outcomes = known["outcomes"].loc[[found == key for found in keys_of(known["outcomes"])]]
         asked = outcomes.loc[outcomes["pairs"].isin(["in_group", "out_group"]), "n_prompts"].sum()
         missing = row.get("n_missing", math.nan)
@@ -172,8 +178,8 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "dimension": key[0],
             "outcome": "intensity",
             "unit": "points",
-            "delta": row.get("delta_points", math.nan),
-            **{name: row.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
+            "delta": shown.get("delta_points", math.nan),
+            **{name: shown.get(name, math.nan) for name in ("ci_low", "ci_high", "p", "p_adjusted", "n_narratives")},
             "n_answers": row.get("n_ratings", math.nan),
             "n_missing": missing,
             "missing_share": missing / asked if asked else math.nan,
@@ -207,10 +213,8 @@ def _asked(manifest: Manifest, choices: Mapping[str, str]) -> dict[str, str]:
 
 
 def _manipulation(table: pd.DataFrame) -> str:
-    passed = table["passed"].map(str)
-    if (passed == "False").any():
-        return "failed"
-    return "passed" if (passed == "True").any() else "not made"
+    """Name what the check that decides came to."""
+    return {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "not shown"}.get(str(deciding(table)), "not made")
 
 
 # --- Measures of texts -----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from audit.runs.manifest import Manifest
 from audit.tables.base import Table
 from audit.tables.index import CLAIMS, INDEX
 from audit.wording import encodable
+from stimuli.files import open_file
 
 PAGE: Final = "index.html"
 _SCHEMA: Final = 1
@@ -133,7 +134,7 @@ def _page(folder: Path, out: Path | None) -> Path:
     if is_of_runs(page.parent):
         raise ConfigError(f"out={page} lies in a folder of a run, which keeps its own files alone; name another place")
     try:
-        there = page.read_bytes()[:_START] if page.exists() else MARK.encode()
+        there = _beginning(page) if page.exists() else MARK.encode()
     except OSError as error:
         raise StoreError(f"{page} cannot be read ({error.strerror or error}); name another page with out=") from error
     if MARK.encode() not in there:
@@ -297,3 +298,8 @@ def _write(path: Path, content: bytes) -> Path:
 
 
 __all__ = ["Indexed", "write_index"]
+
+
+def _beginning(page: Path) -> bytes:
+    with open_file(page) as stream:
+        return stream.read(_START)

@@ -20,6 +20,7 @@ from audit.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain
 from audit.texts.words import sentences, words
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords, emotion_valence, emotion_words
+from stimuli.table_files import SUFFIXES
 from stimuli.tables import read_cells
 from stimuli.yaml_files import may_be_file, read_text, read_yaml
 
@@ -54,6 +55,8 @@ LEXICON: Final = (
 """The measures of :class:`LexiconScorer`, in the order of its columns."""
 
 _VALUES: Final = {"0": False, "1": True}
+_WITH_HEADER: Final = SUFFIXES - {".txt", ".tsv", ".tab"}
+"""How the names of tables end; lexicons are given out as lines with tabs and without a header."""
 _SHOWN: Final = 60
 """Characters of a user's text that a message shows."""
 
@@ -232,7 +235,7 @@ def load_lexicon(path: Path | None = None) -> EmotionLexicon:
 
 def _rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
     """Yield the place, word, emotion and association of each row."""
-    if path.suffix.lower() == ".csv":
+    if path.suffix.lower() in _WITH_HEADER:
         columns = ("word", "emotion", "association")
         for place, cells in read_cells(path, dict(zip(columns, columns, strict=True)), of="words"):
             yield place, cells["word"], cells["emotion"], cells["association"]

@@ -37,7 +37,7 @@ def model_sentences(study: Study) -> Iterator[Line]:
             "file. What the model is and how it was asked was not checked.",
         )  # fmt: skip
         return
-    path = line(" (", Told(model.path), ")") if model.path and model.path != model.name else ()
+    path = line(" (", Told(model.path), ")") if model.path and model.path not in model.name else ()
     if engine.name == SERVED:
         yield line(
             "The model was ", name, path, ", asked at a server. A server does not tell which revision of the weights "
@@ -90,6 +90,11 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     if baselines := _baselines(study.rows):
         what = "baselines" if len(baselines) > 1 else "a baseline"
         yield line(f"Beside these, {listed(baselines)} stood as {what}, outside of ", _DELTA, ".")
+    if drawn := [name for name in manifest.pairs_drawn if name not in manifest.placebo]:
+        yield line(
+            f"In {listed(drawn)}, each narrative was asked about all in-group pairs and a balanced draw of the others, "
+            "by turns, so that the other pairs of a narrative are missing by design."
+        )
     if manifest.placebo:
         n = len(manifest.placebo)
         yield line(

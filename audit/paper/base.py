@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -150,13 +150,10 @@ class Study:
         own = own.loc[own["control"] == "noise"]
         return float(own["se"].iloc[0]) if len(own) else float("nan")
 
-    def checks(self) -> Iterator[tuple[dict[str, Any], bool | None]]:
-        """Yield rows of the manipulation check, each with whether it was passed; None where too few were rated."""
-        if not self.is_rated:
-            return
-        for row in _records(self.tables["manipulation"]):
-            said = str(row["passed"]).strip().lower()
-            yield row, {"true": True, "1.0": True, "false": False, "0.0": False}.get(said)
+    @property
+    def followed(self) -> list[dict[str, Any]]:
+        """Rows of the manipulation check; none of written texts."""
+        return _records(self.tables["manipulation"]) if self.is_rated else []
 
 
 def is_finite(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from audit.paper.base import Row, Study, has_interval, is_finite
 from audit.paper.table import decimals_for, interval_written, written
@@ -14,14 +14,26 @@ from audit.report.parts import variation
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
 from audit.statistics.limits import limits_of_gap
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in, codes_of
 from audit.tables.shared import OVERALL
-from audit.wording import coverage, dimension_title, either, plural
+from audit.wording import coverage, dimension_title, either, plural, unsigned
 
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
     "intensity": ("the strong version of a situation", "the mild one"),
 }
 """Of each manipulation check, what is to be rated higher than what."""
+_CAME: Final = {
+    FOLLOWS: "was rated higher",
+    DOES_NOT_FOLLOW: "was not rated higher by as much as the least response",
+    NOT_SHOWN: "was neither shown to be rated higher by as much as the least response nor shown not to be",
+}
+_RESULT: Final = {FOLLOWS: "was passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "decides nothing"}
+_SO: Final = {
+    "emotion": "Ratings that do not follow what is told say nothing of empathy.",
+    "intensity": "Equal ratings may be equal for that reason.",
+}
+"""What follows from a failed check: from the one that decides, and from one of intensities beside it."""
 _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "noise_floor")
 """Limits that a mark in the table, or a sentence with its number, tells of."""
 
@@ -51,13 +63,15 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
             "Caution: whether the model is still the one that gave the answers was not checked (",
             Told(manifest.model.not_checked), ").",
         )  # fmt: skip
-    for row, passed in study.checks() if checks else ():
-        if passed is False:
-            higher, lower = NOT_FOLLOWED[str(row["check"])]
-            yield line(
-                f"Caution: the manipulation check failed. Without any identity, {higher} was not found to be rated "
-                f"higher than {lower}. Ratings that do not follow what is told say nothing of empathy.",
-            )
+    codes = codes_of(study.followed)
+    if checks and "manipulation" in codes:
+        yield line(
+            "Caution: the manipulation check failed. Ratings that do not follow what is told say nothing of empathy."
+        )
+    for code in codes if checks else ():
+        if code != "manipulation":
+            what, so = LIMITS[code]
+            yield line(f"Caution: {_lower(what)}; {so}.")
     uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
     if uncontrolled:
         estimated = [gap for gap in study.narrow if is_finite(gap["delta_points"])]
@@ -115,12 +129,13 @@ def verdicts(study: Study) -> Iterator[Line]:
 
 def check_sentences(study: Study) -> Iterator[Line]:
     """Yield what the manipulation check found, check by check, or that none was made; nothing of written texts."""
-    found = list(study.checks())
+    found = study.followed
     if study.is_rated and not found:
         yield ("No manipulation check was made.",)
-    for row, passed in found:
+    for row in found:
         higher, lower = NOT_FOLLOWED[str(row["check"])]
-        if passed is None:
+        answer = answer_in(row)
+        if not row["n_pairs"] > 1:
             yield line(
                 f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
                 "rated to tell one from the other.",
@@ -136,11 +151,13 @@ def check_sentences(study: Study) -> Iterator[Line]:
         size = (
             f"mean difference {written(row['difference'], decimals)} points{spread}, {plural(row['n_pairs'], 'pair')}"
         )
-        was = "was rated" if passed else "was not found to be rated"
-        came = "was passed" if passed else "failed. Ratings that do not follow what is told say nothing of empathy"
+        least: Any = row.get("least_response")
+        if is_finite(least):
+            size += f", least response {unsigned(float(least))}"
+        so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if row is found[0] else 'intensity']}"
         yield line(
-            f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former {was} "
-            f"higher ({size}): the check {came}.",
+            f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former "
+            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}",
         )
 
 

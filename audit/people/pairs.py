@@ -18,6 +18,7 @@ from audit.people.ratings import HumanRatings, export_files
 from audit.tables.preference import CHOICES, PAIR_SIDES
 from audit.tables.replies import SCORED
 from audit.wording import count, plural
+from stimuli.files import read_file
 
 PAIRS_FILE: Final = Path(__file__).parent / "pairs.yaml"
 SIDES_FILE: Final = "sides.csv"
@@ -155,7 +156,7 @@ def read_sides(path: Path) -> pd.DataFrame:
     """
     try:
         types = {**dict.fromkeys(PAIR_SIDES, str), **_SIDE_TYPES}
-        table = pd.read_csv(io.StringIO(path.read_text("utf-8")), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
+        table = pd.read_csv(io.BytesIO(read_file(path)), dtype=types, keep_default_na=False)[list(PAIR_SIDES)]
     except (OSError, ValueError, KeyError, OverflowError) as error:
         raise StoreError(f"{path} cannot be read ({error}); export the pairs again") from error
     if not table["first"].isin([1, 2]).all() or table["item_id"].duplicated().any():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -17,11 +16,11 @@ import pandas as pd
 from audit.errors import ConfigError
 from audit.people.items import KEY, ItemSample
 from audit.people.questions import Asked, Choice, Questions
-from audit.tables.spreadsheets import FORMULA
+from audit.tables.spreadsheets import FORMULA, seen
 from audit.wording import brief, either, plural, printable
-from stimuli.errors import suggest
+from stimuli.errors import Faults, suggest
+from stimuli.files import read_file
 from stimuli.tables import check_unique, read_cells
-from stimuli.yaml_files import may_be_file, read_text
 
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
@@ -35,8 +34,6 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
     "score": "in points of the question's scale, or the place of the option, from 0; missing where it was left out",
 }
 
-_DELIMITERS: Final = (",", ";", "\t")
-"""Between cells; spreadsheets of many countries write the semicolon."""
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
 _TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
@@ -167,7 +164,6 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
         path,
         dict(zip(columns, columns, strict=True)),
         of="items",
-        delimiter=_delimiter(path),
         may_be_empty=may_be_empty,
     )
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
@@ -193,9 +189,8 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     Parameters
     ----------
     paths
-        CSV files with the columns ``item_id`` and one for each question, those about the rater among them; commas,
-        semicolons or tabs between cells. The rater is in a column ``rater``, or else the file's name without its
-        suffix. Other columns are not read.
+        Tables with the columns ``item_id`` and one for each question, those about the rater among them. The rater is
+        in a column ``rater``, or else the file's name without its suffix. Other columns are not read.
     key
         The export's, of which ``item_id`` is used and, where items come in lists, ``list``: a rater has one list.
     questions
@@ -269,7 +264,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
         n_missing_rows=sum(len(items[own_list[rater]]) for rater in active) - n_rows,
         n_left_out=n_rows * len(questions.names) - len(scores),
         without_score=tuple(rater for rater in everybody if rater not in set(active)),
-        files={printable(str(path)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths},
+        files={printable(str(path)): hashlib.sha256(read_file(path)).hexdigest() for path in paths},
         about={
             rater: {
                 each.name: each.options[int(of_raters[rater, "", each.name])]
@@ -285,15 +280,19 @@ def _rows(
     path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path]
 ) -> list[tuple[str, str, str, dict[str, float]]]:
     """Return a file's rows: place, rater, item and the scores that were given."""
-    delimiter, file = _delimiter(path), printable(str(path))
-    header = next(csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter), [])
+    file = printable(str(path))
     asked = (*questions.questions, *questions.about)
-    columns = ["item_id", *(["rater"] if "rater" in header else []), *(question.name for question in asked)]
+    columns = ["item_id", *(question.name for question in asked)]
     remedy = "these files were made with other questions, or a column was renamed"
     rows = read_cells(
-        path, dict(zip(columns, columns, strict=True)), of="ratings", delimiter=delimiter, may_be_empty=columns,
+        path,
+        dict(zip(columns, columns, strict=True)),
+        of="ratings",
+        may_be_empty=[*columns, "rater"],
+        may_be_missing=["rater"],
+        numbers=[question.name for question in asked if not isinstance(question, Choice)],
         remedy=remedy,
-    )  # fmt: skip
+    )
     rows = [(printable(place), cells) for place, cells in rows if any(cells.values())]
     own_name = not any(cells.get("rater") for _, cells in rows)
     if own_name and (other := named.setdefault(path.stem, path)) != path:
@@ -307,31 +306,35 @@ def _rows(
             "another run, or of another seed; import it with its own export's key"
         )
     found = []
+    faults = Faults(file, ConfigError)
     for place, cells in rows:
         rater, item = printable(path.stem if own_name else cells["rater"]), cells["item_id"]
         if not rater:
-            raise ConfigError(f"{place}: no rater, though other rows have one; fill the cell")
+            faults.add(place, "no rater, though other rows have one; fill the cell")
         if item not in known:
-            raise ConfigError(f"{place}: the item {brief(item)!r} is not in the key; mend it, or remove the row")
-        given = {
-            question.name: _score(cells[question.name], question, f"{place}: rater {brief(rater)!r}, item {item!r}")
-            for question in asked
-            if cells[question.name]
-        }
+            faults.add(place, f"the item {brief(item)!r} is not in the key; mend it, or remove the row")
+        try:
+            given = {
+                question.name: _score(cells[question.name], question) for question in asked if cells[question.name]
+            }
+        except ConfigError as fault:
+            faults.add(place, f"rater {brief(rater)!r}, item {item!r}: {fault}")
+            continue
         found.append((place, rater, item, given))
+    faults.check()
     return found
 
 
-def _score(cell: str, question: Asked, place: str) -> float:
+def _score(cell: str, question: Asked) -> float:
     if isinstance(question, Choice):
         if cell not in question.options:
             raise ConfigError(
-                f"{place}: {question.name} {brief(cell)!r} is none of its answers; {suggest(cell, question.options)}"
+                f"{question.name} {brief(cell)!r} is none of its answers; {suggest(cell, question.options)}"
             )
         return float(question.options.index(cell))
     if not _WHOLE.fullmatch(cell) or not question.low <= _whole(cell) <= question.high:
         raise ConfigError(
-            f"{place}: {question.name} {brief(cell)!r} is no whole number from {question.low} to {question.high}; mend "
+            f"{question.name} {brief(cell)!r} is no whole number from {question.low} to {question.high}; mend "
             "it, or empty the cell"
         )
     return float(_whole(cell))
@@ -345,17 +348,6 @@ def _whole(cell: str) -> int:
     return int(re.split("[.,]", cell)[0])
 
 
-def _delimiter(path: Path) -> str:
-    """Return what stands between the cells of a file's header; the comma where that cannot be told."""
-    if not may_be_file(path):
-        return ","  # the reader says it
-    first = read_text(path).lstrip("\r\n").partition("\n")[0]
-    for delimiter in _DELIMITERS:
-        if "item_id" in [cell.strip().strip('"') for cell in first.split(delimiter)]:
-            return delimiter
-    return ","
-
-
 def _csv(table: pd.DataFrame) -> bytes:
     # All cells in quotation marks: a spreadsheet that splits at semicolons must not find one of its own in a text.
     text = table.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
@@ -363,6 +355,7 @@ def _csv(table: pd.DataFrame) -> bytes:
 
 
 def _defused(text: str) -> str:
+    text = seen(text)
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 

@@ -27,6 +27,8 @@ from audit.wording import (
 
 DIFFERING: Final = {
     "model": "the model",
+    "server": "the server that was asked",
+    "stated": "the model that the server says it is",
     "prompt": "the wording of the prompt",
     "wording": "the wording of the prompt",
     "language": "the language",

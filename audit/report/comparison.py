@@ -60,6 +60,7 @@ _NO_CHANGES: Final = (
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
 _HEADS: Final = {
     "path": "model's place",
+    "stated": "server's model",
     "texts": "narratives (SHA-256)",
     "wording": "prompt's wording (SHA-256)",
     "leading": "strategy (SHA-256)",

@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import Row, rows_of, show, show_interval
+from audit.tables.controls import NO_STEM
 from audit.wording import brief, count, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
@@ -87,7 +88,9 @@ def control_of(rows: Sequence[Row], *, several: bool = False) -> Control:
         words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
         said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
-    return Control("none", None, NOT_CONTROLLED + over, wording)
+    unstated = next((str(row["note"]) for row in rows if row["control"] == "echo_free" and NO_STEM in row["note"]), "")
+    why = Markup(" {}.").format(unstated[:1].upper() + unstated[1:]) if unstated else Markup("")
+    return Control("none", None, NOT_CONTROLLED + why + over, wording)
 
 
 def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:

@@ -1,4 +1,6 @@
-"""What a gap is held against: the scale, the spread of ratings, plain means, and what the model would write."""
+"""What a gap is held against: the scale, the spread of ratings, the response to the story, plain means, and what the
+model would write.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.numbers import Row, show
-from audit.wording import count, either, rate, scale_end, unsigned
+from audit.report.numbers import Row, show, show_interval
+from audit.wording import count, coverage, either, points, rate, scale_end, unsigned
 
 HARDLY_VARIES: Final = 0.9
 """Share of prompts with one most probable number from which on the page says which."""
@@ -34,6 +36,8 @@ class Circumstances:
         Codes of the remarks on it and on the run.
     controls
         Its rows of the table of controls.
+    followed
+        All rows of the table of manipulation checks, which are of the whole run.
     refusals_told
         Whether a card of their own says how many were refused.
     dimensions
@@ -50,6 +54,7 @@ class Circumstances:
     tests: Sequence[Row] = ()
     worst: Sequence[Row] = ()
     controls: Sequence[Row] = ()
+    followed: Sequence[Row] = ()
     codes: Set[str] = frozenset()
     refusals_told: bool = False
     dimensions: Mapping[str, Row] = field(default_factory=dict)
@@ -66,6 +71,28 @@ def size_of(gap: Row) -> Markup:
             Markup("{} times the spread (SD) of one narrative's ratings").format(show(gap, "delta_sd", _unsigned))
         )
     return Markup("; ").join(parts) if math.isfinite(gap.number("percent_of_scale")) else Markup("")
+
+
+def response_beside(gap: Row, followed: Sequence[Row], *, confidence: float) -> Markup:
+    """Say how far ratings answer to the story where no identity is told, and what share of that the gap is."""
+    row = next((row for row in followed if row["check"] == "emotion" and row["n_pairs"] > 0), None)
+    if row is None:
+        return Markup("")
+    spread = Markup("")
+    if math.isfinite(row.number("ci_low")):
+        spread = Markup(" ({} interval {})").format(coverage(confidence), show_interval(row))
+    n = Markup("{} {}").format(show(row, "n_pairs", count), either(row.number("n_pairs"), "narrative", "narratives"))
+    among = Markup("over {}").format(n)
+    if math.isfinite(row.number("share_higher")):
+        among = Markup("and it is higher in {} of {}").format(show(row, "share_higher", rate), n)
+    said = Markup(
+        "The response to the story: without any identity, a narrative's own emotion is rated {} points{} above a wrong "
+        "one, {}."
+    ).format(show(row, "difference", points), spread, among)
+    if row["answer"] != "follows":  # of what is as good as no response, nothing is a share
+        return said
+    share = abs(gap.number("delta_points")) / row.number("difference")
+    return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
 
 
 def plain_means(gap: Row) -> tuple[Markup, bool]:

@@ -38,7 +38,6 @@ VERDICTS: Final = {
     "within": "a gap smaller than the margin",
     "none": "no gap larger than the margin",
     "average": "no average gap larger than the margin",
-    "echo": "no more than invented groups show",
     "undecided": "undecided",
     "absent": "no verdict",
     "": "measures, which have none",
@@ -49,8 +48,8 @@ _CONTROLS: Final = {
     "placebo": "held against invented groups",
     "none": "not controlled",
 }
-_MANIPULATION: Final = {"passed": "manipulation check passed", "failed": "", "not made": "no manipulation check made"}
-"""A failed check is among the limits."""
+_MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
+"""One that failed, or showed nothing, is among the limits."""
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
 _SHORT: Final = 12
 """Letters of a unit that a column's heading has room for; the facts of the group have it, too."""
@@ -260,7 +259,7 @@ def _folded(groups: Sequence[GroupShown]) -> str:
 
 def _models(rows: Sequence[Row]) -> str:
     """Say of how many models the gaps of a group are, where they may be taken for a ranking."""
-    n_models = len({row["model"] for row in rows})
+    n_models = len({(row["model"], row["server"]) for row in rows})
     if n_models < 2:
         return ""
     return (
@@ -273,10 +272,12 @@ def _columns(rows: Sequence[Row]) -> list[_Column]:
     levels = {coverage(row.number("confidence")) for row in rows}
     one_level = next(iter(levels)) if len(levels) == 1 else ""
     led = any(row["strategy"] not in ("", "none") for row in rows)
+    served = len({row["server"] for row in rows}) > 1
     unit = str(rows[0]["unit"])
     return [
         _Column("run", lambda row: Cell(_link(row), str(row["folder"]))),
         _Column("model", _name("model")),
+        *([_Column("server", _name("server"))] if served else []),
         _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
         _Column(f"{one_level} interval".strip(), lambda row: _interval(row, one_level), "number"),
         _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING), "long"),

@@ -174,7 +174,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
     spoken = manifest.language
     example, noise, statistics = manifest.example_prompt, manifest.noise, manifest.statistics
-    required: dict[str, object] = {"model.name": model.name}
+    required: dict[str, object] = {"model.name": model.card}
     if rated:
         required |= {"elicitation.method": elicitation.method, "scale.low": scale.low, "scale.high": scale.high}
     else:
@@ -183,8 +183,10 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         if found == "" or found != found:
             raise ManifestError(_lacking(manifest, path))
     content = manifest.content if shown is None else shown
+    if model.card not in ("", model.name):
+        content = {**content, "model": {"name": model.name, "card": model.card, **_without(model.content, "name")}}
     return ManifestView(
-        model=brief(model.name),
+        model=model.name,
         method=elicitation.method if rated else manifest.task.kind,
         parser=_text(elicitation.parser, absent=""),
         begun=_text(elicitation.prefill, absent=""),
@@ -244,6 +246,10 @@ def example_view(manifest: Manifest) -> ExampleView | None:
     system, user, begun = (_text(part, absent="") for part in (example.system, example.user, example.begun))
     language = "" if spoken.is_english else _text(spoken.name)
     return ExampleView(system, turns, user, begun, language, _text(spoken.code))
+
+
+def _without(content: Mapping[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in content.items() if key != name}
 
 
 def _lacking(manifest: Manifest, path: str) -> str:

@@ -144,6 +144,7 @@ class Rated:
                 tests=rows_of(own["heterogeneity"], "heterogeneity"),
                 worst=[row for check in _WORST for row in _of(own, "sensitivity", check=check)],
                 controls=rows_of(own["controls"], "controls"),
+                followed=rows_of(tables["manipulation"], "manipulation"),
                 codes=_codes(remarks, [key]),
                 refusals_told=self._refusals is not None,
                 judged=rows_of(own["judged"], "judged"),
@@ -340,6 +341,7 @@ def told_overall(
                 modes=_rows_at(tables, "modes", parts),
                 worst=[each for each in _rows_at(tables, "sensitivity", parts) if each["check"] in _WORST],
                 controls=_rows_at(tables, "controls", parts),
+                followed=rows_of(tables["manipulation"], "manipulation"),
                 codes=_codes_of_mean(remarks, parts),
                 dimensions=single,
                 verdict=next(iter(_rows_at(tables, "verdicts", [key])), None),
@@ -367,6 +369,7 @@ def _card(title: str, anchor: str, found: Answer, *, alone: bool = False) -> Car
     )
     content = present(
         *((paragraph(_against_zero(found.facts), "spread"),) if alone else head),
+        paragraph(found.response, "small"),
         paragraph(found.control, "small control"),
         paragraph(found.opposed, "opposed"),
         paragraph(found.written, "small"),
@@ -393,6 +396,7 @@ def _in_full(found: Answer, refusals: RefusalGap | None) -> Iterator[Paragraph |
     yield Paragraph(found.lead, "lead")
     size = Markup(" That is {}.").format(found.size) if found.size else ""
     yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
+    yield Paragraph(found.response) if found.response else None
     yield _named(
         "Group or words?", Markup("{} {}").format(found.control, found.dealt) if found.dealt else found.control
     )

@@ -10,7 +10,15 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.controlled import control_of
-from audit.report.held_against import Circumstances, constant, is_of_probabilities, plain_means, size_of, written
+from audit.report.held_against import (
+    Circumstances,
+    constant,
+    is_of_probabilities,
+    plain_means,
+    response_beside,
+    size_of,
+    written,
+)
 from audit.report.numbers import Row, show, show_gap, show_interval, show_sum
 from audit.report.parts import Variation, of_dimensions, parts_of, variation
 from audit.report.verdicts import Worded, dealt, is_zero, supported, worded
@@ -82,6 +90,14 @@ LIMITS: Final = {
         "A failed manipulation check",
         "ratings that do not follow what is told say nothing of empathy",
     ),
+    "manipulation_not_shown": (
+        "A manipulation check that shows nothing",
+        "whether the ratings follow what is told is not known; more narratives can tell",
+    ),
+    "intensity_not_followed": (
+        "Ratings that do not follow how strong an emotion is",
+        "equal ratings may be equal for that reason, so no gap is ruled out",
+    ),
     "noise_floor": ("δ within the noise", "it cannot be told from rounding"),
     "one_cue": ("One kind of cue", "told otherwise, the groups' gap may be another one"),
     "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
@@ -103,6 +119,9 @@ class Answer:
         p, as it is and corrected for the page's gaps.
     size
         How large δ is, in percent of the scale and in standard deviations.
+    response
+        How far ratings answer to the story where no identity is told, and what share of that δ is; empty where that was
+        not asked.
     varies, stands_out
         Which emotions, groups and pairs stand out; and whether one does.
     control, control_kind
@@ -134,6 +153,7 @@ class Answer:
     spread: Markup
     facts: Markup
     size: Markup
+    response: Markup
     varies: Markup
     stands_out: bool
     control: Markup
@@ -209,7 +229,7 @@ def answer(
             excluded=excluded,
             control_kind=control.kind,
             stands_out=False,
-            **dict.fromkeys(("facts", "size", "varies", "written", "opposed", "raw", "control"), nothing),
+            **dict.fromkeys(("facts", "size", "response", "varies", "written", "opposed", "raw", "control"), nothing),
             **dict.fromkeys(("bound", "dealt", "power", "scope", "wider"), nothing),
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None
@@ -233,6 +253,7 @@ def answer(
         else spread,
         facts=facts,
         size=size_of(gap) if unvaried is None else nothing,
+        response=response_beside(gap, known.followed, confidence=confidence),
         varies=varies.words,
         stands_out=varies.found,
         written=written(known),

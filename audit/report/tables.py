@@ -126,7 +126,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table:
 
 def calls_table(calls: pd.DataFrame) -> Table | None:
     """Show what became of each call of a strategy; None where the question is all there is."""
-    if not (calls["place"] > 0).any() and not (calls["n_shortened"] > 0).any():
+    if not (calls["place"] > 0).any() and not (calls[["n_shortened", "n_cut"]] > 0).any(axis=None):
         return None
     return table_of(
         rows_of(calls, "calls"),
@@ -302,6 +302,7 @@ _MANIPULATIONS: Final = {
     "emotion": "the narrative's own emotion, against a wrong one",
     "intensity": "the strong version of a situation, against the mild one",
 }
+_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not shown"}
 
 
 def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
@@ -313,7 +314,11 @@ def manipulation_table(manipulation: pd.DataFrame, *, level: str) -> Table:
         number("mean of the other", "mean_lower", unsigned),
         number("difference, points", "difference", points),
         interval(level),
+        number("least response", "least_response", unsigned),
+        Column("followed", lambda row: _FOLLOWED[str(row["answer"])], words=True),
+        number("higher in", "share_higher", rate),
         out_of("narratives", "n_pairs", "n_asked", words=True),
+        *([number("narratives to decide", "n_needed", count)] if manipulation["n_needed"].notna().any() else []),
         note="note",
     )
 
@@ -417,7 +422,9 @@ SHOWN: Final = (
     Shown(
         "manipulation",
         Place.ALL_GAPS,
-        "Does the model follow what is told? Ratings without any identity; a model that fails has no verdict",
+        "Does the model follow what is told? Ratings without any identity, followed where the interval lies above the "
+        "least response and not followed where it lies below. The check of emotions decides: a model that does not "
+        "follow has no verdict. If it does not follow intensities alone, no gap is ruled out",
         manipulation_table,
     ),
     Shown(

@@ -33,6 +33,7 @@ REASONS: Final = {
     "unrated_identity": "an identity has no rating",
     "scale_end": "many ratings lie at an end of the scale",
     "beyond_scale": "ratings lie beyond the scale",
+    "intensity_not_followed": "ratings do not follow how strong an emotion is",
     "not_additive": "perceivers use the scale in different ways",
     "not_converged": "a fit could not be confirmed",
     "missing": "missing ratings could change the answer",

@@ -14,12 +14,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from audit.errors import AuditError, StoreError, recovery
 from audit.plain_json import parse_json
 from audit.runs import ledger
+from audit.runs.model_names import address_of, model_name, stated_by
+from stimuli.files import read_file
 
 SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
@@ -52,6 +64,13 @@ _OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
 """Dimension → wording, or group → what is said of it."""
 
 
+class ComparedWords(dict[str, str]):
+    """Stems by wording, of an earlier version: a wording without one shares a stem where its letters are alike.
+
+    It is for the numbers of runs of such versions. Now every stem is stated where it is needed.
+    """
+
+
 class ManifestError(AuditError, KeyError):
     """The manifest lacks what is asked of it, or has it in another type; names the key and what there is."""
 
@@ -80,7 +99,7 @@ class _Part(BaseModel):
         """Keep what was read; null stands for what was not recorded."""
         if not isinstance(values, Mapping):
             return make(values)
-        fields = cls.model_fields
+        fields = {field.alias or name for name, field in cls.model_fields.items()}
         made = make({name: v for name, v in values.items() if v is not None and name in fields})
         made._content = values
         return made
@@ -97,23 +116,62 @@ class Elsewhere(_Part):
     n_without_line: Count = 0
 
 
+class Server(_Part):
+    """Where a model was asked, and which model the server said that it is, or is made of."""
+
+    base_url: str = ""
+    id: str = ""
+    root: str = ""
+
+
 class Model(_Part):
-    """The model that was asked: what it is called, where it lies, and the SHA-256 of its files by name.
+    """The model that was asked: by which card, where it lies, and the SHA-256 of its files by name.
 
     ``parameters`` and ``weights_bytes`` are 0 where they were not recorded, see :func:`audit.engines.size.size_of`.
     ``elsewhere`` is None unless another stack asked it; ``not_checked`` says why a command that found all answers there
     could not tell whether the model is still the same.
     """
 
-    name: str = ""
+    card: str = Field(default="", alias="name")
     path: str = ""
     revision: str = ""
     dtype: str = ""
+    server: Server = Server()
     files: Words = {}
     parameters: Count = 0
     weights_bytes: Count = 0
     elsewhere: Elsewhere | None = None
     not_checked: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the model is called wherever it is shown, see :func:`audit.runs.model_names.model_name`."""
+        return self._named(full=True)
+
+    @property
+    def name_asked(self) -> str:
+        """The same without which model the server says that it is."""
+        return self._named(full=False)
+
+    @property
+    def stated(self) -> str:
+        """Which model the server says that it is, in words; empty if it says no more than what was asked for."""
+        return stated_by(self.path, self._at)
+
+    @property
+    def address(self) -> str:
+        """The server's address; empty of any other model."""
+        return address_of(self.server.base_url)
+
+    def _named(self, *, full: bool) -> str:
+        # A folder or a file on this machine has no revision of the hub's.
+        on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
+        is_hub_id = None if on_hub else False
+        return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full)
+
+    @property
+    def _at(self) -> dict[str, str]:
+        return {"base_url": self.server.base_url, "id": self.server.id, "root": self.server.root}
 
 
 class Engine(_Part):
@@ -123,6 +181,11 @@ class Engine(_Part):
     version: str = ""
     device: str = ""
     dtype: str = ""
+
+    @property
+    def said(self) -> str:
+        """The engine and its version. The interface by which a server is asked says nothing of who runs it."""
+        return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
 
 
 class Elicitation(_Part):
@@ -305,6 +368,7 @@ class Statistics(_Part):
     wanted: Points | None = None
     power: Points = 0.8
     min_number_mass: Points = 0.5
+    least_response: Points = 0.01
     formula: str | None = None
     fit: str = "mixed"
     random: str | None = None
@@ -358,9 +422,15 @@ class Timings(_Part):
 
 
 class Check(_Part):
-    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made."""
+    """What was asked beside the ratings: what asking again varied, what limits the sample, why it was not made.
+
+    ``n_wanted`` are the narratives that the check was to have at least, ``n_available`` those that the source had; 0
+    where an earlier version noted none.
+    """
 
     n_prompts: Count = 0
+    n_wanted: Count = 0
+    n_available: Count = 0
     varied: str = ""
     notes: Words = {}
     refused: str = ""
@@ -504,10 +574,14 @@ class Manifest(_Written):
         What was asked for.
     inventory
         None unless a questionnaire was filled in.
-    dimensions, placebo
-        The dimensions in their order, and which are sets of invented groups.
+    dimensions, placebo, pairs_drawn
+        The dimensions in their order; which are sets of invented groups; and in which each narrative was asked about a
+        draw of pairs, so that others are missing by design.
     clusters, stems, cues
         By dimension: the cultural cluster of groups, and of wordings the stem and how they tell their group.
+    stems_stated
+        Whether every stem that tells a repeated word is in ``stems``. Where it is not, an earlier version wrote the
+        manifest, which compared words: then ``stems`` has :class:`ComparedWords`.
     scorers, wanted, absent
         What scored replies, what was asked for, and why what could not be had.
     diversity
@@ -544,9 +618,11 @@ class Manifest(_Written):
     strategy: Strategy = Strategy()
     dimensions: tuple[str, ...] = ()
     clusters: _OfTerms = {}
-    stems: _OfTerms = {}
+    stems_stated: bool = False
+    stems: _OfTerms = Field(default={}, validate_default=True)
     cues: _OfTerms = {}
     placebo: tuple[str, ...] = ()
+    pairs_drawn: tuple[str, ...] = ()
     versions: Words = {}
     hardware: Mapping[str, Any] = {}
     example_prompt: Example = Example()
@@ -566,6 +642,15 @@ class Manifest(_Written):
     human: Human = Human()
     emotions: EmotionsRead = EmotionsRead()
     outside: Outside = Outside()
+
+    @field_validator("stems")
+    @classmethod
+    def _compared(cls, stems: _OfTerms, info: ValidationInfo) -> _OfTerms:
+        """Let what an earlier version wrote be read as that version did."""
+        if info.data.get("stems_stated"):
+            return stems
+        names = dict.fromkeys([*info.data.get("dimensions", ()), *stems])
+        return {name: ComparedWords(stems.get(name, {})) for name in names}
 
     @property
     def statistics(self) -> Statistics:
@@ -597,7 +682,7 @@ class Manifest(_Written):
         """
         path = folder / file
         try:
-            content = parse_json(path.read_bytes())
+            content = parse_json(read_file(path))
         except (FileNotFoundError, NotADirectoryError) as error:
             said = f"{folder} is not a run folder: it has no {file}"
             if not _has_collected(folder):
@@ -654,7 +739,7 @@ class Manifest(_Written):
     def content_of(folder: Path) -> Mapping[str, Any]:
         """Return what the file says, whatever is wrong with it; nothing where it cannot be read."""
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            content = json.loads(read_file(folder / FILE))
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
@@ -691,7 +776,7 @@ class OfRuns(_Written):
             If it is damaged.
         """
         try:
-            content = parse_json((folder / FILE).read_bytes())
+            content = parse_json(read_file(folder / FILE))
         except (OSError, ValueError):
             return None
         if not isinstance(content, dict) or content.get("kind") != cls.kind_written:

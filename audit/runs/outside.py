@@ -6,32 +6,28 @@ what does not add up ends in one line that names the file, the line and the reme
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import hashlib
-import itertools
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.errors import ParserError, ParserWarning
 
-from audit.errors import AuditError, ConfigError, StoreError
+from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import now, versions
 from audit.tables.ratings import RATINGS, Status
 from audit.wording import plural
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.spreadsheets import SUFFIXES, choose_sheet, read_sheets
-from stimuli.tables import find_delimiter
-from stimuli.yaml_files import may_be_file, read_text
+from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError
+from stimuli.tables import is_no_number, open_table, read_numbers
+from stimuli.yaml_files import may_be_file
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -42,7 +38,6 @@ METHOD: Final = "outside"
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
 """What a whole column reads where the ratings file has none."""
 
-_DECIMAL_COMMA: Final = r"^(\s*[+-]?\d*),(\d+\s*)$"
 _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
@@ -53,8 +48,10 @@ DEFAULT_ENDS: Final = (0.0, 100.0)
 """The scale that is taken where none is given, and the ratings reach its ends."""
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
 """What other tools write where there is no rating; of a scale that does not reach them, they are no ratings."""
-_CHUNK: Final = 1 << 20
-"""Bytes that are searched at a time."""
+_ALSO: Final = ("intensity",)
+"""What ratings may be called beside ``rating``: our own exports do."""
+_SHOWN: Final = 3
+"""Faulty rows that are told with the first."""
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
 """What makes two rows the same prompt."""
 
@@ -71,7 +68,7 @@ class OutsideRatings:
     low, high
         Ends of the rating scale, in points.
     missing
-        Numbers that stood for no rating, and became missing ones: each once, in one order, however they were given.
+        What stood for no rating, and became missing ones: each once, in one order, however they were given.
     n_missing_codes
         How many ratings were one of them.
     ratings_path, groups_path
@@ -88,7 +85,7 @@ class OutsideRatings:
     ratings: pd.DataFrame
     low: float
     high: float
-    missing: tuple[float, ...]
+    missing: tuple[float | str, ...]
     n_missing_codes: int
     ratings_path: Path
     groups_path: Path
@@ -104,15 +101,16 @@ def read_outside(
     *,
     low: float | None = None,
     high: float | None = None,
-    missing: Sequence[float] = (),
+    missing: Sequence[float | str] = (),
 ) -> OutsideRatings:
     """Read ratings that another tool collected, and check them.
 
     Parameters
     ----------
     ratings
-        A ``.csv`` or ``.parquet`` file or a spreadsheet, one row a prompt. Columns: ``perceiver`` and ``experiencer``,
-        the wordings of the identities; ``narrative_id``; ``rating`` in points, empty where there is none.
+        A table, one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``. Columns:
+        ``perceiver`` and ``experiencer``, the wordings of the identities; ``narrative_id``; ``rating`` (or
+        ``intensity``) in points; where there is none it is empty, or what programs write there, such as ``NA``.
         ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status`` (see
         :class:`audit.tables.ratings.Status`) may be left out; other columns are not read.
     groups
@@ -124,8 +122,9 @@ def read_outside(
         Ends of the rating scale, in points. If None, 0 and 100, which the ratings must reach then: nobody can tell a
         scale from 1 to 7 by ratings from 1 to 7.
     missing
-        Numbers that stand for a refusal or no answer: ratings equal to one of them are missing. With a column
-        ``status`` that says why, it stays; without one they are unparseable, as an empty cell is.
+        What stands for a refusal or no answer. Ratings equal to one of its numbers are missing. With a column
+        ``status`` that says why, it stays; without one they are unparseable, as an empty cell is. One of its texts
+        stands for an empty cell in every column.
 
     Raises
     ------
@@ -148,24 +147,26 @@ def read_outside(
         raise ConfigError(
             f"low={ends[0]:g} high={ends[1]:g}: low must be below high; name the two ends of the rating scale"
         )
-    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL)
+    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing)
     labels = {
         name: _words(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
     }
-    intensity, is_code = _without_codes(table, _intensities(table), missing, ends)
+    given = _intensities(table)
+    table.check()
+    intensity, is_code = _without_codes(table, given, missing, ends)
     _check_reached(table, intensity, low=low, high=high, given=missing)
     status = _statuses(table, intensity)
     _check_scale(table, intensity, low=ends[0], high=ends[1], given=missing)
     _check_prompts(table, labels)
     _check_emotions(table, labels)
-    mapping = _read_table("groups", groups, ("term", "group"), ("dimension", "stem"))
+    mapping = _read_table("groups", groups, ("term", "group"), ("dimension", "stem"), missing)
     sides, names = _groups_of(table, mapping, labels)
     return OutsideRatings(
         ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
         low=ends[0],
         high=ends[1],
-        missing=tuple(sorted({float(code) for code in missing}, key=lambda code: (abs(code), code))),
+        missing=_in_order(missing),
         n_missing_codes=int(np.count_nonzero(is_code)),
         ratings_path=ratings,
         groups_path=groups,
@@ -223,6 +224,7 @@ def ratings_table(
         "response": pd.Series("", index=range(n_rows)),
         **{name: np.full(n_rows, np.nan) for name in _NOT_TOLD},
         "wording": pd.array(np.zeros(n_rows, dtype=np.int8), dtype="Int8"),
+        "cut": pd.array([pd.NA] * n_rows, dtype="boolean"),
     }
     return pd.DataFrame(columns, columns=list(RATINGS), copy=False)
 
@@ -267,7 +269,7 @@ def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, mo
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
         },
-    ).having(stems=outside.stems)
+    ).having(stems_stated=True, stems=outside.stems)
 
 
 def outside_manifest(
@@ -282,7 +284,7 @@ def outside_manifest(
     emotions: Sequence[str],
     n_narratives: int,
     n_prompts: int,
-    missing: Sequence[float],
+    missing: Sequence[float | str],
     n_missing_codes: int,
     files: Mapping[str, Any],
 ) -> Manifest:
@@ -305,7 +307,7 @@ def outside_manifest(
     n_narratives, n_prompts
         How many.
     missing, n_missing_codes
-        Numbers that stood for no rating, and how many ratings were one of them.
+        What stood for no rating, and how many ratings were one of these.
     files
         What was read: ``ratings`` and ``groups``, each with its ``_sha256``, and ``status_given``.
     """
@@ -356,170 +358,92 @@ class _Table:
     """The columns of a file that we read, and how to say where in it a row stands."""
 
     name: str
-    path: Path
     sha256: str
-    columns: dict[str, pd.Series]
-    n_rows: int
+    columns: dict[str, list[str]]
+    counts: str
+    numbers: Sequence[int]
+    decimal_comma: bool
+    marks: Collection[str]
+    faults: dict[int, Callable[[int], str]] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.numbers)
 
     def place(self, row: int) -> str:
         """Name a row, counted from 0, as the user's editor does."""
-        if self.path.suffix.lower() == ".csv":
-            with contextlib.suppress(csv.Error):  # a cell longer than that reader's limit
-                return f"line {next(itertools.islice(_records(self.path), row + 1, None))[0]}"
-        if self.path.suffix.lower() in SUFFIXES:
-            return f"row {next(iter(self.columns.values())).index[row]}"
-        return f"row {row + 1}"
+        return f"{self.counts} {self.numbers[row]}"
 
-    def refuse(self, wrong: BoolArray, fault: str) -> NoReturn:
-        """Raise ConfigError for the first of the rows that are wrong."""
-        n_more = int(wrong.sum()) - 1
-        more = f" (and {n_more:,} more)" if n_more else ""
-        raise ConfigError(f"{self.name}: {self.place(int(np.argmax(wrong)))}{more}: {fault}")
+    def note(self, wrong: BoolArray, fault: Callable[[int], str]) -> None:
+        """Note what is wrong with rows, by their places; of a row the first fault is kept."""
+        for row in np.flatnonzero(wrong).tolist():
+            self.faults.setdefault(row, fault)
+
+    def check(self) -> None:
+        """Raise ConfigError, in one line, if something is wrong with rows: names the first few, and how many."""
+        if not self.faults:
+            return
+        row, *others = sorted(self.faults)
+        more = f" (and {len(others):,} more)" if others else ""
+        # A remedy is told once.
+        told = [f"{self.place(other)}: {self.faults[other](other).partition(';')[0]}" for other in others[:_SHOWN]]
+        rest = ["..."] if len(others) > _SHOWN else []
+        also = f"; also {'; '.join([*told, *rest])}" if others else ""
+        raise ConfigError(f"{self.name}: {self.place(row)}{more}: {self.faults[row](row)}{also}")
+
+    def refuse(self, wrong: BoolArray, fault: Callable[[int], str]) -> None:
+        """Raise ConfigError for the rows that are wrong, if there are any."""
+        self.note(wrong, fault)
+        self.check()
 
 
-def _read_table(option: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> _Table:
+def _read_table(
+    option: str, path: Path, required: Sequence[str], optional: Sequence[str], missing: Sequence[float | str]
+) -> _Table:
     name, suffix = f"{option}={path}", path.suffix.lower()
-    if suffix not in (".csv", ".parquet", *SUFFIXES):
+    if suffix not in SUFFIXES:
         raise ConfigError(
-            f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a .csv or a .parquet file, or a "
-            "spreadsheet (.xlsx)"
+            f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a table: {WRITTEN_AS}"
         )
     if not may_be_file(path):
         raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
-    with _reading(name, path):
-        with path.open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        read = {".csv": _read_csv, ".parquet": _read_parquet}.get(suffix, _read_spreadsheet)
-        columns = read(name, path, required, optional)
-    n_rows = len(columns[required[0]])
-    if not n_rows:
-        raise ConfigError(f"{name}: has columns but no rows")
-    return _Table(name, path, sha256, columns, n_rows)
-
-
-@contextlib.contextmanager
-def _reading(name: str, path: Path) -> Iterator[None]:
-    """Turn what a file may do to its reader into one clear line."""
     try:
-        yield
-    except OSError as error:
-        raise StoreError(f"{name} cannot be read ({error.strerror or error})") from error
-    except csv.Error as error:
-        raise StoreError(f"{name} cannot be read as CSV ({error})") from error
-    except UnicodeDecodeError as error:
-        try:
-            read_text(path)  # the parser counts from somewhere inside the file; this names the line
-        except StimulusError as fault:
-            raise StoreError(f"{name}{str(fault).removeprefix(str(path))}") from error
-        raise
-
-
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV, its header first, each with the line that it begins on; blank lines are skipped."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter=_delimiter_of(path))
-        line = 1
-        for record in reader:
-            if len(record) > 1 or any(cell.strip() for cell in record):
-                yield line, record
-            line = reader.line_num + 1
-
-
-def _delimiter_of(path: Path) -> str:
-    """Return a comma, semicolon or tab, whichever the header's cells are separated by."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        header = next((line for line in stream if line.strip()), "")
-    return find_delimiter(header, (), usual=",")
-
-
-def _read_csv(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
-    _, header = next(_records(path), (0, []))
-    if not header:
-        raise StoreError(f"{name} is empty")
-    _refuse_nul(name, path)
-    found = _find_columns(name, header, required, optional)
-    # As text, for pandas would make 7 of the name 007; of what is not needed, whole responses perhaps, a byte a cell.
-    types = dict.fromkeys(range(len(header)), "S1") | dict.fromkeys(found.values(), "object")
-    try:
-        with path.open("rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", ParserWarning)
-            parsed = pd.read_csv(
-                stream,
-                sep=_delimiter_of(path),
-                header=0,
-                names=list(types),
-                index_col=False,
-                dtype=types,
-                keep_default_na=False,
-                na_values=[""],
-            )
-    except (ParserError, ParserWarning) as error:
-        raise _malformed(name, path, len(header), error) from error
-    columns = {column: parsed[place] for column, place in found.items()}
-    if "rating" in columns and _delimiter_of(path) == ";":  # where cells are separated so, decimals have a comma
-        columns["rating"] = columns["rating"].str.replace(_DECIMAL_COMMA, r"\1.\2", regex=True)
-    return columns
-
-
-def _refuse_nul(name: str, path: Path) -> None:
-    """Refuse a file with NUL characters: some versions of the parser end a cell at one, without a word."""
-    line = 1
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            if b"\0" in chunk:
-                line += chunk[: chunk.index(b"\0")].count(b"\n")
-                raise StoreError(
-                    f"{name}: line {line} holds a NUL character, which text has not; write it anew as UTF-8"
+        table = open_table(path, required, also=[*optional, *_ALSO], numbers=["rating", *_ALSO], long_cells=True)
+        if not table.header:
+            raise StoreError(f"{name} is empty")
+        found = _find_columns(name, table.header, required, optional)
+        columns: dict[str, list[str]] = {column: [] for column in found}
+        numbers = array("q")
+        same: dict[str, str] = {}  # a label stands in many rows, and is kept once
+        for number, row in table.rows:
+            if any(cell.strip() for cell in row[len(table.header) :]):
+                raise ConfigError(
+                    f"{name}: {table.counts} {number} has {len(row)} cells and the header {len(table.header)}; put "
+                    "quotation marks around text that holds what separates cells, and write decimals with a point"
                 )
-            line += chunk.count(b"\n")
-
-
-def _malformed(name: str, path: Path, n_columns: int, error: Exception) -> AuditError:
-    """Say where the parser's complaint comes from: a row that is too long, or a quotation that never ends."""
-    line = 0
-    for line, record in _records(path):
-        if len(record) > n_columns:
-            return ConfigError(
-                f"{name}: line {line} has {len(record)} cells and the header {n_columns}; put quotation marks around "
-                "text that holds what separates cells, and write decimals with a point"
-            )
-    if "EOF inside string" in str(error):
-        return ConfigError(f"{name}: the quotation mark that opens on line {line} is never closed; close or remove it")
-    return StoreError(f"{name} cannot be read as CSV ({' '.join(str(error).split())})")
-
-
-def _read_parquet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
-    try:
-        with path.open("rb") as stream:  # by its path, folders named a=b would become columns
-            table = pd.read_parquet(stream, dtype_backend="pyarrow")
-    except (OSError, ValueError, TypeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0].rpartition("'<Buffer>': ")[2].rstrip(".")
-        raise StoreError(f"{name} cannot be read as Parquet ({reason}); write it anew, or as CSV") from error
-    if any(level is not None for level in table.index.names):
-        table = table.reset_index()  # pandas writes an index as columns, and makes them an index again
-    found = _find_columns(name, [str(column) for column in table.columns], required, optional)
-    return {column: table.iloc[:, place] for column, place in found.items()}
-
-
-def _read_spreadsheet(name: str, path: Path, required: Sequence[str], optional: Sequence[str]) -> dict[str, pd.Series]:
-    """Read the sheet that has the columns; labels of its rows are their numbers in the spreadsheet."""
-    try:
-        sheet = choose_sheet(path, read_sheets(path), required)
+            numbers.append(number)
+            for column, place in found.items():
+                cell = row[place].strip() if place < len(row) else ""
+                columns[column].append(same.setdefault(cell, cell))
     except StimulusError as error:
         raise StoreError(f"{name}{str(error).removeprefix(str(path))}") from error
-    header, *below = sheet.rows
-    found = _find_columns(name, header, required, optional)
-    filled = [place for place, row in enumerate(below) if any(row)]
-    labels = [sheet.first + 1 + place for place in filled]
-    return {
-        column: pd.Series([below[row][place] or None for row in filled], index=labels, dtype=object)
-        for column, place in found.items()
-    }
+    except MalformedRowError as error:
+        if "never closed" in str(error):
+            raise ConfigError(
+                f"{name}: the quotation mark that opens on line {error.line} is never closed; close or remove it"
+            ) from error
+        raise StoreError(f"{name} cannot be read as CSV (line {error.line}: {error})") from error
+    if not numbers:
+        raise ConfigError(f"{name}: has columns but no rows")
+    marks = {mark for mark in missing if isinstance(mark, str)}
+    return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks)
 
 
 def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
     """Return the places of the columns that there are."""
     known = [column.strip().casefold() for column in header]
+    if "rating" in required and "rating" not in known:  # as our own exports call it
+        known = ["rating" if column in _ALSO else column for column in known]
     for column in (*required, *optional):
         if known.count(column) > 1:
             raise ConfigError(f"{name}: {known.count(column)} columns are called {column!r}; keep one")
@@ -542,31 +466,35 @@ def _categorical(codes: npt.NDArray[Any], names: Sequence[str]) -> pd.Categorica
 def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
     if column not in table.columns:
         return _categorical(np.zeros(table.n_rows, dtype=np.int8), [absent])
-    codes, found = pd.factorize(table.columns[column])
-    texts = [*(str(text).strip() for text in found), ""]  # the last for the code of a missing one, -1
-    names = list(dict.fromkeys(filter(None, texts)))
-    place = {name: code for code, name in enumerate(names)} | {"": -1}
-    codes = np.array([place[text] for text in texts])[codes]
-    if (codes < 0).any():
-        table.refuse(codes < 0, f"the {column} is empty; fill it or leave the row out")
+    given = table.columns[column]
+    names = ["", *dict.fromkeys(cell for cell in given if cell and cell not in table.marks)]
+    place = {name: code for code, name in enumerate(names)}
+    codes = np.array([place.get(cell, 0) for cell in given], dtype=np.int64)
+    table.note(
+        codes == 0,
+        lambda row: (
+            f"the {column} is {f'{given[row]!r}, which stands for none (missing=)' if given[row] else 'empty'}; "
+            "fill it or leave the row out"
+        ),
+    )
     return _categorical(codes, names)
 
 
 def _intensities(table: _Table) -> FloatArray:
     """Return the ratings as floats, NaN where there is none."""
-    column = table.columns["rating"]
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        column = column.astype(str if pd.api.types.is_bool_dtype(column.dtype) else object)
-    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = ~np.isfinite(values) & column.notna().to_numpy()
-    wrong[wrong] = column[wrong].astype(str).str.strip() != ""
-    if wrong.any():
-        table.refuse(
-            wrong,
-            f"the rating {str(column.iloc[int(np.argmax(wrong))])!r} is not a number; write it like 72 or 72.5, or "
-            "leave it empty where there is none",
-        )
-    return values
+    given = table.columns["rating"]
+    cells = ["" if cell in table.marks else cell for cell in given]
+    numbers, wrong = read_numbers(cells, decimal_comma=table.decimal_comma)
+    is_wrong = np.zeros(table.n_rows, dtype=np.bool_)
+    is_wrong[wrong] = True
+    table.note(
+        is_wrong,
+        lambda row: (
+            f"the rating {given[row]!r} is not a number; write it like 72 or 72.5, leave it empty where there is none, "
+            "or name what stands for none: missing=MARK"
+        ),
+    )
+    return np.array(numbers, dtype=np.float64)
 
 
 def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
@@ -576,22 +504,18 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
         return np.where(missing, _UNPARSEABLE, _RATED).astype(np.int8)
     words = _words(table, "status")
     names = [str(name) for name in words.categories]
-    for code, name in enumerate(names):
-        if name not in _STATUSES:
-            table.refuse(words.codes == code, f"there is no status {name!r}; {suggest(name, _STATUSES)}")
+    known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # an empty one is noted already
+    table.note(~known, lambda row: f"there is no status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
+    table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
-    wrong = (status == _RATED) == missing
-    if wrong.any():
-        row = int(np.argmax(wrong))
+
+    def contradicts(row: int) -> str:
         rating = "there is no rating" if missing[row] else f"there is a rating, {intensity[row]:.12g}"
-        if missing[row] and (given := str(table.columns["rating"].iloc[row]).strip()) not in (
-            "",
-            "nan",
-            "None",
-            "<NA>",
-        ):
+        if missing[row] and not is_no_number(given := table.columns["rating"][row]):
             rating = f"its rating {given} stands for none (missing=)"
-        table.refuse(wrong, f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'")
+        return f"the status is {_STATUSES[status[row]]!r} but {rating}; a row has one where it is 'rated'"
+
+    table.refuse((status == _RATED) == missing, contradicts)
     return status
 
 
@@ -599,23 +523,40 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
 
 
 def _without_codes(
-    table: _Table, values: FloatArray, missing: Sequence[float], ends: tuple[float, ...]
+    table: _Table, values: FloatArray, missing: Sequence[float | str], ends: tuple[float, ...]
 ) -> tuple[FloatArray, BoolArray]:
-    """Return the ratings with NaN in place of the numbers that stand for none, and where those were."""
+    """Return the ratings with NaN in place of what stands for none, and where that was."""
+    is_code = np.zeros(table.n_rows, dtype=np.bool_)
     for code in missing:
-        if not math.isfinite(code) or ends[0] <= code <= ends[1]:
-            raise ConfigError(
-                f"missing={code:.12g}: a number that stands for no rating lies outside the scale from {ends[0]:.12g} "
-                f"to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
-            )
-        if not (values == code).any():
-            raise ConfigError(f"missing={code:.12g}: {table.name} has no such rating; leave it out, or mend the number")
-    is_code = np.isin(values, np.asarray(missing, dtype=np.float64))
+        if isinstance(code, str):
+            here = np.array([cell == code for cell in table.columns["rating"]], dtype=np.bool_)
+            there = any(code in cells for cells in table.columns.values())
+        else:
+            if not math.isfinite(code) or ends[0] <= code <= ends[1]:
+                raise ConfigError(
+                    f"missing={code:.12g}: a number that stands for no rating lies outside the scale from "
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
+                )
+            here = values == code
+            there = bool(here.any())
+        if not there:
+            raise ConfigError(f"missing={code_text(code)}: {table.name} has no such rating; leave it out, or mend it")
+        is_code |= here
     return np.where(is_code, np.nan, values), is_code
 
 
+def code_text(code: float | str) -> str:
+    """Return what stands for no rating as it is typed."""
+    return code if isinstance(code, str) else f"{code:.12g}"
+
+
+def _in_order(missing: Sequence[float | str]) -> tuple[float | str, ...]:
+    numbers = sorted({float(code) for code in missing if not isinstance(code, str)}, key=lambda code: (abs(code), code))
+    return (*numbers, *sorted({code for code in missing if isinstance(code, str)}))
+
+
 def _check_reached(
-    table: _Table, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float]
+    table: _Table, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float | str]
 ) -> None:
     """Ask for an end of the scale that was not given, where the ratings do not reach the one that is taken for it."""
     rated = intensity[~np.isnan(intensity)]
@@ -652,16 +593,18 @@ def _is_code(code: float, rated: FloatArray, *, low: float | None, high: float |
     return bool(others.min() >= 0) if code < 0 else bool(code > 2 * others.max())
 
 
-def _code_words(codes: Sequence[float], given: Sequence[float]) -> str:
+def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
     """Say what to give for the codes that were found, together with those that were given already."""
-    every = [f"{code:.12g}" for code in dict.fromkeys((*given, *codes))]
+    every = [code_text(code) for code in dict.fromkeys((*given, *codes))]
     option = f"missing={every[0]}" if len(every) == 1 else f"missing=[{','.join(every)}]"
     named = " and ".join(f"{code:.12g}" for code in codes)
     which = "is likely a code" if len(codes) == 1 else "are likely codes"
     return f"{named} {which} for a refusal or for no answer: if so, give {option}"
 
 
-def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: float, given: Sequence[float]) -> None:
+def _check_scale(
+    table: _Table, intensity: FloatArray, *, low: float, high: float, given: Sequence[float | str]
+) -> None:
     beyond = (intensity < low) | (intensity > high)
     if not beyond.any():
         return
@@ -670,24 +613,28 @@ def _check_scale(table: _Table, intensity: FloatArray, *, low: float, high: floa
     remedies = [_code_words(codes, given)] if codes else []
     if not np.isin(intensity[beyond], codes).all():
         remedies.append("give its ends with low= and high=, or mend the file")
-    first = intensity[int(np.argmax(beyond))]
     table.refuse(
-        beyond, f"the rating {first:.12g} is outside the scale from {low:.12g} to {high:.12g}; {'; '.join(remedies)}"
+        beyond,
+        lambda row: (
+            f"the rating {intensity[row]:.12g} is outside the scale from {low:.12g} to {high:.12g}; "
+            f"{'; '.join(remedies)}"
+        ),
     )
 
 
 def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
     prompts = pd.DataFrame({name: labels[name].codes for name in _PROMPT}, copy=False)
     again = prompts.duplicated().to_numpy()
-    if again.any():
-        row = int(np.argmax(again))
+
+    def is_given_again(row: int) -> str:
         first = int(np.argmax((prompts == prompts.iloc[row]).all(axis=1).to_numpy()))
         prompt = ", ".join(f"{name} {labels[name][row]!r}" for name in _PROMPT)
-        table.refuse(
-            again,
+        return (
             f"this prompt was on {table.place(first)} already: {prompt}; keep one row for it (their mean, if it was "
-            "asked again), or tell them apart in a column variant",
+            "asked again), or tell them apart in a column variant"
         )
+
+    table.refuse(again, is_given_again)
 
 
 def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
@@ -695,14 +642,17 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
     emotion_of = np.zeros(len(narratives.categories), dtype=emotions.codes.dtype)
     emotion_of[narratives.codes[::-1]] = emotions.codes[::-1]  # the last that is written is the first row's
     earlier = emotion_of[narratives.codes]
-    other = earlier != emotions.codes
-    if other.any():
-        row = int(np.argmax(other))
-        table.refuse(
-            other,
+    table.refuse(
+        earlier != emotions.codes,
+        lambda row: (
             f"narrative {narratives[row]!r} has the emotion {emotions[row]!r} here and "
-            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each",
-        )
+            f"{emotions.categories[earlier[row]]!r} before; give it one, or two narratives an identifier each"
+        ),
+    )
+
+
+def _always(fault: str, row: int) -> str:
+    return fault
 
 
 def _groups_of(
@@ -722,7 +672,7 @@ def _groups_of(
     for code, scope in enumerate(scopes):
         if scope not in known:
             fault = f"{mapping.name} has no dimension {scope!r}; {suggest(scope, known)}"
-            table.refuse(dimensions.codes == code, fault)
+            table.refuse(dimensions.codes == code, partial(_always, fault))
     sides: list[npt.NDArray[np.intp]] = []
     lacking: dict[tuple[str, str], None] = {}
     for side in ("perceiver", "experiencer"):
@@ -753,7 +703,7 @@ def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str,
     if "stem" not in mapping.columns:
         return {}
     terms = _words(mapping, "term")
-    stems = ["" if pd.isna(stem) else str(stem).strip() for stem in mapping.columns["stem"]]
+    stems = ["" if stem in mapping.marks else stem for stem in mapping.columns["stem"]]
     scopes = _words(mapping, "dimension") if "dimension" in mapping.columns else [""] * mapping.n_rows
     given: dict[tuple[str, str], str] = {}
     for row, (scope, term, stem) in enumerate(zip(scopes, terms, stems, strict=True)):
@@ -772,6 +722,7 @@ def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str]
     """Return the group of each dimension's terms; the dimension is empty where groups do not depend on it."""
     terms, groups = _words(mapping, "term"), _words(mapping, "group")
     dimensions = _words(mapping, "dimension") if by_dimension else [""] * mapping.n_rows
+    mapping.check()
     group_of: dict[tuple[str, str], str] = {}
     first: dict[tuple[str, str], int] = {}
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):

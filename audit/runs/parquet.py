@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from audit.errors import StoreError, recovery
 from audit.tables.base import Column, Table, Type
+from stimuli.files import open_file
 
 _ARROW: Final = {
     Type.WORD: pa.dictionary(pa.int32(), pa.string()),
@@ -131,10 +132,12 @@ def opened(path: Path, lost: str) -> Iterator[pq.ParquetFile]:
 
 def _source(path: Path) -> contextlib.AbstractContextManager[Path | BinaryIO]:
     """Return a path as pyarrow opens it, which takes no name that is not UTF-8; or the file, open."""
+    stream = open_file(path)
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        return path.open("rb")
+        return stream
+    stream.close()
     return contextlib.nullcontext(path)
 
 

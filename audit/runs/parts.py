@@ -40,6 +40,7 @@ from audit.runs.parquet import (
     schema_of,
 )
 from audit.tables.base import Table
+from stimuli.files import open_file, read_file
 
 _PARTS: Final = b"audit.parts"
 """Where a consolidated file says what its rows were: ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
@@ -355,7 +356,7 @@ class Parts:
         if not path.exists():
             return {}
         try:
-            counted = _checked_counts(parse_json(path.read_bytes()))
+            counted = _checked_counts(parse_json(read_file(path)))
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); set the folder {path.parent} aside under another name and run "
@@ -375,7 +376,7 @@ class Parts:
             digest.update(earlier.encode())
         for path in later:
             with reading(path, A_PART):
-                digest.update(path.read_bytes())
+                digest.update(read_file(path))
         return digest.hexdigest()
 
     def _write(self, beside: Mapping[str, Path], *, without: str = "") -> None:
@@ -459,7 +460,7 @@ def _sha256_of(path: Path) -> str:
 
 def _data_sha256_of(path: Path) -> str:
     """Return the SHA-256 of a Parquet file's bytes before its footer; StoreError if it cannot be read."""
-    with reading(path, A_PART), path.open("rb") as handle:
+    with reading(path, A_PART), open_file(path) as handle:
         handle.seek(-8, os.SEEK_END)  # how long the footer is, and four letters
         left = path.stat().st_size - 8 - int.from_bytes(handle.read(4), "little")
         handle.seek(0)

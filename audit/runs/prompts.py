@@ -9,8 +9,10 @@ file since reports show them too.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -19,10 +21,14 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, Self, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from audit.errors import StoreError
 from audit.plain_json import parse_json
+from stimuli.files import open_file
 from stimuli.identities import Dimension, Identity
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
+from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
@@ -55,6 +61,7 @@ class PromptsAsked:
             "format": _FORMAT,
             "wordings": [asdict(each) for each in grid.wordings],
             "dimensions": [_plain_dimension(each) for each in grid.dimensions],
+            **({"drawn": {name: _plain_mask(mask) for name, mask in grid.drawn.items()}} if grid.drawn else {}),
             "narratives": {
                 "source": grid.narratives.source,
                 "n_available": grid.narratives.n_available,
@@ -87,7 +94,8 @@ class PromptsAsked:
         for part in (*wordings, *dimensions, narratives, strategy):
             if not _is(part, type(part)):
                 raise TypeError(f"a part of {type(part).__name__} is of another type than it should be")
-        grid = PromptGrid(dimensions, narratives, wordings[0], wordings[1:])
+        drawn = {name: _mask(kept) for name, kept in content.get("drawn", {}).items()}
+        grid = PromptGrid(dimensions, narratives, wordings[0], wordings[1:], drawn)
         if not len(grid):
             raise ValueError("it has no prompt")
         return cls(grid, strategy)
@@ -114,7 +122,7 @@ class PromptsAsked:
 
 def unpacked(path: Path) -> bytes:
     """Return what a gzip file holds; ValueError if that is more than prompts can be, of however few bytes."""
-    with gzip.open(path) as stream:
+    with open_file(path) as packed, gzip.open(packed) as stream:
         content = stream.read(_LONGEST + 1)
     if len(content) > _LONGEST:
         raise ValueError(f"it unpacks to more than {_LONGEST >> 20} MiB")
@@ -150,6 +158,20 @@ def _dimension(kept: dict[str, Any]) -> Dimension:
     sides = {side: tuple(map(_identity, kept[side])) for side in ("perceivers", "experiencers")}
     pairs = tuple(frozenset((own, other) for own, other in pairs) for pairs in kept["in_group_pairs"])
     return Dimension(**{**kept, **sides, "in_group_pairs": pairs})
+
+
+def _plain_mask(mask: Mask) -> dict[str, Any]:
+    """Return which pairs narratives are asked about: the draw itself, which a later version may make otherwise."""
+    return {"shape": list(mask.shape), "bits": base64.b64encode(np.packbits(mask).tobytes()).decode()}
+
+
+def _mask(kept: dict[str, Any]) -> Mask:
+    shape = tuple(map(int, kept["shape"]))
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(kept["bits"], validate=True), dtype=np.uint8))
+    n = math.prod(shape)
+    if not 0 <= len(bits) - n < 8:
+        raise ValueError("a draw of pairs has another size than it says")
+    return bits[:n].astype(bool).reshape(shape)
 
 
 def _plain_narrative(narrative: Narrative, shown: str) -> dict[str, Any]:

@@ -16,14 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.config import AuditConfig, fingerprint, measured
+from audit.config import AuditConfig, ModelConfig, fingerprint, measured
 from audit.errors import StoreError
 from audit.runs.manifest import Manifest
+from audit.runs.model_names import model_name
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from stimuli.identities import Identity
 from stimuli.languages import ENGLISH
 from stimuli.narratives import Narratives
+from stimuli.pairs import DRAW
 from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import NO_STRATEGY, Strategy
 
@@ -47,14 +49,22 @@ _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Keys of the engine that say how a server is asked, or by which processes; no answer depends on them."""
 _BATCH: Final = 50_000
 """Prompts of a shard that is asked by batch: what one batch holds at most."""
+_MODEL_LETTERS: Final = 140
+_FOLDER_LETTERS: Final = 200
+"""Letters of a run folder's name: all of it without its hash, and the model's part; file systems take 255."""
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Keys of the elicitation that say what is asked beside the ratings, and change none of them."""
 _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")
 """Settings, or how they begin, that may differ between runs whose ratings spread alike."""
 PLACES: Final = ("path", "own_identities")
 """Keys of the stimuli that say where content lies; the content's own hash stands for them."""
-TOLD: Final = ("placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms")
-"""Keys of the stimuli for which the identities of the dimensions, and the narratives' hash, stand."""
+TOLD: Final = (
+    "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
+    "pairs",
+)  # fmt: skip
+"""Keys of the stimuli for which the identities of the dimensions, the pairs and the narratives' hash stand."""
+_ALL_PAIRS: Final = "all"
+"""What runs are asked about that name no draw of pairs, as those of earlier versions."""
 
 
 def grid_identity(grid: PromptGrid) -> dict[str, Any]:
@@ -71,6 +81,7 @@ def grid_identity(grid: PromptGrid) -> dict[str, Any]:
         "narratives": grid.narratives.sha256,
         "identities": fingerprint(identities),
         "dimensions": [d.name for d in grid.dimensions],
+        **({"pairs": DRAW} if grid.drawn else {}),
     }
 
 
@@ -144,7 +155,7 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
-    alike = {"wordings": 1, "language": ENGLISH}
+    alike = {"wordings": 1, "language": ENGLISH, "pairs": _ALL_PAIRS}
     return _differences({**alike, **earlier}, {**absent, **alike, **now}, "")
 
 
@@ -156,7 +167,8 @@ def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference 
 def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
     """Return the first setting in which a run's identity differs from the prompts that its folder keeps, or None."""
     led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
-    return first_difference(earlier, {**grid_identity(asked.grid), "strategy": led})
+    alike = {"pairs": _ALL_PAIRS}
+    return first_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
 
 
 def model_identity(model: Known) -> dict[str, Any]:
@@ -216,17 +228,36 @@ def _differences(there: Any, here: Any, key: str) -> Iterator[Difference]:
         yield Difference(key, there, here)
 
 
-def default_run_dir(plan: Planned) -> Path:
-    """Return the folder that a configuration's run is kept in: the same for the same configuration."""
+def name_of(model: ModelConfig) -> str:
+    """Return what a model that is going to be asked is called, see :func:`audit.runs.model_names.model_name`."""
+    return model_name(model.name, model.path, server={"base_url": model.base_url or ""})
+
+
+def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
+    """Return the folder that a configuration's run is kept in: the same for the same configuration.
+
+    Parameters
+    ----------
+    plan
+        The run's.
+    within
+        The folder that it lies in; None is ``reports_dir``.
+    """
+    model, parent = plan.config.model, within or plan.config.reports_dir
+    # Earlier versions named folders by the model's card; what was collected there is gone on with.
+    earlier = parent / _folder_name(Path(model.path).name if model.name == "own" else model.name, plan)
+    return earlier if earlier.is_dir() else parent / _folder_name(name_of(model), plan)
+
+
+def _folder_name(model: str, plan: Planned) -> str:
     config = plan.config
-    own = config.model.name == "own"
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
-    model = Path(config.model.path).name if own else config.model.name
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
     spoken = [config.language] if config.language != ENGLISH else []
     words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
-    name = re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(words)).strip("-.")
-    return config.reports_dir / f"{name}-{fingerprint(plan.identity())[:8]}"
+    model, *others = (re.sub(r"[^A-Za-z0-9._]+", "-", word) for word in words)
+    name = "-".join([model[:_MODEL_LETTERS], *others])[:_FOLDER_LETTERS]
+    return f"{re.sub('-+', '-', name).strip('-.')}-{fingerprint(plan.identity())[:8]}"
 
 
 def shard_size_on(device: str) -> int:
@@ -283,9 +314,11 @@ def describe_run(
         "strategy": {**_describe_strategy(plan.strategy), **given},
         "dimensions": identity["dimensions"],
         "clusters": {d.name: dict(d.clusters) for d in grid.dimensions if d.clusters},
+        "stems_stated": all(d.states_stems for d in grid.dimensions),
         "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
         "cues": {d.name: d.cues for d in grid.dimensions if not d.placebo},
         "placebo": [d.name for d in grid.dimensions if d.placebo],
+        **({"pairs_drawn": list(drawn)} if (drawn := getattr(grid, "drawn", None)) else {}),
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
         "example_prompt": dict(example),

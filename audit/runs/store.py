@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -51,6 +52,7 @@ from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMP
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.spreadsheets import as_it_was
 from audit.tables.stages import GIVEN, STAGES
+from stimuli.files import read_file
 
 _OF_A_COMPARISON: Final = frozenset(
     {"comparison.html", "table.md", "table.tex", "manifest.json", "tables", "figures", ".lock"}
@@ -564,7 +566,8 @@ class RunFolder(_Folder):
             return pd.DataFrame({name: pd.Series(dtype=each) for name, each in types.items()})
         empty = {name: [""] for name, each in types.items() if each is np.float64}
         try:
-            read = as_it_was(pd.read_csv(path, dtype=types, keep_default_na=False, na_values=empty)[list(types)])
+            content = io.BytesIO(read_file(path))
+            read = as_it_was(pd.read_csv(content, dtype=types, keep_default_na=False, na_values=empty)[list(types)])
         except (OSError, ValueError, KeyError, OverflowError) as error:
             raise StoreError(f"{path} cannot be read ({error}); import the raters' files again") from error
         self._ledger.confirm(place)
@@ -581,7 +584,7 @@ class RunFolder(_Folder):
     def read_scorer(self, name: str) -> dict[str, Any]:
         """Return what :meth:`write_scorer` wrote; nothing where there is no such file, or none that can be read."""
         try:
-            taken = parse_json((self.path / "scores" / name / _SCORER).read_bytes())
+            taken = parse_json(read_file(self.path / "scores" / name / _SCORER))
         except (OSError, ValueError):
             return {}
         self._ledger.confirm(f"scores/{name}/{_SCORER}")
@@ -866,7 +869,7 @@ class PartBegun:
         self._part = part
         self._answers: dict[str, dict[str, Any]] = {}
         with writing(path):
-            lines = path.read_bytes().split(b"\n") if path.exists() else []
+            lines = read_file(path).split(b"\n") if path.exists() else []
         found = [line for line in map(_parsed, lines) if line is not None]
         self._begun = bool(found) and found[0].get("part") == part
         if self._begun:

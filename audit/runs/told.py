@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
+from stimuli.files import read_file
+
 FILE: Final = "ledger.jsonl"
 _OF_ANSWERS: Final = re.compile(r"(ratings|replies|answers)/part-\d+\.parquet")
 OTHER_LINE_ENDS: Final = "has other line ends"
@@ -50,7 +52,7 @@ class Told:
 def read(folder: Path) -> Told | None:
     """Return what a folder's ledger says; None where it has none. OSError if it cannot be read."""
     try:
-        content = (folder / FILE).read_bytes()
+        content = read_file(folder / FILE)
     except (FileNotFoundError, NotADirectoryError):
         return None
     told = Told()

@@ -164,7 +164,7 @@ def placebo_cubes(compact: pd.DataFrame, repetition: Repetition) -> dict[str, di
     cubes: dict[str, dict[str, NarrativeCube]] = {}
     for dimension, variant, part in split_ratings(compact):
         if dimension in repetition.placebo:
-            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+            cube = repetition.cube_of(part, dimension=dimension, variant=variant)
             cubes.setdefault(variant, {})[dimension] = cube
     return cubes
 

@@ -17,10 +17,10 @@ from scipy import optimize, special
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import effect_columns, listwise_gap
+from audit.statistics.contrasts import effect_columns
 from audit.statistics.controls import Repetition
 from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.headline import headline_gap
+from audit.statistics.headline import complete_gap, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.interactions import interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
@@ -526,7 +526,7 @@ class _Judge:
         """Verdicts of these estimators, in their order."""
         makers: dict[str, Callable[[], _Verdict]] = {
             "contrast": lambda: self._by_t(headline_gap(self.cube, confidence=self.confidence), self.target),
-            "listwise": lambda: self._by_t(listwise_gap(self.cube, confidence=self.confidence), self.target),
+            "listwise": lambda: self._by_t(complete_gap(self.cube, confidence=self.confidence), self.target),
             "mixed": lambda: self._by_fit(fit_mixed(self.cube)),
             "mixed_crossed": lambda: self._by_fit(fit_mixed(self.cube, crossed=True)),
             "equal_narratives": self._equal_narratives,

@@ -29,10 +29,12 @@ def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Columns of ``tables.CALLS``: for each dimension and variant its stages in order, then the question. No rows
-        where there are neither stages nor lengths of prompts, as of ratings that another tool collected.
+        where there are neither stages nor lengths of prompts nor cut responses, as of ratings that another tool
+        collected.
     """
     keys = ["dimension", "variant"]
-    if ratings["n_prompt_tokens"].isna().all() and stages.empty:
+    is_told = ratings["n_prompt_tokens"].notna().any() or ("cut" in ratings and ratings["cut"].fillna(False).any())
+    if not is_told and stages.empty:
         return pd.DataFrame(columns=list(CALLS))
     labelled = stages.merge(ratings[["prompt_index", *keys]], on="prompt_index", how="inner", validate="many_to_one")
     rows: list[dict[str, Any]] = []
@@ -68,7 +70,7 @@ def _of_question(prompts: pd.DataFrame) -> dict[str, Any]:
     return {
         "n_prompts": len(prompts),
         "n_written": len(prompts) - n_failed,
-        "n_cut": np.nan,
+        "n_cut": int(prompts["cut"].sum()) if "cut" in prompts and prompts["cut"].notna().any() else np.nan,
         "n_empty": np.nan,
         "n_failed": n_failed,
         "mean_prompt_tokens": _mean(prompts["n_prompt_tokens"].dropna()),

@@ -29,6 +29,11 @@ from audit.statistics.ratings import (
 from audit.tables.cells import CELLS
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+BY_DESIGN: Final = (
+    "each narrative was asked about some of the pairs, and this takes all of them in the same narratives: run with "
+    "stimuli.pairs=all"
+)
+"""Why what needs whole narratives is not there."""
 _BY_PROMPT: Final = ("y", "status", "number_mass", "mode")
 
 
@@ -126,6 +131,8 @@ class NarrativeCube:
         Whether every pair of terms counts alike, and so a group by its number of terms; else groups count alike.
     of_wordings
         Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
+    by_design
+        Whether each narrative was asked about a draw of the pairs: what it was not asked about is not missing.
     """
 
     dimension: str
@@ -149,6 +156,18 @@ class NarrativeCube:
     of_wordings: npt.NDArray[np.int16] | None = None
     echoing: BoolArray | None = None
     terms_alike: bool = False
+    by_design: bool = False
+
+    @property
+    def expected(self) -> BoolArray:
+        """Shape (N, P, E): where a rating should be. That is every pair, or by design each that was asked about."""
+        return self.status >= 0 if self.by_design else np.ones(self.status.shape, dtype=bool)
+
+    @property
+    def lacking(self) -> BoolArray:
+        """Shape (N, P, E): where a rating should be and is not."""
+        lacking: BoolArray = self.expected & np.isnan(self.y)
+        return lacking
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
@@ -200,7 +219,9 @@ class NarrativeCube:
         return weights
 
     @classmethod
-    def from_ratings(cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> Self:
+    def from_ratings(
+        cls, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False, by_design: bool = False
+    ) -> Self:
         """Build the cube of one dimension and variant.
 
         Parameters
@@ -211,6 +232,8 @@ class NarrativeCube:
             Which ratings to take.
         baselines
             Keep the perceivers and experiencers for whom ``in_group`` is missing. δ never uses them.
+        by_design
+            Whether a pair that a narrative was not asked about was left out by the run's design.
 
         Raises
         ------
@@ -282,6 +305,7 @@ class NarrativeCube:
             perceiver_groups=pairs.perceiver_groups,
             experiencer_groups=pairs.experiencer_groups,
             of_wordings=of_wordings,
+            by_design=by_design,
         )
         return cube if baselines else cube.without_baselines()
 

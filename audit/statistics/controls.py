@@ -52,11 +52,20 @@ class Repetition:
         Which dimensions are sets of invented groups: they are a control, and have no δ of their own.
     cues
         Dimension → wording → how it tells its group: label, name or context; empty where that is not known.
+    drawn
+        Which dimensions asked each narrative about a draw of the pairs: others are missing by design.
     """
 
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     placebo: Collection[str] = ()
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    drawn: Collection[str] = ()
+
+    def cube_of(self, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> NarrativeCube:
+        """Lay out ratings as :meth:`NarrativeCube.from_ratings`, by the design of the dimension."""
+        return NarrativeCube.from_ratings(
+            ratings, dimension=dimension, variant=variant, baselines=baselines, by_design=dimension in self.drawn
+        )
 
     def controlled(
         self,
@@ -87,12 +96,12 @@ class Repetition:
         placebos: dict[str, dict[str, NarrativeCube]] = {}
         for dimension, variant, part in parts:
             if dimension in self.placebo:
-                cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant)
+                cube = self.cube_of(part, dimension=dimension, variant=variant)
                 placebos.setdefault(variant, {})[dimension] = cube
         for dimension, variant, part in parts:
             if dimension in self.placebo:
                 continue
-            cube = NarrativeCube.from_ratings(part, dimension=dimension, variant=variant, baselines=True)
+            cube = self.cube_of(part, dimension=dimension, variant=variant, baselines=True)
             stems = self.stems.get(dimension, {})
             rows = control_rows(
                 cube,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.statistics.cells import NarrativeCube
+from audit.statistics.cells import BY_DESIGN, NarrativeCube
 from audit.statistics.contrasts import complete_narratives, in_group_weights
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
@@ -104,6 +104,8 @@ class Corpora:
         n, n_asked = len(numbers.complete), len(cube.narrative_ids)
         kept = np.ix_(~cube.baseline_perceiver, ~cube.baseline_experiencer)
         weights = in_group_weights(cube.without_baselines())
+        if n < 2 and not cube.without_baselines().expected.all():
+            raise NotEstimableError(BY_DESIGN)
         if n < 2:
             raise NotEstimableError(
                 f"{n} of {plural(n_asked, 'narrative')} {either(n, 'has', 'have')} a reply to every pair "

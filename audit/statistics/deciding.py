@@ -29,13 +29,14 @@ from scipy import special
 
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.echo import same_words
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
 from audit.statistics.headline import headline_gap
+from audit.statistics.incomplete import rating_weights
 from audit.statistics.missing import refusal_gap
+from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
 from audit.statistics.outcome import Part
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
@@ -223,7 +224,7 @@ class _Layout:
 
     def average(self, kind: Kind, member: str, of: NarrativeCube) -> Gap:
         """Lay out the average gap of some narratives."""
-        return self._laid(kind, member, of, self.estimate, lambda: in_group_weights(of))
+        return self._laid(kind, member, of, self.estimate, lambda: designed_weights(of))
 
     def groups(self) -> Iterator[Gap]:
         """Lay out each group's own gap, beside the pairs of groups that stand out."""
@@ -322,7 +323,9 @@ class _Layout:
     ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError | None:  # fmt: skip
         """Estimate a gap with every missing rating where it makes it lowest, and highest."""
         cubes = [of, *(each.without_baselines() for each in self.placebos.values())]
-        if not any(_missing(each).any() for each in cubes):
+        if any((each.expected & (each.status < 0)).any() for each in cubes):
+            return NotEstimableError("some prompts were never asked")
+        if not any(each.lacking.any() for each in cubes):
             return None
         own = attempt(weights)
         if isinstance(own, NotEstimableError):
@@ -330,7 +333,7 @@ class _Layout:
         signs = [own, *(_placebo_weights(each, self.stems) for each in cubes[1:])]
         if self.missing_shift is not None:
             half = self.missing_shift * sum(
-                float((np.abs(w) * _missing(each).mean(axis=0)).sum()) / (1 if place == 0 else len(self.placebos))
+                float((np.abs(w) * each.lacking).sum(axis=(1, 2)).mean()) / (1 if place == 0 else len(self.placebos))
                 for place, (each, w) in enumerate(zip(cubes, signs, strict=True))
             )
             return moved(found.estimate, -half), moved(found.estimate, half)
@@ -361,21 +364,16 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
     )  # fmt: skip
 
 
-def _missing(cube: NarrativeCube) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which prompts were asked and gave no rating."""
-    return np.asarray((cube.status >= 0) & np.isnan(cube.y))
-
-
 def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
     """Return the cube with missing ratings at the upper end where weights are positive, at the lower elsewhere."""
     low = min(scale[0], float(np.nanmin(cube.y, initial=np.inf)))
     high = max(scale[1], float(np.nanmax(cube.y, initial=-np.inf)))
-    return replace(cube, y=np.where(_missing(cube), np.where(weights > 0, high, low), cube.y))
+    return replace(cube, y=np.where(cube.lacking, np.where(weights > 0, high, low), cube.y))
 
 
 def _placebo_weights(cube: NarrativeCube, stems: Mapping[str, Mapping[str, str]]) -> FloatArray:
-    found = attempt(lambda: in_group_weights(same_words(cube, stems.get(cube.dimension, {})).without_baselines()))
-    return np.zeros(cube.in_group.shape) if isinstance(found, NotEstimableError) else found
+    found = attempt(lambda: designed_weights(same_words(cube, stems.get(cube.dimension, {})).without_baselines()))
+    return np.zeros(cube.status.shape) if isinstance(found, NotEstimableError) else found
 
 
 def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> FloatArray:
@@ -385,14 +383,18 @@ def _group_weights(cube: NarrativeCube, groups: Sequence[str], place: int) -> Fl
     )[place]
     if np.isnan(weights).any():
         raise NotEstimableError("the pairs of identities do not determine this group's own gap")
-    return weights
+    expected = cube.expected
+    if expected.all():
+        return np.broadcast_to(weights, expected.shape)
+    return rating_weights(expected.reshape(len(expected), -1), weights.ravel()).reshape(expected.shape)
 
 
 def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
     """Lay out the gap of refusals; of few refusals with the largest one that they leave possible.
 
     Where k of N narratives had a refusal, the share of narratives that would have one lies below Clopper and Pearson's
-    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺.
+    limit u with a confidence of 1 − α, and a narrative's gap within ±100 Σ w⁺ percentage points: |gap| ≤ 100 u Σ w⁺, of
+    a draw of pairs with the largest Σ w⁺.
     """
     compared = cube.without_baselines()
     known: dict[str, Any] = {
@@ -404,8 +406,8 @@ def _refusals(cube: NarrativeCube, *, confidence: float) -> Gap:
     except NotEstimableError as error:
         return Gap(made=error, **known)
     k, n = int(np.count_nonzero(with_any)), made.n_narratives
-    weights = in_group_weights(compared)
-    farthest, bound = 100 * float(weights[weights > 0].sum()), _NAN
+    weights = designed_weights(compared)
+    farthest, bound = 100 * float(np.maximum(weights, 0.0).sum(axis=(1, 2)).max()), _NAN
     if k < FEW_REFUSALS:
         bound = farthest * rare_share(k, n, confidence)
     return Gap(made=made, bound=bound, farthest=farthest, n_refused=k, **known)

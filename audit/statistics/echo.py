@@ -2,7 +2,8 @@
 
 Where every in-group pair repeats the perceiver's words in the experiencer, a gap may be the echo of a word. Groups of
 several terms tell the two apart: a pair may repeat the *same words*, share a *stem* in other words ("a Hindu", "a Hindu
-person"), or have no word in common ("a Muslim", "a person who follows Islam"). The last is the echo-free gap.
+person"), or have no word in common ("a Muslim", "a person who follows Islam"). The last is the echo-free gap. Stems are
+stated by whoever words the terms: letters do not tell them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Final, Self
 import numpy as np
 
 from audit.errors import NotEstimableError
+from audit.runs.manifest import ComparedWords
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import column_weights
 from audit.statistics.ratings import BoolArray, FloatArray
+from audit.tables.controls import NO_STEM
 
 _FRAME: Final = frozenset(
     {
@@ -66,11 +69,14 @@ class Overlap:
         perceivers, experiencers
             Lengths P and E.
         stems
-            Wording → its stem, where the user says it: two such wordings share their stem just when it is the same.
-            Of the others, words are compared: equal ones, or of four letters or more with the same first four, are of
+            Wording → its stem, where that is stated, or several joined by ``+``: two such wordings share a stem just
+            when one of theirs is the same. A wording without one shares none.
+            :class:`~audit.runs.manifest.ComparedWords` are of a run of an earlier version, for whose numbers words are
+            compared where no stem is stated: equal ones, or of four letters or more with the same first four, are of
             one stem; articles, "person", "who" and other words of the frame are left out.
         """
-        sides = [[_Term.of(term, stems.get(term)) for term in terms] for terms in (perceivers, experiencers)]
+        compared = isinstance(stems, ComparedWords)
+        sides = [[_Term.of(term, stems.get(term), compared) for term in terms] for terms in (perceivers, experiencers)]
 
         def compare(shares: str) -> BoolArray:
             return np.array([[getattr(p, shares)(e) for e in sides[1]] for p in sides[0]], dtype=bool).reshape(
@@ -89,14 +95,19 @@ class _Term:
     stem: str | None
     words: tuple[str, ...]
     form: tuple[str, ...]
+    compared: bool
 
     @classmethod
-    def of(cls, term: str, stem: str | None) -> Self:
+    def of(cls, term: str, stem: str | None, compared: bool) -> Self:
         parts, words = _words(term), _words(term if stem is None else stem)
         frame = [part if part in _FRAME else "…" for part in parts if part not in _ARTICLES]
         form = tuple(part for part, _ in groupby(frame))
         return cls(
-            " ".join(parts).casefold(), stem, tuple(each.casefold() for each in words if each not in _FRAME), form
+            " ".join(parts).casefold(),
+            stem,
+            tuple(each.casefold() for each in words if each not in _FRAME),
+            form,
+            compared,
         )
 
     def repeats(self, other: _Term) -> bool:
@@ -104,8 +115,9 @@ class _Term:
 
     def shares_stem(self, other: _Term) -> bool:
         if self.stem is not None and other.stem is not None:
-            return self.stem.casefold() == other.stem.casefold()
-        return any(_alike(one, another) for one in self.words for another in other.words)
+            own, others = self.stem.casefold(), other.stem.casefold()
+            return own == others if self.compared else bool(_stems(own) & _stems(others))
+        return self.compared and any(_alike(one, another) for one in self.words for another in other.words)
 
     def has_form_of(self, other: _Term) -> bool:
         return self.form == other.form
@@ -115,6 +127,11 @@ def _words(text: str) -> list[str]:
     """Split a wording into words in small letters; an "A" that is no article, in "group A", stays as it is."""
     words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text)
     return [word if place and word == "A" else word.casefold() for place, word in enumerate(words)]
+
+
+def _stems(stated: str) -> set[str]:
+    """Return the stems that are stated of a wording: europe+america are two."""
+    return {" ".join(each.split()) for each in stated.split("+")}
 
 
 def _alike(one: str, another: str) -> bool:
@@ -134,7 +151,8 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     Raises
     ------
     NotEstimableError
-        If in-group pairs all share a word, or the pairs do not tell the group from the words.
+        If in-group pairs all share a word, it is not stated whether they do, or the pairs do not tell the group from
+        the words.
 
     Notes
     -----
@@ -146,6 +164,8 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     overlap, in_group = _overlap(cube, stems)
     if (cube.n_shared != cube.in_group).any():
         raise NotEstimableError("an intersection words each crossed group in one way")
+    if not isinstance(stems, ComparedWords):
+        _check_stated(cube, in_group & ~overlap.same_words, stems)
     without = in_group & ~overlap.same_words & ~overlap.same_stem
     if not without.any():
         raise NotEstimableError("every two terms of a group share a word or its stem")
@@ -158,6 +178,20 @@ def echo_free(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:
     free = replace(cube, nuisance=nuisance, echoing=overlap.same_words | overlap.same_stem)
     _check(free)
     return free
+
+
+def _check_stated(cube: NarrativeCube, other_words: BoolArray, stems: Mapping[str, str]) -> None:
+    """Refuse in-group pairs of other words that may share one: nobody stated the stems."""
+    rows, columns = np.nonzero(other_words)
+    terms = dict.fromkeys([*(cube.perceivers[row] for row in rows), *(cube.experiencers[each] for each in columns)])
+    lacking = [term for term in terms if term not in stems]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise NotEstimableError(
+            f"{NO_STEM} {lacking[0]!r}{more}, so that these terms may repeat a word of their group; state it "
+            "for all terms of groups that have several (a column stem in groups=FILE, or `stem:` in "
+            "stimuli.own_identities), and analyse again"
+        )
 
 
 def without_echo(cube: NarrativeCube, stems: Mapping[str, str]) -> NarrativeCube:

@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import sign_flip_p
+from audit.statistics.contrasts import in_group_weights, listwise_gap, sign_flip_p
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.narrative_fits import narrative_fits
 from audit.wording import plural
@@ -56,6 +56,26 @@ def headline_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
         confidence=confidence,
         n_ratings=int(np.count_nonzero(valid[used])),
     )
+
+
+def complete_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
+    """Estimate δ from the narratives alone that lack no rating; baselines must be left out of the cube.
+
+    Raises
+    ------
+    NotEstimableError
+        If there is none, or as :func:`~audit.statistics.contrasts.in_group_weights`.
+    """
+    if cube.expected.all():
+        return listwise_gap(cube, confidence=confidence)
+    in_group_weights(cube)
+    complete = ~np.asarray(cube.lacking.any(axis=(1, 2)))
+    if not complete.any():
+        raise NotEstimableError(
+            f"none of {plural(complete.size, 'narrative')} has a rating in all pairs that it was asked about"
+        )
+    found = headline_gap(cube.of_narratives(complete), confidence=confidence)
+    return replace(found, n_narratives_asked=complete.size)
 
 
 def with_sign_flips(estimate: GapEstimate, *, rng: np.random.Generator, n_permutations: int) -> GapEstimate:

@@ -111,6 +111,29 @@ def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
     return CellContrasts(contrasts, spread.se, spread.df, by_narrative, n_informative)
 
 
+def rating_weights(valid: BoolArray, weights: FloatArray) -> FloatArray:
+    """Weights of the ratings themselves in a contrast of :func:`cell_contrasts`.
+
+    Parameters
+    ----------
+    valid
+        Shape (N, C), which ratings there are.
+    weights
+        Shape (C,); sums to 0.
+
+    Returns
+    -------
+    array
+        Shape (N, C): with h = w'M⁺ the rating of narrative i in pair c has h_c − Σ_c' h_c' o_ic'/n_i, and 0 where there
+        is none.
+    """
+    inverse, _, _ = _two_way(np.where(valid, 0.0, np.nan))
+    solved = weights @ inverse
+    there = np.where(valid, solved, 0.0)
+    n_each = valid.sum(axis=1, keepdims=True)
+    return np.where(valid & (n_each > 1), there - there.sum(axis=1, keepdims=True) / np.maximum(n_each, 1), 0.0)
+
+
 def _by_pairs(o: FloatArray, residuals: FloatArray, solved: FloatArray, *, truth: FloatArray) -> Clustered:
     """CR2 with the leverage of a rating among those of its pair."""
     n_each = o.sum(axis=0)

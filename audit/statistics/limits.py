@@ -13,6 +13,7 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.runs.manifest import Manifest
+from audit.statistics.manipulation import codes_of
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
 from audit.statistics.scale_ends import END_SHARE
@@ -35,8 +36,7 @@ def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Ite
         yield "accepted"
     if manifest.status != "complete":
         yield "unfinished"
-    if (tables["manipulation"]["passed"].map(str) == "False").any():
-        yield "manipulation"
+    yield from codes_of(tables["manipulation"])
 
 
 def limits_of_gap(

@@ -1,35 +1,129 @@
-"""Whether ratings follow the emotion and its strength where nobody's identity is told."""
+"""Whether ratings follow the emotion and its strength where nobody's identity is told, and by how much.
+
+The check that decides is the one of emotions: a narrative's own emotion against a wrong one. What the ratings answer
+there is the response to the story, which any gap is to be seen beside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from audit.statistics.estimates import EPSILON, summarise_contrasts
+from audit.runs.manifest import Manifest
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.planning import narratives_to_find
 from audit.tables.ratings import MANIPULATION
 
 CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
-"""Of each check, the kind of prompt that is to be rated higher, and the other one."""
+"""Of each check, the kind of prompt that is to be rated higher, and the other one; the first that was asked decides."""
+Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
+FOLLOWS: Final = "follows"
+DOES_NOT_FOLLOW: Final = "does_not_follow"
+NOT_SHOWN: Final = "not_shown"
+RATED_SHARE: Final = 0.5
+"""Below this share of narratives that were rated both times, those that were speak for too few of them."""
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
+_PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
 
-def manipulation_rows(answers: pd.DataFrame, *, confidence: float) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Response:
+    """How far the ratings answer to the story: a narrative's own emotion minus a wrong one, without any identity.
+
+    Attributes
+    ----------
+    points
+        In points of the scale, the mean over narratives.
+    ci_low, ci_high
+        Ends of its interval; NaN where it has none.
+    share_higher
+        Share of narratives whose own emotion is rated higher.
+    n
+        Narratives that were rated both times.
+    answer
+        ``follows``, ``does_not_follow`` or ``not_shown``.
+    """
+
+    points: float
+    ci_low: float
+    ci_high: float
+    share_higher: float
+    n: int
+    answer: Followed
+
+    def share_of(self, gap: float) -> float:
+        """Return how large a gap is beside the response, in points both; NaN if no response was shown.
+
+        Examples
+        --------
+        >>> response = Response(points=12.0, ci_low=9.0, ci_high=15.0, share_higher=0.8, n=60, answer="follows")
+        >>> round(response.share_of(-0.6), 3)
+        0.05
+        """
+        return abs(gap) / self.points if self.answer == FOLLOWS else math.nan
+
+
+def rows_of_run(answers: pd.DataFrame, manifest: Manifest, *, confidence: float | None = None) -> list[dict[str, Any]]:
+    """Return :func:`manipulation_rows` of a run, by the settings of its analysis.
+
+    Parameters
+    ----------
+    answers
+        Columns of ``tables.MANIPULATED``.
+    manifest
+        The run's.
+    confidence
+        Coverage of the intervals; None for that of the run's analysis.
+    """
+    settings, scale = manifest.statistics, manifest.scale
+    return list(
+        manipulation_rows(
+            answers,
+            length=scale.high - scale.low,
+            least_response=settings.least_response,
+            confidence=settings.confidence if confidence is None else confidence,
+            power=settings.power,
+        )
+    )
+
+
+def manipulation_rows(
+    answers: pd.DataFrame, *, length: float, least_response: float, confidence: float, power: float
+) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.MANIPULATION``: of each check that was asked, a paired t-test over narratives.
 
     Parameters
     ----------
     answers
         Columns of ``tables.MANIPULATED``.
+    length
+        Of the scale, in points: no interval is printed that goes further.
+    least_response
+        A share of the scale: a smaller response is as good as none.
     confidence
         Coverage of the intervals, between 0 and 1.
+    power
+        Chance that ``n_needed`` is for.
 
     Notes
     -----
-    A check is passed where the whole interval of the mean difference lies above 0.
+    Ratings *follow* if the interval of the mean difference lies above the least response, and do *not follow* if it
+    lies below; else neither is *shown*. Where all narratives have the same difference, that difference stands for both
+    ends.
+
+    Nothing is shown by fewer narratives than a sign test needs (six at 95%): as few may differ alike by accident. Nor
+    where fewer than half of the narratives were rated both times, whatever these show.
+
+    ``n_needed`` is :func:`audit.statistics.planning.narratives_to_find` of the least response and the standard
+    deviation: so many decide with that power if the true response is 0, or twice the least response or more. It does
+    not go by the response that was found, which is no more than an estimate.
     """
+    least = least_response * length
     rated = answers.assign(intensity=answers["intensity"].where(answers["status"].astype(str) == "rated"))
     wide = rated.pivot(index="narrative_id", columns="kind", values="intensity") if len(rated) else pd.DataFrame()
     for check, (higher, lower) in CHECKS.items():
@@ -37,24 +131,154 @@ def manipulation_rows(answers: pd.DataFrame, *, confidence: float) -> Iterator[d
             continue
         asked = wide[[higher, lower]].astype(float)
         pairs = asked.dropna()
+        n_asked = int(answers["kind"].eq(lower).sum())
         row = dict.fromkeys(MANIPULATION, float("nan")) | {
             "check": check,
-            "n_asked": int(answers["kind"].eq(lower).sum()),
-            "n_pairs": len(pairs),
-            "mean_higher": float(pairs[higher].mean()) if len(pairs) else float("nan"),
-            "mean_lower": float(pairs[lower].mean()) if len(pairs) else float("nan"),
+            "answer": NOT_SHOWN,
             "passed": None,
+            "least_response": least,
+            "n_asked": n_asked,
+            "n_pairs": len(pairs),
             "note": "",
         }
         if pairs.empty:
             yield row | {"note": "no narrative was rated both times"}
             continue
         differences = (pairs[higher] - pairs[lower]).to_numpy()
-        largest = float(np.abs(pairs.to_numpy()).max())
-        found = summarise_contrasts(
-            differences, rounding=4 * EPSILON * largest, confidence=confidence, n_ratings=2 * len(pairs)
+        rounding = 4 * EPSILON * float(np.abs(pairs.to_numpy()).max())
+        found = summarise_contrasts(differences, rounding=rounding, confidence=confidence, n_ratings=2 * len(pairs))
+        answer, n_needed, note = _answer(found, n_asked, confidence=confidence, least=least, power=power)
+        row |= {name: getattr(found, name) for name in _NUMBERS}
+        row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
+        yield row | {
+            "answer": answer,
+            "passed": _PASSED[answer],
+            "n_needed": n_needed,
+            "mean_higher": float(pairs[higher].mean()),
+            "mean_lower": float(pairs[lower].mean()),
+            "difference": found.delta_points,
+            "share_higher": float((differences > rounding).mean()),
+            "note": note,
+        }
+
+
+def _answer(
+    found: GapEstimate, n_asked: int, *, confidence: float, least: float, power: float
+) -> tuple[Followed, float, str]:
+    """Return the answer of a check; where nothing is shown, how many narratives would decide; and what to know."""
+    n, alpha, note = found.n_narratives, round(1 - confidence, 12), found.not_estimable
+    enough = fewest(confidence)
+    if n < RATED_SHARE * n_asked:
+        return NOT_SHOWN, math.nan, "fewer than half of the narratives were rated both times"
+    if n >= enough:
+        low, high = (
+            (found.ci_low, found.ci_high) if math.isfinite(found.se) else (found.delta_points, found.delta_points)
         )
-        row |= {"difference": found.delta_points, **{name: getattr(found, name) for name in _NUMBERS}}
-        if len(pairs) > 1:
-            row["passed"] = bool(found.ci_low > 0) if np.isfinite(found.ci_low) else bool(found.delta_points > 0)
-        yield row | {"note": found.not_estimable}
+        if low > least:
+            return FOLLOWS, math.nan, note
+        if high < least:
+            return DOES_NOT_FOLLOW, math.nan, note
+    if not found.se > 0:
+        return NOT_SHOWN, math.nan if n >= enough else enough, note
+    planned = narratives_to_find(least, found.se * n**0.5, power=power, alpha=alpha)
+    return NOT_SHOWN, max(enough, planned), "" if n >= enough else f"fewer than {enough} narratives show nothing"
+
+
+def fewest(confidence: float) -> int:
+    """Return the fewest narratives that can show anything: of fewer, a sign test is never significant.
+
+    Examples
+    --------
+    Of six fair coins all six fall alike with a probability of 2/64, which is below .05; of five with 2/32.
+
+    >>> fewest(0.95)
+    6
+    """
+    return 1 + math.ceil(-math.log2(1 - confidence) - 1e-9)
+
+
+def answers_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> dict[str, Followed]:
+    """Return the answer of each check, of rows of ``tables.MANIPULATION``; of earlier versions, which had ``passed``.
+
+    Parameters
+    ----------
+    rows
+        As they were computed, or as they were published.
+    """
+    return {str(row["check"]): answer_in(row) for row in _records(rows)}
+
+
+def _records(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Iterable[Mapping[Any, Any]]:
+    return rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+
+
+def answer_in(row: Mapping[Any, Any]) -> Followed:
+    """Return the answer of one row of ``tables.MANIPULATION``; of earlier versions, which had ``passed``, by that."""
+    for answer in _PASSED:
+        if row.get("answer") == answer:
+            return answer
+    passed = str(row.get("passed")).strip().lower()
+    return FOLLOWS if passed in ("true", "1.0") else DOES_NOT_FOLLOW if passed in ("false", "0.0") else NOT_SHOWN
+
+
+def deciding(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Followed | None:
+    """Return the answer of the check that decides; None where none was made."""
+    found = answers_of(rows)
+    return next((found[check] for check in CHECKS if check in found), None)
+
+
+def codes_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> tuple[str, ...]:
+    """Return the codes of the remarks that the checks of a run call for.
+
+    Parameters
+    ----------
+    rows
+        Of ``tables.MANIPULATION``.
+
+    Notes
+    -----
+    ``manipulation`` withholds every verdict: the ratings do not follow what is told. ``manipulation_not_shown`` is said
+    beside a verdict. The check of intensities, where it is not the only one, has ``intensity_not_followed``, under
+    which no gap is ruled out: ratings that do not follow how strong an emotion is may be equal for that reason. A gap
+    that is found is still one.
+    """
+    found = answers_of(rows)
+    decided = next((check for check in CHECKS if check in found), "")
+    answer = found.get(decided)
+    codes = {DOES_NOT_FOLLOW: ("manipulation",), NOT_SHOWN: ("manipulation_not_shown",)}.get(str(answer), ())
+    return (
+        (*codes, "intensity_not_followed")
+        if decided == "emotion" and found.get("intensity") == DOES_NOT_FOLLOW
+        else codes
+    )
+
+
+def response_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Response | None:
+    """Return the response to the story; None where no narrative was rated with its own emotion and a wrong one.
+
+    Parameters
+    ----------
+    rows
+        Of ``tables.MANIPULATION``.
+
+    Examples
+    --------
+    >>> row = {
+    ...     "check": "emotion", "answer": "follows", "difference": 12.0, "ci_low": 9.0, "ci_high": 15.0,
+    ...     "share_higher": 0.8, "n_pairs": 60,
+    ... }
+    >>> response = response_of([row])
+    >>> response.points, response.n, round(response.share_of(0.6), 3)
+    (12.0, 60, 0.05)
+    """
+    for row in _records(rows):
+        if row["check"] == "emotion" and row["n_pairs"] > 0:
+            return Response(
+                points=float(row["difference"]),
+                ci_low=float(row["ci_low"]),
+                ci_high=float(row["ci_high"]),
+                share_higher=float(row.get("share_higher", math.nan)),
+                n=int(row["n_pairs"]),
+                answer=answer_in(row),
+            )
+    return None

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_by_narrative, in_group_weights
-from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.contrasts import contrast_by_narrative
+from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import STATUSES, BoolArray, divide
 from audit.wording import plural
 
@@ -114,15 +115,21 @@ def _row(
 
 def _gap(cube: NarrativeCube, shown: Counts, could: Counts, *, wanted: int, confidence: float) -> GapEstimate:
     """Estimate the gap of an outcome in percentage points, from narratives whose every prompt could show it."""
-    weights = in_group_weights(cube)
-    used = np.asarray((could == wanted).all(axis=(1, 2)))
+    weights = designed_weights(cube)
+    used = np.asarray(((could == wanted) | ~cube.expected).all(axis=(1, 2)))
     if not used.any():
         asked = cube.n_by_status.sum(axis=-1)
         was = "was asked" if np.array_equal(could, asked) else "was asked and answered"
         raise NotEstimableError(
-            f"none of {plural(len(used), 'narrative')} {was} for all {' × '.join(map(str, weights.shape))} pairs "
-            "of identities"
+            f"none of {plural(len(used), 'narrative')} {was} for all {' × '.join(map(str, weights.shape[1:]))} pairs "
+            f"of identities{' that it has' if cube.by_design else ''}"
         )
-    contrasts, rounding = contrast_by_narrative(shown / wanted, 100 * weights, used=used)
-    n_ratings = int(np.count_nonzero(used)) * weights.size
+    if cube.by_design:
+        contrasts = np.where(used, 100 * np.einsum("npe,npe->n", weights, shown / wanted), np.nan)
+        rounding = float(100 * EPSILON * np.abs(weights).sum(axis=(1, 2)).max() * weights[0].size)
+        contrasts[np.abs(contrasts) <= rounding] = 0.0
+        n_ratings = int(np.count_nonzero(cube.expected[used]))
+    else:
+        contrasts, rounding = contrast_by_narrative(shown / wanted, 100 * weights[0], used=used)
+        n_ratings = int(np.count_nonzero(used)) * weights[0].size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_ratings=n_ratings)

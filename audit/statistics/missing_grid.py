@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import in_group_weights
 from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import FloatArray
 
 SHIFTS: Final = tuple(step / 20 for step in range(-4, 5))
@@ -62,7 +62,7 @@ class MissingShifts:
         """
         compared = cube.without_baselines().rated()
         missing = np.isnan(compared.y) & (compared.status >= 0)
-        weights, inside = in_group_weights(compared), compared.in_group
+        weights, inside = designed_weights(compared), compared.in_group
         moved = [np.where(missing & kind, weights, 0.0).sum(axis=(1, 2)) for kind in (inside, ~inside)]
         beyond = np.nan_to_num(estimate.weights**0.5 * (estimate.by_narrative - estimate.delta_points))
         length = float(np.sqrt(beyond @ beyond))

@@ -211,13 +211,63 @@ def _as_equal(
     rest = np.broadcast_to(in_group, sums.valid.shape) - np.einsum("nd,dpe->npe", of_lesser[:, :, 0], lesser)
     beyond = slopes[:, :, -1] - np.einsum("ned,nd->ne", slopes[:, :, :-1], of_lesser[:, :, 0])
     rest = np.where(sums.valid, rest - beyond[:, None, :], 0.0)
-    counted = rest * cell_weights
-    rest = np.where(
-        sums.valid, rest - (counted.sum(axis=2) / np.where(sums.n_each > 0, sums.n_each, 1.0))[:, :, None], 0.0
-    )
+    level = (rest * cell_weights).sum(axis=2) / np.where(sums.n_each > 0, sums.n_each, 1.0)
+    rest = np.where(sums.valid, rest - level[:, :, None], 0.0)
     squares = ((rest * cell_weights) ** 2).sum(axis=(1, 2))
     equal: FloatArray = np.where(squares > 0, information**2 / np.where(squares > 0, squares, 1.0), 0.0)
     return equal
+
+
+def designed_weights(cube: NarrativeCube) -> FloatArray:
+    """Weights of each narrative's pairs in its gap when all are rated that it was asked about.
+
+    Parameters
+    ----------
+    cube
+        Ratings without baselines.
+
+    Returns
+    -------
+    array
+        Shape (N, P, E): ⟨w_i, y_i⟩ is the in-group coefficient of narrative i with its ratings all there, and 0 where
+        it was not to be asked. Where all pairs are asked that is :func:`~audit.statistics.contrasts.in_group_weights`.
+
+    Raises
+    ------
+    NotEstimableError
+        As :func:`~audit.statistics.contrasts.in_group_weights`, or if a narrative's pairs do not determine its gap.
+    """
+    expected = cube.expected
+    if expected.all():
+        return np.broadcast_to(in_group_weights(cube), expected.shape)
+    in_group_weights(cube)  # or says why there are none
+    pattern_of, first = patterns(expected)
+    sums = Swept.of(np.where(expected[first], 0.0, np.nan), cube.columns)
+    inverse, _ = pseudo_inverse(sums.experiencers)
+    slopes = inverse @ sums.experiencers_columns
+    beyond = sums.columns_columns - sums.experiencers_columns.transpose(0, 2, 1) @ slopes
+    lesser, _ = pseudo_inverse(beyond[:, :-1, :-1])
+    # in-group less what the other columns, experiencers and perceivers make up of it
+    parts = np.concatenate([-(lesser @ beyond[:, :-1, -1:])[:, :, 0], np.ones((len(first), 1))], axis=1)
+    rest = np.einsum("nd,dpe->npe", parts, cube.columns) - (slopes @ parts[:, :, None])[:, None, :, 0]
+    rest[~sums.valid] = 0.0
+    rest -= (rest.sum(axis=2) / np.maximum(sums.n_each, 1))[:, :, None]
+    rest[~sums.valid] = 0.0
+    information = (rest**2).sum(axis=(1, 2))
+    if (information < _NOTHING).any():
+        raise NotEstimableError("the pairs that a narrative was asked about do not determine its gap")
+    weights: FloatArray = (rest / information[:, None, None])[pattern_of]
+    return weights
+
+
+def design_information(cube: NarrativeCube) -> float:
+    """Return s, what is left of a narrative's in-group column: 1/Σw², over narratives the harmonic mean.
+
+    A narrative's gap has the variance τ² + σ²/s. Raises as :func:`designed_weights`.
+    """
+    if cube.expected.all():
+        return 1 / float((in_group_weights(cube) ** 2).sum())
+    return 1 / float((designed_weights(cube) ** 2).sum(axis=(1, 2)).mean())
 
 
 def _pooled(

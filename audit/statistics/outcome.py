@@ -25,6 +25,7 @@ from audit.statistics.corpora import JACKKNIFE, ROUNDING, Corpora, Corpus, is_sc
 from audit.statistics.echo import echo_free
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
+from audit.statistics.incomplete import cell_means
 from audit.statistics.ratings import FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.rows import Estimates, Settings, gap_rows, overall_rows
@@ -150,7 +151,13 @@ class Part:
 
     def cells(self) -> pd.DataFrame:
         """Return columns of ``tables.CELLS``; of a corpus those of ``tables.MEASURE_CELLS``."""
-        return cell_table(self.prompts) if self.corpora is None else self.corpora.cells(self.cube)
+        if self.corpora is not None:
+            return self.corpora.cells(self.cube)
+        cells = cell_table(self.prompts)
+        if self.cube.by_design:  # pairs were asked about other narratives each, whose levels differ
+            means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
+            cells["mean"] = means[self.cube.asked.ravel()]
+        return cells
 
 
 @dataclass(frozen=True, eq=False)

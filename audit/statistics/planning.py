@@ -17,7 +17,6 @@ import numpy as np
 from scipy import optimize, special
 
 from audit.statistics.estimates import t_interval
-from audit.statistics.ratings import FloatArray
 
 _NAN: Final = float("nan")
 _NODES: Final = np.polynomial.legendre.leggauss(200)
@@ -108,7 +107,7 @@ def power_row(
     variant: str,
     se: float,
     n_narratives: int,
-    weights: FloatArray,
+    sum_of_squares: float,
     slope_sd: float | None = None,
     residual_sd: float | None = None,
     wanted: float | None = None,
@@ -126,8 +125,8 @@ def power_row(
     se, n_narratives
         Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
         these two: it is that of another set of as many narratives that differ as these do.
-    weights
-        Shape (P, E), the weights of the cells in δ, from :func:`~audit.statistics.contrasts.in_group_weights`.
+    sum_of_squares
+        s, what a narrative's pairs tell of its gap: :func:`~audit.statistics.narrative_fits.design_information`.
     slope_sd, residual_sd
         Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
         where they are unknown. Where sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact,
@@ -170,7 +169,7 @@ def power_row(
         "sd_contrast": sd,
         "slope_sd": _NAN if slope_sd is None else slope_sd,
         "residual_sd": _NAN if residual_sd is None else residual_sd,
-        "sum_of_squares": 1 / float((weights**2).sum()),
+        "sum_of_squares": sum_of_squares,
         "n_narratives": n_narratives,
         **chance,
         "detectable_points": detectable_gap(sd, n_narratives, **chance) if known else _NAN,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import special
 
 from audit.errors import NotEstimableError
-from audit.statistics.cells import NarrativeCube
+from audit.statistics.cells import BY_DESIGN, NarrativeCube
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
 from audit.wording import plural
@@ -95,6 +95,8 @@ def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutatio
     if in_group.size == 0:
         raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
     kept = ~np.asarray(np.isnan(compared.y).any(axis=(1, 2)))
+    if not kept.any() and not compared.expected.all():
+        raise NotEstimableError(BY_DESIGN)
     if not kept.any():
         raise NotEstimableError(
             f"listwise deletion leaves none of {plural(kept.size, 'narrative')}: each lacks a rating in some cell"

@@ -45,7 +45,7 @@ class Remark:
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
         ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue`` or
         ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``missing_unexplained``,
-        ``released_answers`` or ``intensity_differs``.
+        ``responses_cut``, ``released_answers`` or ``intensity_differs``.
     text
         The remark, in words.
     """

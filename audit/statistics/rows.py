@@ -13,11 +13,11 @@ import numpy as np
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, overall_row, overall_scope
-from audit.statistics.contrasts import in_group_weights, listwise_gap
 from audit.statistics.estimates import GapEstimate
-from audit.statistics.headline import headline_gap, with_sign_flips
+from audit.statistics.headline import complete_gap, headline_gap, with_sign_flips
 from audit.statistics.interactions import InteractionVariances, interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
+from audit.statistics.narrative_fits import design_information
 from audit.statistics.planning import equivalence_row, power_row
 from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.scopes import GroupScope, group_scope
@@ -130,7 +130,7 @@ class Estimates:
             )
 
         own = attempt(contrast)
-        listwise = attempt(lambda: listwise_gap(compared, confidence=confidence))
+        listwise = attempt(lambda: complete_gap(compared, confidence=confidence))
         mixed = attempt(lambda: fit_mixed(compared))
         crossed = attempt(lambda: fit_mixed(compared, crossed=True))
         in_z: PublishedGap | NotEstimableError = NotEstimableError("not asked for")
@@ -347,7 +347,7 @@ def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Row
         variant=cube.variant,
         se=estimate.se,
         n_narratives=estimate.n_narratives,
-        weights=in_group_weights(cube.without_baselines()),
+        sum_of_squares=design_information(cube.without_baselines()),
         slope_sd=slope_sd,
         residual_sd=residual_sd,
         wanted=settings.wanted,

@@ -16,11 +16,12 @@ from scipy import stats
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.clustered import clustered
-from audit.statistics.contrasts import complete_narratives, effect_columns, in_group_weights, listwise_gap
+from audit.statistics.contrasts import effect_columns, in_group_weights
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts, with_spread
-from audit.statistics.headline import headline_gap
+from audit.statistics.headline import complete_gap, headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.missing_grid import MissingShifts
+from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.scale_ends import END_SHARE, end_shares, tobit_gap
 from audit.statistics.tallies import END_TOLERANCE
@@ -287,11 +288,12 @@ def _checks(
     y, mass = cube.y, cube.number_mass
     weighted = partial(_weighted, cube, confidence=confidence)
     unrated = np.isnan(y)
-    complete = complete_narratives(cube)
-    yield "listwise", _share(complete), lambda: _columns_of(listwise_gap(cube, confidence=confidence))
+    complete = ~np.asarray(cube.lacking.any(axis=(1, 2)))
+    yield "listwise", _share(complete), lambda: _columns_of(complete_gap(cube, confidence=confidence))
     yield "equal_narratives", float("nan"), lambda: _columns_of(equal_weight_gap(cube, confidence=confidence))
     yield "within_narratives", float("nan"), partial(weighted, lambda: np.ones((1, 1, 1)))
     share = _share(unrated[cube.status >= 0])
+    unrated = cube.lacking
     for check, negative, positive in (("worst_case_low", high, low), ("worst_case_high", low, high)):
         yield check, share, partial(_filled, cube, unrated, negative, positive, confidence=confidence)
     yield "tipping_point", share, partial(_tipping_point, cube, headline, length=high - low)
@@ -299,7 +301,7 @@ def _checks(
     if has_mass.any():
         above = mass >= min_number_mass
         yield "number_mass_weighted", 1 - _share(above[has_mass]), partial(weighted, lambda: mass)
-        yield "number_mass_above", _share(above[~unrated]), partial(weighted, lambda: above.astype(np.float64))
+        yield "number_mass_above", _share(above[~np.isnan(y)]), partial(weighted, lambda: above.astype(np.float64))
     yield "ranks", float("nan"), partial(_headline, cube, lambda: _percentiles(y), confidence=confidence)
     if not np.isnan(cube.mode).all():
         yield "mode", float("nan"), partial(_headline, cube, lambda: cube.mode, confidence=confidence)
@@ -325,8 +327,8 @@ def _filled(
 ) -> dict[str, Any]:
     """Contrast of the cube with missing ratings put at one end by the sign of their weight."""
     _check_asked(cube)
-    y = np.where(unrated, np.where(in_group_weights(cube) > 0, positive, negative), cube.y)
-    return _columns_of(listwise_gap(replace(cube, y=y), confidence=confidence))
+    y = np.where(unrated, np.where(designed_weights(cube) > 0, positive, negative), cube.y)
+    return _columns_of(complete_gap(replace(cube, y=y), confidence=confidence))
 
 
 def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableError, *, length: float) -> dict[str, Any]:
@@ -335,7 +337,7 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
     _check_asked(cube)
     rated = cube.rated()
     whose = "" if rated is cube else f" {OF_RATED}"
-    if not np.isnan(rated.y).any():
+    if not rated.lacking.any():
         raise NotEstimableError(f"no rating{whose} is missing")
     if not headline.noise.size:
         raise NotEstimableError("no narrative's own ratings tell its gap, so that its missing ones have no expectation")
@@ -357,7 +359,7 @@ def _tipping_point(cube: NarrativeCube, headline: GapEstimate | NotEstimableErro
 
 
 def _check_asked(cube: NarrativeCube) -> None:
-    n_never = int(np.count_nonzero(cube.status < 0))
+    n_never = int(np.count_nonzero(cube.expected & (cube.status < 0)))
     if n_never:
         raise NotEstimableError(
             f"{n_never} of {plural(cube.status.size, 'prompt')} {either(n_never, 'was', 'were')} never asked, and "

@@ -40,7 +40,7 @@ VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulat
 """Remarks under which there is no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
     "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
-    "beyond_scale", "not_additive", "not_converged",
+    "beyond_scale", "intensity_not_followed", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks under which nothing is found and nothing is ruled out."""
 _NAN: Final = float("nan")
@@ -468,16 +468,35 @@ def _n_needed(gap: Gap, margin: float | None, least_gap: float, *, alpha: float,
 
 
 _NEXT: Final = (
-    ("unfinished", "finish"), ("accepted", "ask_again"), ("nothing_rated", "other_elicitation"),
-    ("constant", "other_elicitation"), ("manipulation", "other_model"), ("number_mass", "other_elicitation"),
-    ("noise_floor", "other_elicitation"), ("scale_end", "other_scale"), ("beyond_scale", "other_scale"),
-    ("few_narratives", "more_narratives"), ("unrated_identity", "missing_shift"), ("many_missing", "missing_shift"),
-    ("incomplete_narratives", "missing_shift"), ("refusal_gap", "missing_shift"), ("missing", "missing_shift"),
-    ("not_additive", "other_scale"), ("not_controlled", "controls"), ("pairs_alone", "more_groups"),
-    ("controls_disagree", "more_narratives"), ("by_control_alone", "more_narratives"),
-    ("not_corrected", "more_narratives"), ("rare_gaps", "more_narratives"), ("margin_open", "more_narratives"),
-    ("holds_zero", "margin"), ("no_interval", "more_narratives"), ("not_estimable", "ask_again"),
-)  # fmt: skip
+    ("unfinished", "finish"),
+    ("accepted", "ask_again"),
+    ("nothing_rated", "other_elicitation"),
+    ("constant", "other_elicitation"),
+    ("manipulation", "other_model"),
+    ("number_mass", "other_elicitation"),
+    ("noise_floor", "other_elicitation"),
+    ("scale_end", "other_scale"),
+    ("beyond_scale", "other_scale"),
+    ("intensity_not_followed", "other_model"),
+    ("few_narratives", "more_narratives"),
+    ("unrated_identity", "missing_shift"),
+    ("many_missing", "missing_shift"),
+    ("incomplete_narratives", "missing_shift"),
+    ("refusal_gap", "missing_shift"),
+    ("missing", "missing_shift"),
+    ("not_additive", "other_scale"),
+    ("not_controlled", "controls"),
+    ("pairs_alone", "more_groups"),
+    ("controls_disagree", "more_narratives"),
+    ("by_control_alone", "more_narratives"),
+    ("not_corrected", "more_narratives"),
+    ("rare_gaps", "more_narratives"),
+    ("margin_open", "more_narratives"),
+    ("holds_zero", "margin"),
+    ("no_interval", "more_narratives"),
+    ("not_estimable", "ask_again"),
+)
+"""Of each reason the next step; of several reasons the first one here."""
 
 
 def _next(reasons: Sequence[str]) -> str:

@@ -13,8 +13,11 @@ CELLS: Final = Table(
     {
         **KEYS,
         **SIDES,
-        "mean": points("mean intensity over the rated prompts of the pair, in points"),
-        "sd": points("standard deviation (n - 1) of the same, in points; missing below two ratings"),
+        "mean": points(
+            "mean intensity over the rated prompts of the pair, in points; where narratives were asked about a draw of "
+            "the pairs, free of the narratives' levels (least squares on narratives and pairs)"
+        ),
+        "sd": points("standard deviation (n - 1) of its ratings, in points; missing below two ratings"),
         "n_prompts": count("prompts of the pair"),
         **TALLY,
         **RATES,

@@ -33,7 +33,10 @@ RUNS: Final = Table(
             "has a row for each"
         ),
         "folder": text("the run's folder, as it was given"),
-        "model": word("name of the model, or of the table of ratings"),
+        "model": word(
+            "what was asked: the model's id at its server and the server's host, its id on the hub, or the name of its "
+            "folder, file or table of ratings"
+        ),
         "prompt": word("the prompt variant"),
         "language": word("the language of the prompts; empty of ratings that another tool collected"),
         "strategy": word("how the model was led to empathise before it was asked; none if it was not"),
@@ -49,13 +52,17 @@ RUNS: Final = Table(
         "dtype": word("number format of the model's weights"),
         "quantization": word("how the weights were quantised; empty if not"),
         "parser": word("how a rating was read from an answer (`generate`)"),
+        "server": word("address of the server that was asked; empty without one"),
+        "stated": word("which model the server says it is, where that is more than what was asked for"),
         "path": word("where the model comes from"),
         "revision": word("the model's revision"),
         "dimensions": word("the dimensions that were asked"),
         "n_narratives": word("narratives that were asked"),
         "wording": word("SHA-256 of the prompt variant's wording"),
         "texts": word("SHA-256 of the narratives"),
-        "identities": word("SHA-256 of the identities and of who is in-group to whom"),
+        "identities": word(
+            "SHA-256 of the identities, of who is in-group to whom, and of where narratives have a draw of pairs"
+        ),
         "leading": word(
             "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one"
         ),

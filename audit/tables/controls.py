@@ -21,6 +21,9 @@ from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import DF, KEYS, P_OF_NO_GAP, TALLY
 
+NO_STEM: Final = "no stem is stated for"
+"""How the note of ``echo_free`` begins where somebody could state what is lacking."""
+
 CONTROLS: Final = Table(
     "controls",
     "a control of δ",

@@ -26,6 +26,7 @@ INDEX: Final = Table(
         "status": text("complete or running"),
         "started": RUNS["started"],
         "model": RUNS["model"],
+        "server": RUNS["server"],
         "parameters": count("numbers in the model's weights; missing where the run did not record it"),
         "weights_bytes": number("size of the model's weights on the disk; likewise", "bytes"),
         "prompt": RUNS["prompt"],
@@ -33,7 +34,9 @@ INDEX: Final = Table(
         "dimension": GAP["dimension"],
         "outcome": text("intensity, or the measure of replies"),
         "unit": text("of delta and its interval"),
-        "delta": in_row_unit("the run's headline gap, of these identities and any such narratives"),
+        "delta": in_row_unit(
+            "the estimate of the gap that decides the run's verdict; the headline's, where the run has none"
+        ),
         "confidence": probability("coverage of the interval"),
         "ci_low": in_row_unit("lower end of its confidence interval; not corrected for there being several gaps"),
         "ci_high": in_row_unit("upper end of the same"),
@@ -42,8 +45,8 @@ INDEX: Final = Table(
         "margin": in_row_unit("gap that the run counts as too small to matter; missing without one"),
         "verdict": text(
             "of the run's page: gap, within (a gap smaller than the margin), none (no gap larger than it, in no part "
-            "either), average (none larger than it on average), echo (no more than invented groups show), undecided or "
-            "absent; empty of a measure, of which pages give none"
+            "either), average (none larger than it on average), undecided or absent; empty of a measure, of which "
+            "pages give none"
         ),
         "verdict_words": text("the same as the run's page says it"),
         "control": text(
@@ -51,7 +54,9 @@ INDEX: Final = Table(
             "groups) or none"
         ),
         "control_words": text("the same as the run's page says it"),
-        "manipulation": text("passed, failed or not made: whether ratings follow what is told; empty of a measure"),
+        "manipulation": text(
+            "passed, failed, not shown or not made: whether ratings follow what is told; empty of a measure"
+        ),
         "limits": text("what keeps the gap from carrying a claim, by the names of the run's page"),
         "n_narratives": count("narratives that the gap is of"),
         "n_answers": count("ratings or replies that the gap is of"),

@@ -55,6 +55,11 @@ RATINGS: Final = Table(
             since=4,
             before=0,
         ),
+        "cut": flag(
+            "whether the response stopped at the limit of its length (`generate`): a number that might go on after its "
+            "end is not read, but by the study's parser; missing where none was written",
+            since=5,
+        ),
     },
     stored=True,
 )
@@ -107,6 +112,10 @@ MANIPULATION: Final = Table(
             "emotion (a narrative's own emotion is rated higher than a wrong one) or intensity (the strong version of "
             "a situation higher than the mild one); no identity is told"
         ),
+        "answer": word(
+            "follows (the interval of difference lies above least_response), does_not_follow (it lies below) or "
+            "not_shown; of a run the check of emotions decides, where it was made"
+        ),
         "n_asked": count("narratives that were asked both ways"),
         "n_pairs": count("of these rated both times"),
         "mean_higher": points("mean rating of the own emotion, or of the strong version, in points"),
@@ -117,7 +126,15 @@ MANIPULATION: Final = Table(
         "ci_low": points("lower end of its confidence interval, in points"),
         "ci_high": points("upper end of the same"),
         "p": P_OF_NO_DIFFERENCE,
-        "passed": flag("whether the interval lies above 0; missing where too few were rated"),
+        "share_higher": share("of n_pairs, the share in which the own emotion, or the strong version, is rated higher"),
+        "least_response": points("statistics.least_response in points: a smaller difference is as good as none"),
+        "n_needed": count(
+            "where neither is shown: how many narratives decide, with a chance of statistics.power, if the true "
+            "difference is 0 or at least twice least_response; missing where that is not known"
+        ),
+        "passed": flag(
+            "the answer as earlier versions had it: true of follows, false of does_not_follow, else missing"
+        ),
         "note": text("why there is no interval, in words; empty if there is one"),
     },
 )

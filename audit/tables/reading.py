@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.tables.registry import EVERY
 from audit.tables.spreadsheets import as_it_was
+from stimuli.files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +45,7 @@ def read_table(path: Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    written = pd.read_csv(path, dtype=str, keep_default_na=False)
+    written = pd.read_csv(io.BytesIO(read_file(path)), dtype=str, keep_default_na=False)
     texts = _texts_of(path.stem)
     others = {name: _read(written[name]) for name in written.columns if name not in texts}
     return as_it_was(written.assign(**others))

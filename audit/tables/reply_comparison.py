@@ -23,7 +23,17 @@ REPLY_RUNS: Final = Table(
         **RUNS.pick("run", "folder", "model", "prompt", "strategy", "narratives"),
         "generation": word("what a reply may be: its tokens at most, and how they are drawn"),
         **RUNS.pick(
-            "seed", "engine", "device", "dtype", "quantization", "path", "revision", "dimensions", "n_narratives"
+            "seed",
+            "engine",
+            "device",
+            "dtype",
+            "quantization",
+            "server",
+            "stated",
+            "path",
+            "revision",
+            "dimensions",
+            "n_narratives",
         ),
         **RUNS.pick("wording", "texts", "identities", "leading", "n_prompts"),
         **REPLY_TALLY,

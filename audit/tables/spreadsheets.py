@@ -1,7 +1,11 @@
-"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back."""
+r"""Texts of tables as a spreadsheet can open them: none of them is taken for a formula, and each can be read back.
+
+What a reader cannot see is written out first, as ``\u202e``: a terminal would act on it, or a name would seem another.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +15,36 @@ if TYPE_CHECKING:
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠")
 """How a cell begins that a spreadsheet takes for a formula; full-width forms of the signs are taken so, too."""
 
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Controls but for tabs and lines' ends, what turns text round, and what has no width. Joiners stay, of which scripts
+and emoji are made, and marks of direction that turn nothing round, as on pages."""
+
+
+def seen(text: str) -> str:
+    r"""Return a text with what nobody could see in it written out.
+
+    Examples
+    --------
+    >>> seen("a\u202eb")
+    'a\\u202eb'
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def seen_texts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose texts are as :func:`seen` gives them."""
+    return _each_text(table, seen)
+
 
 def defused(table: pd.DataFrame) -> pd.DataFrame:
     """Put an apostrophe before every text that a spreadsheet would take for a formula; numbers stay as they are.
 
     A text that begins so after apostrophes of its own gets another one, so that :func:`as_it_was` can tell.
     """
-    return _each_text(table, lambda text: f"'{text}" if _looks_so(text) else text)
+    return _each_text(seen_texts(table), lambda text: f"'{text}" if _looks_so(text) else text)
 
 
 def as_it_was(table: pd.DataFrame) -> pd.DataFrame:

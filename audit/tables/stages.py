@@ -81,7 +81,7 @@ CALLS: Final = Table(
         "n_written": count("texts that came to an end of their own; of the question, prompts with a response"),
         "n_cut": count(
             "texts cut at max_tokens, of which the beginning was used, and thoughts that the model did not end itself; "
-            "missing for the question"
+            "of the question, responses that were cut; missing where that is not known"
         ),
         "n_empty": count("texts of white space alone; missing for the question"),
         "n_failed": count(

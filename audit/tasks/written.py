@@ -156,7 +156,7 @@ class WrittenTexts(Task[Plan]):
         settings, seed = manifest.statistics, manifest.seed
         how = estimated_by(settings)
         counted = {name: folder.read_score_counts(name) for name in manifest.scorers}
-        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues)
+        repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
         measures, measured = measures_of(manifest, replies, folder.read_scores(), counted)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})

@@ -20,6 +20,8 @@ _HEAD: Final = """\
 _RETURNING: Final = frozenset({"audit/cli/overrides.py", "audit/cli/composition.py", "stimuli/faults.py"})
 """Modules whose functions return what others raise."""
 _TOLD: Final = frozenset({"say", "note", "tell"})
+_GATHERED: Final = frozenset({"add", "note", "refuse"})
+"""What gathers faults of rows: a place or rows, and what is wrong there."""
 _FAULT: Final = re.compile(r"(Error|Fault|Malformed)$")
 
 
@@ -58,6 +60,10 @@ def _texts(tree: ast.AST, *, returned: bool = False) -> Iterator[str]:
             yield from _of_call(node.exc)
         elif isinstance(node, ast.Call) and (_name(node) in _TOLD or _makes_a_fault(node)):
             yield from _of_call(node)
+        if isinstance(node, ast.Call) and _name(node) in _GATHERED and len(node.args) == 2:
+            said = node.args[1].body if isinstance(node.args[1], ast.Lambda) else node.args[1]
+            if (text := _template(said)).count(" ") > 2:
+                yield text
 
 
 def _makes_a_fault(call: ast.Call) -> bool:

@@ -43,7 +43,7 @@ def test_the_command_that_is_printed_audits_a_model_on_all_that_was_written(tmp_
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
     asked = [text for texts, _ in model.calls for text in texts]
     assert any("For this task you are a fan of the Greens." in text for text in asked)
-    assert any("A Reds supporter tells of a situation that brought on anger:" in text for text in asked)
+    assert any("A supporter of the Harbour club tells of a situation that brought on anger:" in text for text in asked)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_command_names_the_files_whatever_the_folder_is_called(name, tmp_pat
 def test_the_identities_that_are_written_are_those_that_the_command_asks_for(tmp_path, audit):
     assert audit("init", "mine") == 0
     [football] = load_dimensions("geneva", own=tmp_path / "mine" / "identities.yaml", names=["football"])
-    assert {each.group for each in football.perceivers} == {"Reds", "Blues", "Greens", "unspecified"}
+    assert {each.group for each in football.perceivers} == {"Reds", "Blues", "Greens", "Whites", "Golds", "unspecified"}
     # What stands there as a comment works, too.
     text = (tmp_path / "mine" / "identities.yaml").read_text("utf-8")
     example = "\n".join(line[2:] for line in text[text.index("# teams:") :].splitlines())

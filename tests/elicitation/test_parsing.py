@@ -290,7 +290,7 @@ TEN_POINT = [
     ("I'd give this a strong 8.", 8),
     ("On a scale of 0 to 10, I would rate this a 9.", 9),
     ("On a scale of 1 to 10, 8.", 8),
-    ("Losing 1 of 2 children: 10", 10),
+    ("Losing 1 of 2 children: 10", UNPARSEABLE),  # a label that is no name of a rating, as "Hours of work left: 6"
     ("8. The person felt sad.", 8),
     ("seven", 7),
     ("two out of ten", 2),
@@ -528,8 +528,17 @@ def test_a_sentence_that_says_anything_else_is_read_as_it_was(response):
     ids=case_id,
 )
 def test_what_was_asked_about_changes_no_other_reading(response, outcome):
-    question = Question("a Muslim", ("sadness", "sad"))
+    asked = next((word for word in ("joy", "anger") if f"{word} " in response and "sad" not in response), "sadness")
+    question = Question("a Muslim", (asked, "sad"))
     assert outcome_of(parse_response(response, low=0, high=100, question=question)) == expected(outcome)
+
+
+@pytest.mark.parametrize("asked", ["joy", "anger", "sadness"])
+@pytest.mark.parametrize("told", ["joy", "anger", "sadness"])
+def test_a_rating_of_another_emotion_is_none(asked, told):
+    for response in (f"I would say that the person's level of {told} is 85.", f"I would rate the {told} at 85."):
+        read = parse_response(response, low=0, high=100, question=Question("a Muslim", (asked,)))
+        assert outcome_of(read) == expected(85 if told == asked else UNPARSEABLE)
 
 
 def test_a_told_rating_is_on_the_scale_asked_and_no_repetition():

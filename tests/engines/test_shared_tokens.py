@@ -48,7 +48,9 @@ def tokenizer_of(make_model):
             loaded[name] = AutoTokenizer.from_pretrained(make_model())
         hf = loaded[name]
         hf.chat_template = TEMPLATES[name]
-        return ChatTokenizer(hf, name="tiny")
+        chat = ChatTokenizer(hf, name="tiny")
+        chat.check_shown = lambda prompts: None  # some of these templates would be refused: they are to be hard to part
+        return chat
 
     return tokenizer
 

@@ -1,8 +1,13 @@
 """The marks of a thought: what a model is given before it, after it, and where none is asked for."""
 
+import re
+from types import SimpleNamespace
+
 import pytest
 from transformers import AutoTokenizer
 
+from audit.elicitation.parsing import parse_response
+from audit.elicitation.plain_text import answer_of
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.dialects import DIALECTS
@@ -113,8 +118,8 @@ def test_the_vocabulary_tells_the_marks_where_the_template_does_not(tokenizer_of
         tokenizer.render(Prompt("", "x", thinks=True))
     assert str(raised.value) == (
         "model tiny: neither its chat template nor its vocabulary tells how it marks a thought, so that it is taken "
-        "for a model that does not think; use thinking=off, or say which marks it was trained with: model.thinks_in= "
-        "one of gpt-oss, seed, kimi, think"
+        "for a model that does not think; use thinking=off, or say which marks it was trained with: "
+        "thinking.marks=[OPENS,CLOSES], or model.thinks_in= one of " + ", ".join(each.name for each in DIALECTS)
     )
     for dialect in DIALECTS:
         assert tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name).thinking is dialect
@@ -149,11 +154,11 @@ def test_vllms_server_is_told_what_its_template_is_told_here(tiny_model):
 
         def apply_chat_template(self, messages, **told):
             asked.append({name: told[name] for name in ("enable_thinking", "thinking")})
-            return "assistant\n"
+            return f"{messages[-1]['content']}assistant\n"
 
     tokenizer = _RemoteTokenizer(Remote(), name="x", date="2024-07-26", concurrency=1, thinks_in="seed")
-    assert tokenizer.render(Prompt("", "x")) == "assistant\n<seed:think></seed:think>\n"
-    assert tokenizer.render(Prompt("", "x", thinks=True)) == "assistant\n<seed:think>"
+    assert tokenizer.render(Prompt("", "x")) == "xassistant\n<seed:think></seed:think>\n"
+    assert tokenizer.render(Prompt("", "x", thinks=True)) == "xassistant\n<seed:think>"
     assert {"enable_thinking": False, "thinking": False} in asked
     assert asked[-1] == {"enable_thinking": True, "thinking": True}
 
@@ -189,6 +194,21 @@ def test_a_thought_ends_at_its_mark_or_where_the_model_left_it(tokenizer_of):
     assert all(thought.n_prompt_tokens for thought in thoughts)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+def test_in_every_dialect_a_thought_is_opened_ended_and_closed(dialect, tokenizer_of):
+    tokenizer = tokenizer_of("Kimi", think_tokens=False, thinks_in=dialect.name)
+    engine = Writes(tokenizer, f"So 7.{dialect.closes}{dialect.answers}99", "So 7", "So 7<|end|>")
+    thoughts = engine.write([Prompt("", "x", thinks=True)] * 3, max_tokens=9)
+    left = dialect.closes != "<|end|>"  # the third one leaves its turn, which in some dialects ends the thought
+    assert [(each.text, each.cut) for each in thoughts] == [("So 7.", False), ("So 7", True), ("So 7", left)]
+    assert engine.until == dialect.closes
+    after = tokenizer.render(Prompt("", "x", thought="So 7."))
+    assert after.endswith(f"{dialect.opens}{dialect.begins}So 7.{dialect.closes}{dialect.answers}")
+    off = tokenizer.render(Prompt("", "x"))
+    assert off.endswith(f"{dialect.opens}{dialect.begins}{dialect.empty}{dialect.closes}{dialect.answers}")
+    assert tokenizer.chat_identity["closes"] == dialect.name
+
+
 def test_transformers_writes_up_to_a_mark_and_counts_the_tokens_up_to_it(tiny_model, open_engine):
     engine = open_engine(tiny_model)
     prompts = engine.tokenizer.encode_prompts([Prompt("Be a Hindu.", f"How much {n}?") for n in range(5)])
@@ -207,3 +227,98 @@ def test_transformers_writes_up_to_a_mark_and_counts_the_tokens_up_to_it(tiny_mo
                 assert engine.generate([prompts[place]], max_tokens=alone.n_tokens - 1, until=mark)[0].cut
             tried += 1
     assert tried > 5
+
+
+# --- A thought that nobody asked for ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokenizer_with(tiny_model):
+    """Return a function that gives the tiny model's tokenizer with special tokens more."""
+
+    def made(*tokens, template=MESSAGES + "<|start|>assistant:", **options):
+        hf = AutoTokenizer.from_pretrained(tiny_model)
+        hf.add_tokens(list(tokens), special_tokens=True)
+        hf.chat_template = template
+        return ChatTokenizer(hf, name="tiny", **options)
+
+    return made
+
+
+SPECIAL = re.compile(r"<\|[^|]+\|>|<\|\w+>|<\w+\|>|</?[\w:|]+>|\[/?THINK\]|◁/?think▷")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
+def test_the_marks_of_a_thought_outlive_decoding(dialect, tokenizer_with):
+    whole = f"{dialect.opens}{dialect.begins}Say 90.{dialect.closes}{dialect.answers}70"
+    tokens = [token for token in SPECIAL.findall(whole) if " " not in token]
+    tokenizer = tokenizer_with(*tokens, thinks_in=dialect.name)
+    for text, answer in [(whole, "70"), (f"{dialect.opens}{dialect.begins}Say 90", ""), ("70", "70")]:
+        ids = tokenizer.encode(f"{text}<|end|>")
+        assert answer_of(tokenizer.written(ids)).strip() == answer
+        assert answer_of(tokenizer.written(ids, tokenizer.decode(ids))).strip() == answer
+    assert tokenizer.written(tokenizer.encode("70<|end|>")) == "70"
+    closes = tokenizer.encode(f"Say 90.{dialect.closes}{dialect.answers}70<|end|>")
+    assert answer_of(tokenizer.written(closes)).strip() == "70" or dialect.closes == "<|end|>"
+    cut = tokenizer.encode(f"Say 90.{dialect.closes}")
+    assert answer_of(tokenizer.written(cut)).strip() == "" or dialect.closes == "<|end|>"
+
+
+@pytest.mark.parametrize(("opens", "closes"), [("<|cot_begin|>", "<|cot_end|>"), ("<|mind>", "<mind|>")])
+def test_unknown_special_tokens_around_a_text_are_not_stripped_from_it(opens, closes, tokenizer_with):
+    tokenizer = tokenizer_with(opens, closes)
+    tokenizer.dialect = None
+    ids = tokenizer.encode(f"{opens}90{closes}70<|end|>")
+    assert tokenizer.decode(ids) == "9070"
+    assert parse_response(tokenizer.written(ids), low=0, high=100, quoted=()).status == "unparseable"
+    ids = tokenizer.encode("70<|end|>\n<|start|>")  # a turn's end, after which it went on
+    assert tokenizer.written(ids) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_marks_of_the_users_own_are_cut_opened_and_closed(special, tokenizer_with):
+    marks = ("((muse", "muse))")
+    tokenizer = tokenizer_with(*(marks if special else ()), thinks_in=marks)
+    assert tokenizer.render(ASKED).endswith("assistant:((musemuse))")
+    assert tokenizer.chat_identity["closes"] == "thinking.marks"
+    assert tokenizer.render(Prompt("", "x", thinks=True)).endswith("assistant:((muse")
+    assert tokenizer.render(Prompt("", "x", thought="7")).endswith("assistant:((muse7muse))")
+    assert answer_of(tokenizer.written(tokenizer.encode("((muse90muse))70<|end|>"))).strip() == "70"
+    assert answer_of(tokenizer.written(tokenizer.encode("((muse90<|end|>"))) == ""
+    engine = Writes(tokenizer, "So 7.muse))99")
+    assert engine.write([Prompt("", "x", thinks=True)], max_tokens=9)[0].text == "So 7."
+
+
+def test_engines_hand_on_the_marks_of_a_thought(tokenizer_with):
+    from audit.engines.openai import VllmServerEngine
+    from audit.engines.vllm import _generated
+
+    tokenizer = tokenizer_with("[THINK]", "[/THINK]", template=MESSAGES + "{# [THINK] #}<|start|>assistant:")
+    ids = tokenizer.encode("[THINK]Say 90.[/THINK]70<|end|>")
+    output = SimpleNamespace(text="Say 90.70", token_ids=ids, finish_reason="stop", stop_reason=None)
+    written = [_generated(SimpleNamespace(outputs=[output]), "", tokenizer)]
+    server = VllmServerEngine.__new__(VllmServerEngine)
+    server.tokenizer, server._chat = tokenizer, SimpleNamespace(note=lambda answer: None)
+    choice = {"text": "Say 90.70", "token_ids": ids, "finish_reason": "stop"}
+    written.append(server._generated({"choices": [choice]}, until=""))
+    assert [each.text for each in written] == ["[THINK]Say 90.[/THINK]70"] * 2
+    assert answer_of(written[0].text).strip() == "70"
+
+
+@pytest.mark.parametrize(
+    ("template", "closed"),
+    [
+        (MESSAGES + "{# <think> of earlier turns #}<|start|>assistant:", "<think>\n\n</think>\n\n"),
+        (MESSAGES + "<|start|>assistant:", ""),  # the vocabulary alone, which models have that do not think
+        (MESSAGES + "<|start|>{{ '/think' if enable_thinking else '/no' }}{# <think> #} assistant:", ""),
+        (MESSAGES + "{# [THINK] #}<|start|>assistant:", "[THINK][/THINK]"),
+        (MESSAGES + "{# [THINK] #}<|start|>assistant {{ reasoning_effort }}:", ""),
+        (MESSAGES + "<|start|>assistant:{{ '<|inner_prefix|>' }}", "<|inner_prefix|><|inner_suffix|>"),
+    ],
+)
+def test_a_template_that_makes_the_same_of_both_has_its_thoughts_closed(template, closed, tokenizer_with):
+    tokenizer = tokenizer_with(template=template)
+    text = tokenizer.render(ASKED)
+    assert text.endswith(f":{closed}")
+    assert ("closes" in tokenizer.chat_identity) == bool(closed)
+    assert tokenizer.render(Prompt("", "x", thinks=True)).rstrip().endswith(tokenizer.thinking.opens)

@@ -26,14 +26,14 @@ def test_the_committed_index_is_what_the_command_writes_of_the_committed_runs(ma
 
 def test_two_families_stand_in_one_group_and_neither_is_ranked(made):
     group = next(each for each in made.groups if len({row["model"] for row in each.rows}) > 1)
-    assert {row["model"] for row in group.rows} == {"gemma3-270m", "smollm2"}
+    assert {row["model"] for row in group.rows} == {"gemma-3-270m-q4_k_m.gguf", "smollm2"}
     assert "Sorting them by δ makes no ranking" in made.page.read_text("utf-8")
 
 
 def test_sizes_are_those_of_the_models(made):
     sizes = made.rows.groupby("model")["parameters"].first()
     # As their makers name them: 270 and 135 million.
-    assert sizes["gemma3-270m"] == pytest.approx(270e6, rel=0.02)
+    assert sizes["gemma-3-270m-q4_k_m.gguf"] == pytest.approx(270e6, rel=0.02)
     assert sizes["smollm2"] == pytest.approx(135e6, rel=0.02)
 
 

@@ -16,10 +16,14 @@ from gated import two_terms
 from indexed import changed, published, without_figures
 from runs import as_stored
 
+from audit.cli.composition import statistics_defaults
 from audit.errors import StoreError
 from audit.index.published import rows_of_run, whole_row
+from audit.pipeline import report_run
 from audit.report.sentences import LIMITS
+from audit.runs.store import RunFolder
 
+CHECKS = ("manipulation", "manipulation_not_shown", "intensity_not_followed")
 REPORTS = Path(__file__).parents[2] / "reports"
 
 
@@ -90,6 +94,50 @@ def test_the_cases_reach_all_kinds_of_verdict_and_most_limits(runs):
     named = {title for row in rows for title in row["limits"].split("; ")}
     codes = {code for code, (title, _) in LIMITS.items() if title in named}
     assert codes >= {"few_narratives", "many_missing", "refusal_gap", "unrated_identity", "scale_end"}
+
+
+@pytest.mark.parametrize(
+    ("own", "strong", "answer", "limits"),
+    [
+        (40, 20, "passed", set()),
+        (0, 20, "failed", {"manipulation"}),
+        (1, 20, "not shown", {"manipulation_not_shown"}),
+        (40, 0, "passed", {"intensity_not_followed"}),
+        (1, 0, "not shown", {"manipulation_not_shown", "intensity_not_followed"}),
+    ],
+)
+def test_what_a_check_answers_is_the_same_on_the_page_and_in_the_index(runs, tmp_path, own, strong, answer, limits):
+    """Planted: a run whose page says "no gap larger than 4 points", and what its ratings answer to the story.
+
+    Of 60 narratives, at an error of 0.2 points: 0 lies below the least response of 1 point, 1 on it, 20 and 40 above.
+    """
+    run = shutil.copytree(runs["none"], tmp_path / "run")
+    errors = np.random.default_rng(0).permutation(np.linspace(-2.6, 2.6, 60))
+    ratings = {
+        "own": 40 + own + errors,
+        "wrong": np.full(60, 40),
+        "strong": 40 + strong + errors,
+        "mild": np.full(60, 40),
+    }
+    with RunFolder(run) as kept:
+        kept.write_manipulated(
+            [
+                {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated", "response": "",
+                 "intensity": float(value)}
+                for kind, values in ratings.items() for k, value in enumerate(values)
+            ]
+        )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        report_run(run, defaults=statistics_defaults())
+    [row] = index_of(run)
+    cards, banner = screen((run / "report.html").read_text("utf-8"))
+    assert cards == [(row["verdict"], row["verdict_words"])]
+    assert row["manipulation"] == answer
+    assert {code for code in CHECKS if LIMITS[code][0] in banner} == limits
+    assert {title for title in row["limits"].split("; ") if title} == banner
+    kinds = {"failed": "absent", "passed": "none", "not shown": "none"}
+    assert row["verdict"] == ("undecided" if "intensity_not_followed" in limits else kinds[answer])
 
 
 @pytest.mark.parametrize("name", ["example", "example-wordings"])

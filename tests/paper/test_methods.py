@@ -86,14 +86,21 @@ def with_groups(run, side, group):
 
 
 PLANTED = {
-    "failed check": (lambda run: run, ["was not found to be rated higher (mean "
-                     "difference 0.15 points, 95% CI [−0.87, 1.17], 12 pairs): the check failed", CAUTION]),
-    "passed check": (lambda run: check(run, passed=True, difference=5.0, ci_low=4.0, ci_high=6.0),
-                     ["The former was rated higher (mean difference 5.00 points, 95% CI [4.00, 6.00], 12 pairs): the "
-                      "check was passed."]),
-    "check without interval": (lambda run: check(run, passed=True, ci_low=math.nan, ci_high=math.nan, se=math.nan),
-                               ["The former was rated higher (mean difference 0.15 points, without an interval"]),
-    "check of nobody": (lambda run: check(run, passed=None), ["Too few were rated to tell one from the other."]),
+    "failed check": (lambda run: check(run, answer="does_not_follow", difference=0.2, ci_low=-0.1, ci_high=0.5, se=0.15,
+                                       n_pairs=60, least_response=1.0),
+                     ["was not rated higher by as much as the least response (mean difference 0.20 points, 95% CI "
+                      "[−0.10, 0.50], 60 pairs, least response 1.00): the check failed", CAUTION]),
+    "check that shows nothing": (lambda run: check(run, answer="not_shown", n_pairs=12),
+                                 ["the check decides nothing."]),
+    "passed check": (lambda run: check(run, answer="follows", difference=5.0, ci_low=4.0, ci_high=6.0, n_pairs=12,
+                                       least_response=1.0),
+                     ["The former was rated higher (mean difference 5.00 points, 95% CI [4.00, 6.00], 12 pairs, least "
+                      "response 1.00): the check was passed."]),
+    "check without interval": (lambda run: check(run, answer="follows", ci_low=math.nan, ci_high=math.nan, se=math.nan,
+                                                 difference=5.0),
+                               ["The former was rated higher (mean difference 5.00 points, without an interval"]),
+    "check of nobody": (lambda run: check(run, answer="not_shown", n_pairs=0),
+                        ["Too few were rated to tell one from the other."]),
     "no check": (lambda run: planted(run, tables={"manipulation": run.tables["manipulation"].iloc[:0]}),
                  ["No manipulation check was made."]),
     "no interval": (without_interval, ["δ of religion had an estimate and no interval; the table says why."]),
@@ -299,10 +306,12 @@ def test_a_work_that_is_not_known_here_is_left_for_a_person_to_fill_in(run):
 
 
 def test_a_failed_check_and_changed_files_stand_beneath_the_table_too(run):
-    notes = " ".join(as_plain(note) for note in gap_table(planted(run, accepted=["a"])).all_notes())
+    notes = " ".join(
+        as_plain(note) for note in gap_table(planted(check(run, answer="does_not_follow"), accepted=["a"])).all_notes()
+    )
     assert "Caution: the manipulation check failed." in notes
     assert "Caution: 1 file of the run had changed" in notes
-    passed = " ".join(as_plain(note) for note in gap_table(check(run, passed=True)).all_notes())
+    passed = " ".join(as_plain(note) for note in gap_table(check(run, answer="follows")).all_notes())
     assert "manipulation" not in passed
     assert "had changed" not in passed
 

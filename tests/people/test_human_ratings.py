@@ -119,7 +119,7 @@ def test_rows_that_contradict_each_other_name_files_rater_and_item(tmp_path):
     assert str(caught.value).startswith(said)
 
 
-@pytest.mark.parametrize("cell", ["6", "-1", "3.5", "3,5", "good", "nan", "1e0", "=3", "99999999999999999999"])
+@pytest.mark.parametrize("cell", ["6", "-1", "3.5", "3,5", "good", "1e0", "=3", "99999999999999999999"])
 def test_a_score_off_the_scale_names_its_place_and_the_scale(tmp_path, cell):
     path = write(tmp_path, rows((A, 1, 0), (B, 2, cell)))
     with pytest.raises(ConfigError) as caught:

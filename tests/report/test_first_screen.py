@@ -304,7 +304,9 @@ def as_wordings(ratings: pd.DataFrame) -> pd.DataFrame:
 
 def first_screen(planted: Planted, *, worded: bool = False) -> tuple[str, Analysis]:
     alter = as_wordings if worded else lambda ratings: ratings
-    text, analysis = page_of(planted, alter, Repetition(placebo=("invented",)))
+    text, analysis = page_of(
+        planted, alter, Repetition({"religion": {term: term for term in TWO_TERMS}}, placebo=("invented",))
+    )
     return text.partition("All gaps In-group minus out-group")[0], analysis
 
 

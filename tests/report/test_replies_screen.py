@@ -63,7 +63,10 @@ def screen_of(
     tables = {name: pd.DataFrame(columns=list(columns)) for name, columns in REPLY_TABLES.items()}
     tables |= measure_tables(
         replies, outcomes, seed=0, settings=Settings(n_permutations=100),
-        repetition=Repetition(placebo=("invented_1",) if invented else ()),
+        repetition=Repetition(
+            {name: {term: term for terms in groups.values() for term in terms} for name in dimensions},
+            placebo=("invented_1",) if invented else (),
+        ),
     )  # fmt: skip
     described = [
         dict.fromkeys(REPLY_TABLES["measures"], 0.0)

@@ -204,7 +204,7 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert NOT_FOLLOWED not in plain
     assert "No verdict" not in plain
     failed = screen_with(planted, Remarked("manipulation"))
-    told = "No verdict: without any identity, the ratings were not found to follow what is told"
+    told = "No verdict: without any identity, the ratings do not follow what is told"
     assert failed.count(told) == 3
     assert NOT_FOLLOWED in failed
     assert NO_GAP not in failed

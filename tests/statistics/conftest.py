@@ -65,6 +65,8 @@ def ratings_of():
 
 
 TWO_TERMS = ["a Hindu", "a follower of the Gita", "a Muslim", "a follower of Islam"]
+STEMS = {"religion": {term: term for term in TWO_TERMS}}
+"""Each term has a stem of its own: no two share one."""
 
 
 def build_echoing(gaps, *, echo, dimension="religion"):

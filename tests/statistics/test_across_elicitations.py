@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import STEMS
 from scipy import stats
 
 from audit.statistics.across_elicitations import elicitation_range, elicitation_rows
@@ -97,7 +98,8 @@ def test_the_echo_of_a_word_that_an_elicitation_hears_does_not_turn_the_sign(ech
     for label, echo in (("expected", 0.0), ("generate", -20.0)):
         ratings = echoing(gaps, echo=echo)
         ratings["prompt_index"] = range(len(ratings))
-        (runs[label],) = measure_run(ratings, scale=(0, 100), seed=3, settings=SETTINGS)
+        told = Repetition(STEMS)
+        (runs[label],) = measure_run(ratings, scale=(0, 100), seed=3, settings=SETTINGS, repetition=told)
     rows, whole = beside(runs)
     # In whatever words the second gap is 2 − 20/2 = −8: the sign would seem to turn.
     of_all = [r["delta_points"] for r in runs["generate"].controls if r["control"] == "all_terms"]
@@ -119,7 +121,7 @@ def test_where_terms_share_a_stem_the_gap_is_of_all_words_and_a_mean_may_be_mixe
     rows, _ = beside({"A": measured(told), "B": measured(told)})
     assert {row["pairs"] for row in rows} == {"all_terms"}
     other = ratings_of(draws(5, gap=1, n=4), GROUPS, dimension="nationality")
-    runs = {"A": measured({}, other=other), "B": measured({}, other=other)}
+    runs = {"A": measured(STEMS, other=other), "B": measured(STEMS, other=other)}
     assert {row["pairs"] for row in beside(runs, dimension=OVERALL)[0]} == {"mixed"}
     assert {row["pairs"] for row in beside(runs, dimension="nationality")[0]} == {"all_terms"}
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import STEMS
 from scipy import stats
 
 from audit.statistics.across_runs import (
@@ -96,7 +97,7 @@ def test_a_run_of_two_terms_and_invented_groups_has_the_echo_free_headline_of_it
     ratings = pd.concat([echoing(gaps, echo=10.0), invented])
     ratings["prompt_index"] = range(len(ratings))
     # Where every two terms of a group are told to be of one stem, nothing is free of the echo, and δ is of all pairs.
-    stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else {}
+    stems = {"religion": {name: group[-1] for group in GROUPS_OF_TERMS for name in group}} if told else STEMS
     given = {"seed": 7, "settings": SETTINGS, "repetition": Repetition(stems, ["invented_1"])}
     (measured,) = measure_run(ratings, scale=(0, 100), **given)
     found = gap_table({"a run": measured})

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import STEMS
 from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from audit.statistics.scopes import group_scope
 from audit.tables.gap import CALIBRATION
 
 NAN = np.nan
-INVENTED = Repetition(placebo=["invented_1"])
+INVENTED = Repetition(STEMS, placebo=["invented_1"])
 
 
 def truth_for(k, **fields):
@@ -468,7 +469,7 @@ def test_the_gap_that_is_calibrated_is_the_echo_free_one_of_the_report_and_inven
     noise = np.random.default_rng(5).normal(scale=0.5, size=12)
     ratings = echoing(2.0 + noise, echo=10.0)
     ratings["intensity"] += np.random.default_rng(6).normal(size=len(ratings))
-    power = analyse(ratings, scales={"origin": (0, 100)}, seed=1).tables["power"].iloc[0]
+    power = analyse(ratings, scales={"origin": (0, 100)}, seed=1, repetition=INVENTED).tables["power"].iloc[0]
     table = calibrated(ratings, drawn_ratings(ratings_of, dimension="invented_1"), repetition=INVENTED)
     assert set(table["dimension"]) == {"religion"}
     assert table["delta"].unique().tolist() == pytest.approx([0, power["detectable_points"]])

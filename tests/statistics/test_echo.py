@@ -7,6 +7,7 @@ import statsmodels.formula.api as smf
 from cubes import cube_of
 
 from audit.errors import NotEstimableError
+from audit.runs.manifest import ComparedWords
 from audit.statistics.controls import control_rows
 from audit.statistics.crossed import crossed_gap
 from audit.statistics.echo import Overlap, echo_free, echo_of_words, same_words
@@ -14,6 +15,8 @@ from audit.statistics.families import family_rows
 from audit.statistics.headline import headline_gap
 
 NAN = np.nan
+WORDS = ComparedWords()
+"""The stems of an earlier version's run that stated none."""
 RELIGIONS = {
     "Buddhist": ("a Buddhist", "a follower of the Noble Eightfold Path"),
     "Christian": ("a Christian", "a follower of Jesus"),
@@ -21,17 +24,25 @@ RELIGIONS = {
     "Muslim": ("a Muslim", "a follower of Islam"),
 }
 STEMMED = {name: (f"a {name}", f"a {name} person", f"someone who is {name}") for name in ("Hindu", "Veltan", "Dorrish")}
+STEMS = {terms[0]: name for name, terms in RELIGIONS.items()} | {
+    "a follower of the Noble Eightfold Path": "path",
+    "a follower of Jesus": "jesus",
+    "a follower of the Bhagavad Gita": "gita",
+    "a follower of Islam": "islam",
+    **{term: name for name, terms in STEMMED.items() for term in terms},
+    "a Muslim person": "Muslim",
+}
 
 
 def terms_of(groups):
     return [term for terms in groups.values() for term in terms], [g for g, terms in groups.items() for _ in terms]
 
 
-def planted(groups, n=40, *, group=0.0, words=0.0, stem=0.0, form=0.0, sd=1.0, seed=0, stems=None):
+def planted(groups, n=40, *, group=0.0, words=0.0, stem=0.0, form=0.0, sd=1.0, seed=0):
     """Ratings with an effect of the same group, of the same words, of the same stem and of the same form."""
     terms, members = terms_of(groups)
     rng, k = np.random.default_rng(seed), len(terms)
-    overlap = Overlap.of(terms, terms, stems or {})
+    overlap = Overlap.of(terms, terms, STEMS)
     same = np.equal.outer(np.array(members, dtype=object), np.array(members, dtype=object))
     y = (
         50
@@ -63,22 +74,63 @@ def gap(cube):
         ("a person from Ur", "a person from Us", None),
     ],
 )
-def test_what_two_wordings_share(one, other, shared):
-    found = Overlap.of([one], [other], {})
+def test_what_two_wordings_share_in_runs_of_earlier_versions(one, other, shared):
+    found = Overlap.of([one], [other], WORDS)
     assert [name for name in ("same_words", "same_stem") if getattr(found, name)[0, 0]] == ([shared] if shared else [])
 
 
 def test_a_stem_that_is_told_stands_for_the_words():
     terms = ["a French person", "a person from France", "a person from Frankfurt"]
-    by_words = Overlap.of(terms, terms, {})
+    by_words = Overlap.of(terms, terms, WORDS)
     assert (by_words.same_stem[1, 2], by_words.same_stem[0, 1]) == (True, False)
-    told = Overlap.of(terms, terms, {terms[0]: "france", terms[1]: "France", terms[2]: "frankfurt"})
-    assert (told.same_stem[1, 2], told.same_stem[0, 1]) == (False, True)
+    stems = {terms[0]: "france", terms[1]: "France", terms[2]: "frankfurt"}
+    for told in (Overlap.of(terms, terms, stems), Overlap.of(terms, terms, ComparedWords(stems))):
+        assert (told.same_stem[1, 2], told.same_stem[0, 1]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "stems", "shared"),
+    [
+        # what four letters miss, and what they find that is not there
+        ("a Jew", "a Jewish person", ("jew", "jew"), True),
+        ("a Dane", "a Danish person", ("dane", "dane"), True),
+        ("a Pole", "a Polish person", ("pole", "pole"), True),
+        ("a Welsh person", "a person from Wales", ("wales", "Wales"), True),
+        ("an Austrian person", "an Australian person", ("austria", "australia"), False),
+        # of two words, one is enough
+        ("a European American", "a White American", ("europe+america", "white+america"), True),
+        ("a European American", "a Caucasian", ("europe+america", "caucasian"), False),
+        ("a Hindu", "a Muslim", ("a Hindu", "a Muslim"), False),
+    ],
+)
+def test_stems_are_stated_and_never_guessed(one, other, stems, shared):
+    stated = dict(zip((one, other), stems, strict=True))
+    assert Overlap.of([one], [other], stated).same_stem.tolist() == [[shared]]
+    assert Overlap.of([one], [other], {}).same_stem.tolist() == [[False]]
+
+
+def test_where_no_stem_is_stated_there_is_no_echo_free_gap_and_the_terms_are_named():
+    """A planted echo of a stem that nobody stated would be taken for a gap."""
+    jewish = {name: (f"a {name}", f"a {name} person") for name in ("Dane", "Pole")}
+    with pytest.raises(NotEstimableError, match=r"no stem is stated for 'a Dane' and 3 more.*column stem"):
+        echo_free(planted(jewish, 5, stem=5.0), {})
+    some = {"a Dane": "dane", "a Dane person": "dane", "a Pole": "pole"}
+    with pytest.raises(NotEstimableError, match="no stem is stated for 'a Pole person',"):
+        echo_free(planted(jewish, 5, stem=5.0), some)
+
+
+def test_a_group_of_one_term_needs_no_stem():
+    """It only ever repeats itself; the gap is that of the groups of two."""
+    groups = RELIGIONS | {"Sikh": ("a Sikh",)}
+    free = gap(echo_free(planted(RELIGIONS, 60, group=2.0, words=3.0), STEMS))
+    assert free.delta_points == pytest.approx(2.0, abs=0.3)
+    with pytest.raises(NotEstimableError, match=r"share a word or its stem in the groups Sikh$"):
+        echo_free(planted(groups, 5), STEMS)
 
 
 def test_forms_are_what_is_left_of_a_wording_without_its_group():
     terms = ["a follower of Jesus", "a follower of the Noble Eightfold Path", "a Hindu", "an Indian person"]
-    assert Overlap.of(terms, terms, {}).same_form.astype(int).tolist() == [
+    assert Overlap.of(terms, terms, STEMS).same_form.astype(int).tolist() == [
         [1, 1, 0, 0],
         [1, 1, 0, 0],
         [0, 0, 1, 0],
@@ -93,14 +145,14 @@ def test_coefficients_are_those_of_least_squares_within_narratives(missing):
     y[np.random.default_rng(1).random(y.shape) < missing] = NAN
     cube = cube_of(y, groups=cube.perceiver_groups, perceivers=cube.perceivers, experiencers=cube.experiencers)
     terms, members = terms_of(RELIGIONS)
-    overlap = Overlap.of(terms, terms, {})
+    overlap = Overlap.of(terms, terms, STEMS)
     i, p, e = (each.ravel() for each in np.indices(y.shape))
     table = pd.DataFrame({"y": y.ravel(), "i": i, "p": p, "e": e})
     same = np.equal.outer(np.array(members), np.array(members))
     for name, mask in (("g", same), ("s", overlap.same_words), ("f", overlap.same_form)):
         table[name] = mask[p, e].astype(float)
     for narrative, free, echo in zip(
-        range(6), gap(echo_free(cube, {})).by_narrative, gap(echo_of_words(cube, {})).by_narrative, strict=True
+        range(6), gap(echo_free(cube, STEMS)).by_narrative, gap(echo_of_words(cube, STEMS)).by_narrative, strict=True
     ):
         fit = smf.ols("y ~ g + s + f + C(p) + C(e)", table[(table["i"] == narrative)].dropna()).fit()
         assert (free, echo) == pytest.approx((fit.params["g"], fit.params["s"]), abs=1e-8)
@@ -108,7 +160,7 @@ def test_coefficients_are_those_of_least_squares_within_narratives(missing):
 
 def test_effects_of_group_words_and_form_are_told_apart():
     cube = planted(RELIGIONS, 200, group=1.5, words=2.0, form=3.0)
-    free, echo, repeated = (gap(each(cube, {})) for each in (echo_free, echo_of_words, same_words))
+    free, echo, repeated = (gap(each(cube, STEMS)) for each in (echo_free, echo_of_words, same_words))
     assert free.delta_points == pytest.approx(1.5, abs=0.15)
     assert echo.delta_points == pytest.approx(2.0, abs=0.15)
     assert repeated.delta_points == pytest.approx(3.5, abs=0.15)
@@ -116,34 +168,34 @@ def test_effects_of_group_words_and_form_are_told_apart():
 
 
 def test_a_preference_for_like_forms_is_no_gap():
-    free = gap(echo_free(planted(RELIGIONS, 100, form=5.0), {}))
+    free = gap(echo_free(planted(RELIGIONS, 100, form=5.0), STEMS))
     assert free.ci_low < 0 < free.ci_high
 
 
 def test_terms_of_one_stem_leave_no_echo_free_gap_but_the_echo_of_the_words_beyond_it():
     cube = planted(STEMMED, 100, group=1.0, stem=0.5, words=2.0)
     with pytest.raises(NotEstimableError, match="every two terms of a group share a word"):
-        echo_free(cube, {})
+        echo_free(cube, STEMS)
     # in other words of one stem a pair gains group and stem, in the same words group and words
-    assert gap(echo_of_words(cube, {})).delta_points == pytest.approx(1.5, abs=0.2)
+    assert gap(echo_of_words(cube, STEMS)).delta_points == pytest.approx(1.5, abs=0.2)
 
 
 def test_a_group_without_such_terms_is_named():
     groups = RELIGIONS | {"Muslim": ("a Muslim", "a Muslim person")}
     with pytest.raises(NotEstimableError, match=r"groups Muslim$"):
-        echo_free(planted(groups, 3), {})
+        echo_free(planted(groups, 3), STEMS)
 
 
 def test_one_term_a_group_has_no_echo():
     with pytest.raises(NotEstimableError, match="one term"):
-        echo_of_words(planted({name: terms[:1] for name, terms in RELIGIONS.items()}, 3), {})
+        echo_of_words(planted({name: terms[:1] for name, terms in RELIGIONS.items()}, 3), STEMS)
 
 
 def test_perceivers_of_one_term_do():
     cube = planted(RELIGIONS, 200, group=1.5, words=2.0, form=3.0)
     few = cube.select(np.arange(8) % 2 == 0, np.ones(8, dtype=bool))
-    assert gap(echo_free(few, {})).delta_points == pytest.approx(1.5, abs=0.2)
-    assert gap(echo_of_words(few, {})).delta_points == pytest.approx(2.0, abs=0.2)
+    assert gap(echo_free(few, STEMS)).delta_points == pytest.approx(1.5, abs=0.2)
+    assert gap(echo_of_words(few, STEMS)).delta_points == pytest.approx(2.0, abs=0.2)
 
 
 # --- Invented groups -------------------------------------------------------------------------------------------------
@@ -154,7 +206,7 @@ INVENTED = {name: (f"a {name}",) for name in ("Veltan", "Dorrish", "Kessolti", "
 
 def controls(cube, *placebos, n_missing=0):
     sets = {f"invented_{place}": each for place, each in enumerate(placebos)}
-    rows = control_rows(cube, stems={}, placebos=sets, placebo_stems={}, confidence=0.95, n_missing=n_missing)
+    rows = control_rows(cube, stems=STEMS, placebos=sets, placebo_stems={}, confidence=0.95, n_missing=n_missing)
     return {row["control"]: row for row in rows}
 
 

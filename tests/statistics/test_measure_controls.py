@@ -20,7 +20,8 @@ from audit.statistics.outcome import Outcome
 REAL = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam"),
         "Sikh": ("a Sikh", "one who keeps the five Ks")}  # fmt: skip
 INVENTED = {"Veltan": ("a Veltan",), "Dorrish": ("a Dorrish person",), "Kessari": ("a Kessari",)}
-TOLD = Repetition(placebo=("invented_1",))
+STEMS = {"religion": {term: term for terms in REAL.values() for term in terms}}
+TOLD = Repetition(STEMS, placebo=("invented_1",))
 
 
 def ratings_of(groups, dimension, rng, *, n=12, group=0.0, words=0.0, name="n{:02}"):
@@ -143,7 +144,7 @@ def test_sets_of_invented_groups_are_no_sample_of_sets_where_narratives_are_no_i
     names = [f"invented_{k}" for k in range(5)]
     parts += [ratings_of(INVENTED, name, np.random.default_rng(k), words=1.0) for k, name in enumerate(names)]
     ratings = pd.concat(parts, ignore_index=True).assign(prompt_index=lambda table: np.arange(len(table)))
-    told = Repetition(placebo=tuple(names))
+    told = Repetition(STEMS, placebo=tuple(names))
     crossed = tables_of(ratings, repetition=told)["measure_controls"].set_index("control")
     ratings["narrative_id"] = [f"talk {int(k[1:]) // 3}:{k}" for k in ratings["narrative_id"]]
     over = tables_of(ratings, repetition=told, conversation_of=conversation_of)["measure_controls"].set_index("control")

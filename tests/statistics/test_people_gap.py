@@ -49,7 +49,8 @@ def people(rng, *, n_raters=12, n=24, gap=6.0, slope_sd=0.0, groups=GROUPS):
 
 def row_of(given, members, ratings=None):
     ratings = model_ratings([f"n{k}" for k in range(24)]) if ratings is None else ratings
-    return people_gap_tables(given, members, ratings, confidence=0.95)["people_gap"].iloc[0]
+    tables = people_gap_tables(given, members, ratings, confidence=0.95, stems=STEMS)
+    return tables["people_gap"].iloc[0]
 
 
 def test_a_planted_gap_is_recovered_and_none_is_not_found():
@@ -162,6 +163,7 @@ def test_the_model_s_gap_is_of_the_same_narratives_and_groups():
 
 
 WORDED = {"Hindu": ("a Hindu", "a follower of the Gita"), "Muslim": ("a Muslim", "a follower of Islam")}
+STEMS = {"religion": {term: term for terms in WORDED.values() for term in terms}}
 
 
 def worded_ratings(*, gap, echo, terms=WORDED, n=12):
@@ -207,7 +209,7 @@ def test_where_terms_share_a_stem_no_gap_is_called_echo_free():
 def test_the_page_names_the_echo_free_gap_where_there_is_one(echo_free):
     given, members = people(np.random.default_rng(8), n=12, groups=tuple(WORDED))
     ratings = worded_ratings(gap=3.0, echo=8.0) if echo_free else model_ratings([f"n{k}" for k in range(12)])
-    tables = people_gap_tables(given, members, ratings, confidence=0.95)
+    tables = people_gap_tables(given, members, ratings, confidence=0.95, stems=STEMS)
     section = people_section(tables | {"norming": pd.DataFrame(columns=list(NORMING))}, level="95%")
     gaps = next(block.content for block in section.content if isinstance(block, Captioned))
     head, [row] = gaps.head, gaps.rows

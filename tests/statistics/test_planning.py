@@ -29,7 +29,10 @@ def equivalence(delta, se, df=10.0, margin=None, **options):
 
 
 def power(se, n_narratives, **options):
-    return power_row(dimension="religion", variant="origin", se=se, n_narratives=n_narratives, weights=FIVE, **options)
+    s = 1 / (FIVE**2).sum()
+    return power_row(
+        dimension="religion", variant="origin", se=se, n_narratives=n_narratives, sum_of_squares=s, **options
+    )
 
 
 @pytest.mark.parametrize(("mean", "margin", "alpha"), [(0.1, 0.5, 0.05), (-0.6, 0.5, 0.05), (-0.3, 0.9, 0.01)])

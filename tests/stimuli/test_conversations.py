@@ -165,6 +165,33 @@ def test_the_narratives_hash_is_made_as_that_of_other_sources(write, tmp_path):
     assert load_narratives("csv", path=path, columns=columns).sha256 == found.sha256
 
 
+def test_marks_alone_are_shown_and_not_asked_about(write):
+    rows = (*ROWS, ("k2", "2", "Ana", "!", "surprise", "", ""), ("k2", "3", "Bo", "Yes.", "joy", "", ""))
+    found = read(write(rows))
+    assert [each.narrative_id for each in found.narratives.narratives] == ["k1:2", "k1:3", "k2:1", "k2:3"]
+    assert found.narratives.narratives[-1].neutral.startswith("Person A: Soup?\nPerson B: !\nPerson A: Yes.\n")
+    assert found.labels == ("anger", "joy", "sadness")
+    assert found.narratives.n_not_asked == 1
+
+
+def test_several_columns_tell_a_conversation_and_none_is_taken_for_another(write):
+    header = ("season", *HEADER)
+    rows = [("s:1", *ROWS[0]), ("s:1", *ROWS[1]), ("s:1", *ROWS[2]), ("s", "1:k1", *ROWS[3][1:])]
+    found = read(write(rows, header=header), COLUMNS | {"conversation_id": ("season", "conversation_id")})
+    assert [each.narrative_id for each in found.narratives.narratives] == [r"s\:1:k1:2", r"s\:1:k1:3", r"s:1\:k1:1"]
+    again = [("1", *row) for row in ROWS] + [("2", *row) for row in ROWS]
+    with pytest.raises(StimulusError, match=r"line 7: turn 1 of conversation 'k1' stands twice .*3 more rows: line 8"):
+        read(write(again, header=header))
+    both = read(write(again, header=header), COLUMNS | {"conversation_id": ("season", "conversation_id")})
+    assert len(both.narratives.narratives) == 6
+
+
+def test_what_the_user_says_stands_for_nothing_is_an_empty_cell_and_is_a_label_else(write):
+    path = write(changes={(0, "emotion"): "NA"})
+    assert "NA" in read(path).labels
+    assert read(path, missing=["NA"]).labels == ("anger", "joy", "sadness")
+
+
 # --- Faults ----------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +204,6 @@ def test_the_narratives_hash_is_made_as_that_of_other_sources(write, tmp_path):
         ({(1, "turn"): "-1"}, "the turn '-1' is no whole number"),
         ({(1, "turn"): ""}, "line 3: the cell in column 'turn' is empty"),
         ({(0, "text"): " "}, "line 2: the cell in column 'text' is empty"),
-        ({(0, "text"): "..."}, "line 2: the text '...' has no letter or digit; write what was said"),
         ({(0, "speaker"): ""}, "line 2: the cell in column 'speaker' is empty"),
         ({(1, "identity"): "Welsh"}, "line 3: the identity of speaker 'Ana' is 'Welsh' here and 'Greek' on line 2"),
         ({(1, "cause"): "the train"}, "line 3: the cause 'the train' is in no utterance that is shown; copy the words"),

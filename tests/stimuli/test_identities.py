@@ -7,19 +7,26 @@ from textwrap import dedent
 
 import pytest
 
+from audit.runs.manifest import ComparedWords
 from audit.statistics.echo import Overlap
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, load_dimensions, load_placebos
 
+AGES = """
+    age:
+      groups:
+        young: [{term: a young person, stem: young}, {term: a youth, stem: young}]
+        old: [an old person]
+"""
 TEAMS = """
     football:
       in_group: [[fans of A, players of A], [fans of B, players of B]]
       perceivers:
-        fans of A: [a fan of A, an A supporter]
-        fans of B: [a fan of B]
+        fans of A: [{term: a fan of A, stem: a}, {term: an A supporter, stem: a}]
+        fans of B: [{term: a fan of B, stem: b}]
       experiencers:
-        players of A: [a player of A]
-        players of B: [a player of B, a B striker]
+        players of A: [{term: a player of A, stem: a}]
+        players of B: [{term: a player of B, stem: b}, {term: a B striker, stem: b}]
 """
 
 
@@ -61,7 +68,7 @@ def by_term(identities, term):
 # --- The packaged studies, as protocols.md gives them ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
+@pytest.mark.parametrize("study", ["six-groups", "geneva", "hou2025", "wide"])
 def test_a_study_has_three_dimensions(study):
     assert {d.name for d in load_dimensions(study)} == {"race_ethnicity", "nationality", "religion"}
 
@@ -101,6 +108,19 @@ def test_a_study_has_three_dimensions(study):
 def test_geneva_identities(name, expected):
     dimension = only(name=name)
     assert terms(dimension.perceivers) == terms(dimension.experiencers) == expected
+
+
+def test_the_default_identities_are_six_groups_of_two_terms_of_two_forms():
+    """So many that a gap may be claimed between groups; oracle of forms: the first words and the second ones."""
+    for dimension in load_dimensions("six-groups", unspecified=False):
+        own = terms(dimension.experiencers)
+        assert [len(each) for each in own.values()] == [2] * 6
+        shown = [each.term for each in dimension.perceivers]
+        overlap = Overlap.of(shown, shown, dimension.stems)
+        firsts = [not place % 2 for place in range(12)]
+        assert overlap.same_form.tolist() == [[one == other for other in firsts] for one in firsts]
+        assert dimension.states_stems
+    assert list(own) == ["Buddhist", "Christian", "Hindu", "Jewish", "Muslim", "Sikh"]
 
 
 def test_hou2025_religions():
@@ -188,7 +208,7 @@ def test_names_give_the_dimensions_and_their_order():
 # --- Baselines -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("study", ["geneva", "hou2025", "wide"])
+@pytest.mark.parametrize("study", ["six-groups", "geneva", "hou2025", "wide"])
 def test_unspecified_is_a_person_and_stands_last_on_both_sides(study):
     for dimension in load_dimensions(study):
         for side in (dimension.perceivers, dimension.experiencers):
@@ -230,14 +250,14 @@ def test_pairs_run_over_experiencers_fastest():
 
 
 def test_own_dimensions_follow_the_study_s(write):
-    own = write("age:\n  groups:\n    young: [a young person, a youth]\n    old: [an old person]\n")
+    own = write(AGES)
     dimensions = load_dimensions("geneva", own=own)
     assert [d.name for d in dimensions] == ["race_ethnicity", "nationality", "religion", "age"]
     assert terms(dimensions[-1].perceivers) == {"young": ["a young person", "a youth"], "old": ["an old person"]}
 
 
 def test_terms_of_one_group_are_in_group_to_each_other(write):
-    own = write("age:\n  groups:\n    young: [a young person, a youth]\n    old: [an old person]\n")
+    own = write(AGES)
     assert in_group_terms(only(name="age", own=own)) == {
         ("a young person", "a young person"),
         ("a young person", "a youth"),
@@ -269,7 +289,7 @@ def test_listed_pairs_have_a_direction(write):
     own = write("""
         rank:
           in_group: [[low, high]]
-          groups: {low: [a clerk], high: [a director]}
+          groups: {low: [{term: a clerk, stem: clerk}], high: [{term: a director, stem: director}]}
     """)
     assert in_group_terms(only(name="rank", own=own)) == {("a clerk", "a director")}
 
@@ -279,9 +299,9 @@ def test_same_cluster_makes_neighbours_in_group(write):
         country:
           in_group: same_cluster
           groups:
-            Norway: {terms: [a Norwegian], cluster: north}
-            Sweden: {terms: [a Swede], cluster: north}
-            Greece: {terms: [a Greek], cluster: south}
+            Norway: {terms: [{term: a Norwegian, stem: norway}], cluster: north}
+            Sweden: {terms: [{term: a Swede, stem: sweden}], cluster: north}
+            Greece: {terms: [{term: a Greek, stem: greece}], cluster: south}
     """)
     dimension = only(name="country", own=own)
     north = {"a Norwegian", "a Swede"}
@@ -405,8 +425,8 @@ def test_an_intersection_keeps_each_dimension_s_own_rule(write):
         team:
           in_group: [[reds, blues]]
           groups:
-            reds: {terms: [a red], adjective: red}
-            blues: {terms: [a blue], adjective: blue}
+            reds: {terms: [{term: a red, stem: red}], adjective: red}
+            blues: {terms: [{term: a blue, stem: blue}], adjective: blue}
     """)
     dimension = only(name="team+religion", own=own)
     p, e = by_term(dimension.perceivers, "a red Hindu"), by_term(dimension.experiencers, "a blue Hindu")
@@ -423,7 +443,7 @@ def test_an_intersection_is_only_made_when_named():
 
 ECHO_FREE = [
     pytest.param(d, id=f"{study}-{d.name}")
-    for study in ("geneva", "wide")
+    for study in ("six-groups", "geneva", "wide")
     for d in load_dimensions(study, unspecified=False, cues=["label"])
 ]
 
@@ -435,7 +455,7 @@ def test_every_packaged_group_has_two_labels_without_a_common_word(dimension):
         assert not (overlap.same_words | overlap.same_stem).all(), f"{group}: {labels}"
 
 
-@pytest.mark.parametrize("study", ["geneva", "wide"])
+@pytest.mark.parametrize("study", ["six-groups", "geneva", "wide"])
 def test_no_two_groups_of_a_dimension_have_a_word_in_common(study):
     for dimension in load_dimensions(study, unspecified=False):
         shown = [identity.term for identity in dimension.perceivers]
@@ -475,25 +495,25 @@ CUED = """
     age:
       groups:
         young:
-          - a youth
-          - {term: a person named Kim, cue: name}
+          - {term: a youth, stem: youth}
+          - {term: a person named Kim, cue: name, stem: kim}
           - {term: someone of few years, stem: years}
         old:
-          terms: [an old person, {term: a person named Ada, cue: name, stem: ada}]
+          terms: [{term: an old person, stem: old}, {term: a person named Ada, cue: name, stem: ada}]
 """
 
 
 def test_a_term_says_its_stem_and_its_cue_or_is_a_label_without_one(write):
     dimension = only(name="age", own=write(CUED))
     assert [(i.term, i.stem, i.cue) for i in dimension.perceivers] == [
-        ("a youth", None, "label"),
-        ("a person named Kim", None, "name"),
+        ("a youth", "youth", "label"),
+        ("a person named Kim", "kim", "name"),
         ("someone of few years", "years", "label"),
-        ("an old person", None, "label"),
+        ("an old person", "old", "label"),
         ("a person named Ada", "ada", "name"),
         ("a person", None, "label"),
     ]
-    assert dimension.stems == {"someone of few years": "years", "a person named Ada": "ada"}
+    assert dimension.stems == {each.term: each.stem for each in dimension.perceivers if not each.is_baseline}
     assert dimension.cues == {
         "a youth": "label",
         "a person named Kim": "name",
@@ -604,12 +624,12 @@ def test_invented_names_are_of_one_stem_a_group_and_share_none_with_another_or_w
     assert len({i.stem for i in made}) == len({i.group for i in made}) == 12
     real = [
         i
-        for study in ("geneva", "hou2025", "wide")
+        for study in ("six-groups", "geneva", "hou2025", "wide")
         for d in load_dimensions(study, unspecified=False)
         for i in d.perceivers
     ]
     # By their words, whatever stem is told.
-    overlap = Overlap.of([i.term for i in made], [i.term for i in real], {})
+    overlap = Overlap.of([i.term for i in made], [i.term for i in real], ComparedWords())
     assert not (overlap.same_words | overlap.same_stem).any()
 
 
@@ -760,7 +780,11 @@ def test_an_own_dimension_can_not_be_called_like_a_set_of_invented_groups(write)
             ["no pair is in-group", "in_group"],
             id="no pair in-group",
         ),
-        pytest.param("age:\n  groups: {a: [y, x]}", ["every pair is in-group"], id="every pair in-group"),
+        pytest.param(
+            "age:\n  groups: {a: [{term: y, stem: y}, {term: x, stem: x}]}",
+            ["every pair is in-group"],
+            id="every pair in-group",
+        ),
         pytest.param("my age:\n  groups: {a: [y], b: [x]}", ["'my age'"], id="a dimension's name with a space"),
         pytest.param("a/b:\n  groups: {a: [y], b: [x]}", ["'a/b'"], id="a dimension's name with a slash"),
         pytest.param("a+b:\n  groups: {a: [y], b: [x]}", ["'a+b'"], id="a dimension's name like a crossing"),
@@ -797,10 +821,10 @@ def test_a_cluster_on_one_side_only_is_an_error_of_the_other(write):
     own = write("""
         country:
           in_group: same_cluster
-          perceivers: {Norway: [a Norwegian], Greece: {terms: [a Greek], cluster: south}}
+          perceivers: {Norway: [a Norwegian], Greece: {terms: [{term: a Greek, stem: greece}], cluster: south}}
           experiencers:
-            Norway: {terms: [a Norwegian], cluster: north}
-            Greece: {terms: [a Greek], cluster: south}
+            Norway: {terms: [{term: a Norwegian, stem: norway}], cluster: north}
+            Greece: {terms: [{term: a Greek, stem: greece}], cluster: south}
     """)
     with pytest.raises(StimulusError, match=r"own\.yaml.*'Norway' has no cluster"):
         load_dimensions("geneva", own=own)
@@ -880,6 +904,35 @@ def fault(write, content):
     with pytest.raises(StimulusError) as caught:
         load_dimensions("geneva", own=write(content), names=["f"])
     return str(caught.value).partition("own.yaml: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("f:\n  groups:\n    Jewish: [a Jew, a Jewish person]\n    Muslim: [a Muslim]\n",
+         "line 3: f: the term 'a Jew' needs a stem, since 'Jewish' is worded in other ways too; write {term: a Jew, "
+         "stem: WORD}, with the same WORD for terms that repeat a word in any form (Jew, Jewish), and another one"),
+        ("f:\n  groups:\n    Muslim: [a Muslim]\n    Danish:\n      - {term: a Dane, stem: dane}\n"
+         "      - 'a Dane, say'\n",
+         'line 4: f: the term \'a Dane, say\' needs a stem, since \'Danish\' is worded in other ways too; write {term: '
+         '"a Dane, say", stem: WORD}'),
+        ("f:\n  in_group: [[Reds, Team]]\n  perceivers: {Reds: [a Red], Blues: [a Blue]}\n"
+         "  experiencers: {Team: [a player of the Reds], Other: [a player]}\n",
+         "line 3: f: the term 'a Red' needs a stem"),  # a pair of other words may repeat one, too
+    ],
+)  # fmt: skip
+def test_a_stem_that_is_needed_is_asked_for(planted, said, write):
+    assert said in fault(write, planted)
+
+
+def test_the_mapping_that_the_message_shows_is_read(write):
+    """Oracle: the message's own remedy, followed."""
+    own = (
+        "f:\n  groups:\n    Jewish: [{term: a Jew, stem: jew}, {term: a Jewish person, stem: jew}]\n    M: [a Muslim]\n"
+    )
+    [dimension] = load_dimensions("geneva", own=write(own), names=["f"])
+    assert dimension.stems == {"a Jew": "jew", "a Jewish person": "jew"}
+    assert dimension.states_stems
 
 
 TWO = "f:\n  groups:\n    Reds: [a Red]\n    Blues: [a Blue]\n"

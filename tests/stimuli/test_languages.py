@@ -69,11 +69,12 @@ def test_the_pack_has_every_geneva_situation_in_its_present_english_text():
     assert [each["of"] for each in CONTENT["situations"].values()] == [mark_of(text) for text in english.values()]
 
 
-def test_all_geneva_identities_and_all_first_terms_of_invented_groups_are_there():
+def test_all_identities_of_the_default_and_of_geneva_and_all_first_terms_of_invented_groups_are_there():
     for name in ("invented_1", "invented_2", "invented_3", "trivial"):
         GERMAN.dimension(load_placebos([name], n_terms=1, seed=0)[0])
-    for dimension in load_dimensions("geneva"):
-        GERMAN.dimension(dimension)
+    for study in ("six-groups", "geneva"):
+        for dimension in load_dimensions(study):
+            GERMAN.dimension(dimension)
 
 
 @pytest.mark.parametrize("name", CONTENT["prompts"])
@@ -151,7 +152,7 @@ def test_an_identity_is_declined_as_the_noun_person_is(english):
 
 def test_terms_of_a_group_share_no_stem_and_groups_share_none_either():
     """Oracle: the rule of SOURCES.md, stems compared by their first four letters."""
-    for english in load_dimensions("geneva"):
+    for english in (*load_dimensions("geneva"), *load_dimensions("six-groups")):
         dimension = GERMAN.dimension(english)
         stems = [(each.group, each.stem[:4]) for each in dimension.perceivers if not each.is_baseline]
         assert len({stem for _, stem in stems}) == len(stems), dimension.name
@@ -162,7 +163,10 @@ def test_first_terms_have_one_form_and_second_terms_another():
     """Oracle: adjective and noun, against noun and what follows it; the statistics tell forms by the noun's place."""
     from audit.statistics.echo import Overlap
 
-    for english in load_dimensions("geneva", unspecified=False):
+    for english in (
+        *load_dimensions("geneva", unspecified=False),
+        *load_dimensions("six-groups", unspecified=False),
+    ):
         terms = [each.term for each in GERMAN.dimension(english).perceivers]
         overlap = Overlap.of(terms, terms, GERMAN.dimension(english).stems)
         firsts = [not place % 2 for place in range(len(terms))]
@@ -199,7 +203,7 @@ def test_others_in_situations_are_women_by_odd_numbers_and_men_by_even_ones():
 
 def test_every_item_is_translated_back_and_no_two_are_alike():
     items = GERMAN.items()
-    assert len(items) == 11 + 45 + 12 + 408
+    assert len(items) == 11 + 59 + 12 + 408
     assert all(text.strip() and back.strip() for _, _, text, back, _ in items)
     texts = Counter(text for kind, _, text, _, _ in items if kind == "situation")
     assert max(texts.values()) == 1
@@ -242,7 +246,7 @@ def worded(dimensions):
         (lambda: in_german(persona="Be {perceiver}."), "prompt.persona of prompt origin"),
         (lambda: in_german(scale=Scale(0, 7, "none", "extremely")), "prompt.scale.low_label"),
         (lambda: worded(load_dimensions("wide", names=["religion"], cues=["label"])),
-         "'a person of the Christian faith'.*and 16 more; it has those of stimuli.identities=geneva, without inter"),
+         "'a person of the Christian faith'.*and 13 more; it has those of stimuli.identities=six-groups, geneva, "),
         (lambda: worded(load_dimensions("geneva", names=["race_ethnicity+religion"])), "'an Asian Buddhist'"),
         (lambda: worded(load_placebos(["invented_1"], n_terms=2, seed=0)), "stimuli.placebo_terms=1"),
         (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*of stimuli=geneva"),

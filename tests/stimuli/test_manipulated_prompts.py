@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 from stimuli.identities import load_dimensions
+from stimuli.languages import load_language
 from stimuli.manipulation import manipulated
 from stimuli.narratives import emotion_valence, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -18,7 +21,7 @@ def grid(source="geneva", **options):
 
 
 def test_prompts_have_no_identity_and_a_wrong_emotion_is_of_the_opposite_valence():
-    asked = list(manipulated(grid(), size=24, seed=3))
+    asked = list(manipulated(grid(situations_per_emotion=2), size=24, seed=3))
     assert [each.kind for each in asked] == ["own", "wrong"] * 24
     valence = emotion_valence()
     for own, wrong in zip(asked[::2], asked[1::2], strict=True):
@@ -35,15 +38,66 @@ def test_prompts_have_no_identity_and_a_wrong_emotion_is_of_the_opposite_valence
 
 
 def test_the_wheel_is_asked_mild_and_strong_too():
-    asked = list(manipulated(grid("geneva20"), size=5, seed=0))
+    told = grid("geneva20", emotions=["anger"], situations_per_emotion=2)
+    asked = list(manipulated(told, size=5, seed=0))
     assert [each.kind for each in asked] == ["own", "wrong", "mild", "strong"] * 5
     for mild, strong in zip(asked[2::4], asked[3::4], strict=True):
         assert (mild.cell.narrative.intensity, strong.cell.narrative.intensity) == ("mild", "strong")
         assert mild.cell.narrative.situation == strong.cell.narrative.situation
 
 
-def test_narratives_are_drawn_by_the_seed_and_a_run_of_one_emotion_has_no_wrong_one():
-    drawn = [[each.narrative_id for each in manipulated(grid(), size=6, seed=seed)] for seed in (0, 0, 1)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    alone = grid(emotions=["sad"], situations_per_emotion=3)
-    assert [each.kind for each in manipulated(alone, size=24, seed=0)] == ["own"] * 3
+def ids(asked):
+    return list(dict.fromkeys(each.narrative_id for each in asked))
+
+
+def test_a_small_run_is_checked_on_others_of_its_source_and_a_large_one_on_all_of_its_own():
+    small, whole = grid(situations_per_emotion=1), grid()
+    own = [each.narrative_id for each in small.narratives.narratives]
+    asked = ids(manipulated(small, size=60, seed=0))
+    assert (len(own), len(asked), len(set(asked))) == (12, 60, 60)
+    assert set(own) <= set(asked) <= {each.narrative_id for each in whole.narratives.narratives}
+    assert len(ids(manipulated(whole, size=60, seed=0))) == 408
+    assert len(ids(manipulated(small, size=1000, seed=0))) == 408
+
+
+def test_others_are_drawn_by_the_seed_and_a_larger_check_holds_all_prompts_of_a_smaller_one():
+    told = grid(situations_per_emotion=1)
+    drawn = [list(manipulated(told, size=40, seed=seed)) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1]
+    assert ids(drawn[0]) != ids(drawn[2])
+    assert list(manipulated(told, size=100, seed=0))[: len(drawn[0])] == drawn[0]
+
+
+def test_others_are_of_the_runs_emotions_as_long_as_there_are_such():
+    told = grid(emotions=["sad", "happy"], situations_per_emotion=2)
+    asked = list(manipulated(told, size=60, seed=0))
+    assert {each.cell.narrative.emotion for each in asked} == {"sad", "happy"}
+    alone = list(manipulated(grid(emotions=["sad"], situations_per_emotion=3), size=60, seed=0))
+    told = [each.cell.narrative.emotion for each in alone if each.kind == "own"]
+    assert (len(told), told[:34]) == (60, ["sad"] * 34)
+    assert "sad" not in told[34:]
+    wrong = {each.cell.narrative.emotion for each in alone[:68] if each.kind == "wrong"}
+    assert {emotion_valence()[emotion] for emotion in wrong} == {"positive"}
+
+
+def test_narratives_that_the_prompt_cannot_show_are_no_others():
+    told = grid(situations_per_emotion=1)
+    lacking = [replace(each, first_person="") for each in told.narratives.others[:-3]]
+    narratives = replace(told.narratives, others=(*lacking, *told.narratives.others[-3:]))
+    asked = ids(manipulated(PromptGrid(told.dimensions, narratives, VARIANT), size=60, seed=0))
+    assert len(asked) == 12 + 3
+
+
+def test_others_of_a_language_are_told_in_it():
+    told = load_narratives("geneva", situations_per_emotion=1)
+    german = load_language("de").narratives(told)
+    english = {each.narrative_id: each.first_person for each in told.others}
+    assert len(german.others) > 60
+    assert all(each.first_person != english[each.narrative_id] for each in german.others)
+
+
+def test_a_source_of_one_emotion_has_no_wrong_one():
+    sad = load_narratives("geneva", emotions=["sad"], situations_per_emotion=3)
+    others = tuple(each for each in sad.others if each.emotion == "sad")
+    alone = PromptGrid(load_dimensions("geneva", names=["religion"]), replace(sad, others=others), VARIANT)
+    assert [each.kind for each in manipulated(alone, size=60, seed=0)] == ["own"] * 34

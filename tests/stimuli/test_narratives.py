@@ -321,7 +321,9 @@ def test_an_unknown_source_is_named():
 
 @given(
     st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).map(lambda text: f"{text}a{text}"),
+        st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).map(
+            lambda text: f"{text}ab{text}"
+        ),
         min_size=1,
         max_size=5,
         unique_by=str.strip,

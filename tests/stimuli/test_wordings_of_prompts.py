@@ -20,7 +20,10 @@ from stimuli.errors import StimulusError
 from stimuli.prompts import PromptGrid
 
 PARTS = ("persona", "system", "user")
-SMALL = ("stimuli.placebo=0", "dimensions=religion", "stimuli.situations_per_emotion=1")
+SMALL = (
+    "stimuli.placebo=0", "dimensions=religion", "stimuli.situations_per_emotion=1", "stimuli.identities=geneva",
+    "stimuli.pairs=all",
+)  # fmt: skip
 OTHERS = [replace(VARIANT, persona=f"Number {k}: be {{perceiver}}.") for k in (1, 2)]
 
 

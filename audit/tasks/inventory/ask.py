@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from audit.collect import ask_shards, earlier_manifest, end_parts, manifest_of, missing_shards, nothing_to_ask
 from audit.progress import Part, Say
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.shown_prompt import shown_prompt
 from audit.tables.ratings import Status
 from audit.tasks.inventory.plan import InventoryCell, InventoryPlan, labels
 from audit.workers.base import Course, Job
@@ -19,6 +21,9 @@ from stimuli.inventories import read_answers
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation
     from audit.engines.base import Done, Engine, OpenModel
+
+_LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")
+"""What may go on where a text was cut: "1" may be "10"."""
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
@@ -62,6 +67,8 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
         prompt = plan.grid.prompt(plan.grid[0])
         example = {"system": prompt.system, "user": prompt.user}
         manifest = manifest_of(plan, folder, earlier, workers, example=example, given={}, command=command, say=say)
+        for line in shown_prompt(example):
+            say(line)
         manifest = ask_shards(
             plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
         )
@@ -130,7 +137,8 @@ def _written(
         answers: list[float | None] = [None] * len(items)
         unread = Status.FAILED
         if text is not None:
-            answers = read_answers(answer_of(text), len(items), low, high, texts=[item.text for item in items])
+            kept = _LAST_NUMBER.sub("", text) if written.cut else text
+            answers = read_answers(answer_of(kept), len(items), low, high, texts=[item.text for item in items])
             unread = Status.UNPARSEABLE
             # One refusal stands for all items; beside answers, a line that says no is one that cannot be read.
             if not any(answer is not None for answer in answers):

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast, overload
 
 from audit.config import AuditConfig, InventoryTask, fingerprint
 from audit.errors import ConfigError
-from audit.runs.provenance import PLACES, READS, TOLD, identity_asked, settings_of
+from audit.runs.provenance import PLACES, READS, TOLD, identity_asked, name_of, settings_of
 from audit.tables.inventory import DEFAULT
 from audit.wording import plural
 from stimuli.identities import Dimension, Identity, load_dimensions
@@ -175,7 +175,7 @@ class InventoryPlan:
             "" if imagined is None else f" x {len(imagined.narratives) + 1:,} situations, the default one of them"
         )
         return (
-            f"{self.config.model.name}, prompt {grid.variant.name}: {grid.inventory.name} "
+            f"{name_of(self.config.model)}, prompt {grid.variant.name}: {grid.inventory.name} "
             f"({plural(len(grid.inventory.items), 'item')}, "
             f"presentation {self.presentation}, {plural(self.n_orders, 'order')}: "
             f"{plural(len(grid.sheets), 'sheet')}){situations} x "
@@ -300,6 +300,7 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
         emotions=stimuli.emotions,
         situations_per_emotion=None if per_emotion == "all" else per_emotion,
         seed=config.seed,
+        missing=stimuli.missing or (),
     )
     narratives.check_wording(variant.narrative, asked_by=f"task=inventory with prompt {variant.name}")
     if any(each.narrative_id == DEFAULT for each in narratives.narratives):

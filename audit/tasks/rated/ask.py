@@ -51,9 +51,9 @@ def again(session: Session, elicitation: Elicitation, places: Sequence[int], par
     return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)
 
 
-def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part) -> Job:
-    """Return what asks a run's model prompts that need not be of its grid."""
-    return Job("check without identities", partial(_beside, elicitation=elicitation, cells=cells), part.call)
+def beside(elicitation: Elicitation, cells: Sequence[PromptCell], part: Part, name: str) -> Job:
+    """Return what asks a run's model prompts that need not be of its grid, by a name that no other part has."""
+    return Job(name, partial(_beside, elicitation=elicitation, cells=cells), part.call)
 
 
 def _again(

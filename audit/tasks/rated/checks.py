@@ -27,7 +27,7 @@ from audit.tables.ratings import Status
 from audit.tasks.rated.ask import again, beside
 from audit.workers.base import Course
 from stimuli.languages import pack_replies
-from stimuli.manipulation import Manipulated, manipulated
+from stimuli.manipulation import LEAST, Manipulated, manipulated
 
 if TYPE_CHECKING:
     from audit.elicitation.base import Elicitation, Elicited
@@ -151,16 +151,24 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
 
 
 def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
-    """Whether a run's prompts without identities were not asked, and can be.
+    """Whether a run's prompts without identities were not asked, or not of as many narratives as are wanted now.
 
     A strategy's stages, examples and knowledge are of the run's own prompts: with them there are none.
     """
-    led = bool(plan.before) or plan.strategy.brings
-    return bool(plan.config.elicitation.manipulation) and not led and "manipulation" not in manifest.checks
+    size, narratives = plan.config.elicitation.manipulation, plan.grid.narratives
+    if not size or plan.before or plan.strategy.brings:
+        return False
+    noted = manifest.checks.get("manipulation")
+    if noted is None:
+        return True
+    n = len(narratives.narratives)
+    # Earlier versions asked fewer and noted no number. Today's default alone does not have their runs asked anew.
+    wanted, asked = (min(max(each, n), n + len(narratives.others)) for each in (size, noted.n_wanted or LEAST))
+    return wanted > asked
 
 
 def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
-    """Ask narratives without identities, if that was not done, and return the manifest that says so.
+    """Ask narratives without identities that were not asked so, part by part, and return the manifest that says so.
 
     Parameters
     ----------
@@ -169,20 +177,40 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
     manifest
         As of :func:`checks_of`; not written.
     """
-    plan = session.plan
+    plan, folder = session.plan, session.folder
     if not manipulation_is_missing(plan, manifest):
         return manifest
     scale, config = plan.grid.variant.scale, plan.config
     assert scale is not None
-    asked = list(manipulated(plan.grid, size=config.elicitation.manipulation, seed=config.seed, nobody=config.nobody))
+    size = config.elicitation.manipulation
+    wanted = list(manipulated(plan.grid, size=size, seed=config.seed, nobody=config.nobody))
+    kept: dict[tuple[str, str], dict[Any, Any]] = {
+        (row["narrative_id"], row["kind"]): row for row in folder.read_manipulated().to_dict("records")
+    }
+    order = {key: place for place, key in enumerate(dict.fromkeys([*map(_key, wanted), *kept]))}
+    missing = [each for each in wanted if _key(each) not in kept]
+    parts = [missing[start : start + manifest.shard_size] for start in range(0, len(missing), manifest.shard_size)]
     elicitation = elicitation_of(config, scale, config.elicitation_method)
-    with (
-        Progress(len(asked), there=0, name="asking without identities") as progress,
-        progress.part(len(asked)) as part,
-    ):
-        outcomes = session.workers.ask(beside(elicitation, [each.cell for each in asked], part))
-    session.folder.write_manipulated(manipulated_rows(asked, outcomes))
-    return manifest.adding("checks", manipulation={"n_prompts": len(asked)})
+    with Progress(len(order), there=len(kept), name="asking without identities") as progress:
+
+        def ask(asked: Sequence[Manipulated]) -> Course[None]:
+            with progress.part(len(asked)) as part:
+                first, last = (order[_key(each)] for each in (asked[0], asked[-1]))
+                name = f"check without identities, prompts {first} to {last}"
+                outcomes = yield beside(elicitation, [each.cell for each in asked], part, name)
+            kept.update(zip(map(_key, asked), manipulated_rows(asked, outcomes), strict=True))
+            folder.write_manipulated([kept[key] for key in sorted(kept, key=order.__getitem__)])
+
+        for _ in session.workers.run(map(ask, parts)):
+            pass
+    n_available = len(plan.grid.narratives.narratives) + len(plan.grid.narratives.others)
+    return manifest.adding(
+        "checks", manipulation={"n_prompts": len(kept), "n_wanted": size, "n_available": n_available}
+    )
+
+
+def _key(each: Manipulated) -> tuple[str, str]:
+    return each.narrative_id, each.kind
 
 
 def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[Elicited]) -> list[dict[str, Any]]:

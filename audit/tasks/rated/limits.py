@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 def codes_of_run(folder: RunFolder, manifest: Manifest, *, confidence: float) -> set[str]:
     """Return codes of what limits all gaps of a run."""
-    from audit.statistics.manipulation import manipulation_rows
+    from audit.statistics.manipulation import codes_of, rows_of_run
 
-    followed = manipulation_rows(folder.read_manipulated(), confidence=confidence)
-    codes = {"manipulation"} if any(row["passed"] is False for row in followed) else set()
+    followed = rows_of_run(folder.read_manipulated(), manifest, confidence=confidence)
     return (
-        codes
+        set(codes_of(followed))
         | ({"unfinished"} if manifest.status == "running" else set())
         | ({"accepted"} if manifest.accepted else set())
     )
@@ -42,6 +41,21 @@ def noise_of_run(
     )  # fmt: skip
     rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls
     return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
+
+
+def told_response(followed: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the response to the story as a verdict has it, from rows of ``tables.MANIPULATION``; empty without one."""
+    from audit.statistics.manipulation import response_of
+
+    found = response_of(followed)
+    if found is None:
+        return {}
+    return {
+        "response": found.points,
+        "response_low": found.ci_low,
+        "response_high": found.ci_high,
+        "share_higher": found.share_higher,
+    }
 
 
 def limits_of(on_run: set[str], on_place: Mapping[Place, set[str]]) -> Limits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tables.ratings import Status
 from audit.tasks.base import Published
-from audit.tasks.rated.limits import limits_of, sees_refusals
+from audit.tasks.rated.limits import limits_of, sees_refusals, told_response
 from audit.tasks.rated.released import released_answers
 from audit.wording import (
     SCOPES,
@@ -30,6 +31,7 @@ from audit.wording import (
     unsigned,
 )
 from stimuli.human import HumanIntensities, read_human
+from stimuli.manipulation import LEAST
 from stimuli.narratives import emotion_valence
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
-    from audit.statistics.manipulation import manipulation_rows
+    from audit.statistics.manipulation import rows_of_run
     from audit.statistics.norming import norming_table
     from audit.statistics.people import human_table
     from audit.statistics.people_gap import people_gap_tables
@@ -90,7 +92,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         settings=estimated_by(settings),
         valence=emotion_valence(),
         clusters=clusters,
-        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues),
+        repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
         sees_refusals=sees_refusals(manifest, ratings),
         reasons_known=explained,
     )
@@ -128,7 +130,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
     tables["controls"] = _below(tables["controls"], elicited.controls)
-    followed = list(manipulation_rows(folder.read_manipulated(), confidence=settings.confidence))
+    followed = rows_of_run(folder.read_manipulated(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
@@ -145,14 +147,14 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     remarks = (
         *_remarkson_run(manifest, ratings),
         *on_released,
-        *_not_followed(followed),
+        *_not_followed(followed, manifest),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     judged, verdicts = analysis.averages.verdicts(
-        _limits(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN
+        _limits(remarks), margin=settings.margin, refusal_margin=REFUSAL_MARGIN, response=told_response(followed)
     )
     tables["verdicts"] = pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS))
     tables["judged"] = pd.DataFrame(judged_rows(judged), columns=list(JUDGED))
@@ -234,8 +236,22 @@ def _human(statistics: Statistics, ratings: pd.DataFrame) -> HumanIntensities | 
 
 
 def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
-    """Say what the run has not asked yet, and what the table of another tool leaves open."""
+    """Say what the run has not asked yet, which texts are not whole, and what another tool's table leaves open."""
     yield from unfinished(manifest, ratings)
+    cut = ratings["cut"].fillna(False).astype(bool)
+    if n_cut := int(cut.sum()):
+        n_unread = int((cut & (ratings["status"].astype(str) != "rated")).sum())
+        by = "the tool that asked allowed" if manifest.model.elsewhere is not None else "elicitation.max_tokens allows"
+        yield on_run(
+            "responses_cut",
+            f"{plural(n_cut, 'response')} of {len(ratings):,} {either(n_cut, 'was', 'were')} cut: longer than {by}. "
+            f"{n_unread:,} of these {either(n_unread, 'has', 'have')} no rating"
+            + (
+                ". Allow more tokens."
+                if manifest.elicitation.parser == "hou2025"  # which reads a number wherever the text ends
+                else ": a number that might go on after the cut is not read. Allow more tokens."
+            ),
+        )
     n_unexplained = manifest.counts.get("unparseable", 0)
     if not manifest.outside.status_given and n_unexplained:
         yield on_run(
@@ -246,20 +262,46 @@ def _remarkson_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark
         )
 
 
-def _not_followed(manipulation: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
-    """Say which manipulation checks the model failed."""
-    what = {
-        "emotion": "a narrative's own emotion was not found to be rated higher than a wrong one",
-        "intensity": "the strong version of a situation was not found to be rated higher than the mild one",
-    }
-    for row in manipulation:
-        if row["passed"] is False:
-            yield on_run(
-                "manipulation",
-                f"Without any identity, {what[row['check']]}: {points(row['difference'])} points on average "
-                f"({interval(row['ci_low'], row['ci_high'])}) over {plural(row['n_pairs'], 'narrative')}. Ratings "
-                "that do not follow what is told say nothing of empathy.",
-            )
+def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> Iterator[Remark]:
+    """Say which checks of what ratings follow failed or showed nothing, as far as it limits the gaps."""
+    from audit.statistics.manipulation import CHECKS, codes_of
+
+    by_check = {str(row["check"]): row for row in followed}
+    n_available = manifest.checks.get("manipulation", Check()).n_available or math.inf
+    for code in codes_of(followed):
+        check = "intensity" if code == "intensity_not_followed" else next(name for name in CHECKS if name in by_check)
+        yield on_run(code, _on_check(by_check[check], code, n_available=n_available))
+
+
+def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
+    """Return the remark of one check in words."""
+    if not row["n_pairs"]:
+        return f"Whether ratings follow the story is not known: {row['note']}."
+    higher, lower = {
+        "emotion": ("a narrative's own emotion", "a wrong one"),
+        "intensity": ("the strong version of a situation", "the mild one"),
+    }[row["check"]]
+    spread = f" ({interval(row['ci_low'], row['ci_high'])})" if row["ci_low"] == row["ci_low"] else ""
+    told = (
+        f"without any identity, {higher} is rated {points(row['difference'])} points{spread} above {lower}, over "
+        f"{plural(row['n_pairs'], 'narrative')}"
+    )
+    least = f"a response of {unsigned(row['least_response'])} points"
+    if code == "manipulation":
+        so = "Ratings that do not follow what is told say nothing of empathy."
+        return f"Ratings do not follow the story: {told}, which is less than {least}. {so}"
+    if code == "intensity_not_followed":
+        so = "Equal ratings may be equal for that reason, so no gap is ruled out. A gap that was found is still one."
+        return f"Ratings do not follow how strong an emotion is: {told}, which is less than {least}. {so}"
+    said = f"Whether ratings follow the story was not shown: {told}, which may be more or less than {least}"
+    n = row["n_needed"]
+    if n != n:
+        return f"{said} ({row['note']})." if row["note"] else f"{said}."
+    said += f". {plural(n, 'narrative')} would decide"
+    if n > n_available:
+        return f"{said}, and this source has {count(n_available)}: ask about narratives of a larger one."
+    n = max(n, LEAST + 1)  # today's default alone has no run of an earlier version asked anew
+    return f"{said}: give the run's command again with elicitation.manipulation={n:.0f}."
 
 
 def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:

@@ -17,6 +17,7 @@ from audit.plan import Plan
 from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
+from stimuli.files import read_file
 
 FILE: Final = "corpus.json"
 """Where in a run's folder it lies."""
@@ -74,7 +75,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
     if not path.exists():
         return None
     try:
-        kept = parse_json(path.read_bytes())
+        kept = parse_json(read_file(path))
         return Corpus(
             labels=tuple(kept["labels"]),
             synonyms={label: tuple(words) for label, words in kept["synonyms"].items()},

@@ -1,0 +1,75 @@
+"""Chat templates are rendered here and not by transformers: they get our clock, and prompts do not go by its version.
+
+From 5.22 on, transformers hands a template the name of a function in place of the function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from jinja2 import Template, nodes
+from jinja2.exceptions import TemplateError
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+def rendered(template: str, messages: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> str:
+    """Return what a chat template makes of messages, up to where the answer begins.
+
+    Parameters
+    ----------
+    template
+        Jinja, with the names that transformers gives a chat template: ``raise_exception``, ``tojson`` without escapes,
+        ``break``, ``continue`` and ``generation``. It runs in a sandbox, and cannot change what it is given.
+    messages
+        Each with ``role`` and ``content``.
+    told
+        What else it may read, such as :func:`audit.engines.templates.pinned`, and the names of special tokens.
+
+    Raises
+    ------
+    Exception
+        Of any kind, as the template's author chose.
+    """
+    shown = {"tools": None, "documents": None, **told}
+    return _compiled(template).render(messages=messages, add_generation_prompt=True, **shown)
+
+
+@lru_cache(maxsize=16)
+def _compiled(template: str) -> Template:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _as_json
+    environment.globals["raise_exception"] = _refuse
+    return environment.from_string(template)
+
+
+class _Generation(Extension):
+    """``{% generation %}``, by which templates tell trainers what the model wrote: shown as it stands."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja asks for a set)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Read up to the tag's end; what is set within holds there alone."""
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
+def _as_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    # Jinja's own writes < and & for HTML.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TemplateError(message)

@@ -1,0 +1,59 @@
+"""Whether a rendered prompt shows all that was said: perceiver, earlier turns, narrative and question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from audit.engines.dialects import without_thoughts
+from stimuli.prompts import Prompt
+
+NOTHING: Final = "empathy-audit-nothing-said"
+_TOLD_APART: Final = 8
+"""Characters from which on a text is not taken for one that a template writes by chance."""
+
+
+def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
+    """Say what a chat template does to what was said, other than show it once and in order; empty if nothing.
+
+    White space around a text may be taken off, and so may an earlier answer's thought.
+
+    Parameters
+    ----------
+    prompt
+        What is asked. A thought of the model's own in it might repeat what was said.
+    render
+        Returns the text that the model is given.
+    """
+    said = [
+        (who, text.strip())
+        for who, text in (("system", prompt.system), *prompt.turns, ("user", prompt.user))
+        if text.strip() and (who != "assistant" or without_thoughts(text) == text)
+    ]
+    text, place = render(prompt), 0
+    for who, each in said:
+        found = text.find(each, place)
+        if found < 0:
+            how = "changes the order of what is said" if each in text else "leaves out a part of what is said"
+            return f"{how} ({who}: {_short(each)})"
+        place = found + len(each)
+    joined = "\0".join(each for _, each in said)
+    for who, each in said:
+        more = text.count(each) - joined.count(each)
+        if more and len(each) >= _TOLD_APART and more > _frame(prompt, render).count(each):
+            return f"shows more than once what is said once ({who}: {_short(each)})"
+    return ""
+
+
+def _frame(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
+    """Return a prompt as it is rendered with nothing said in it."""
+    turns = tuple((role, NOTHING) for role, _ in prompt.turns)
+    system = NOTHING if prompt.system else ""
+    return render(replace(prompt, system=system, turns=turns, user=NOTHING)).replace(NOTHING, "")
+
+
+def _short(text: str) -> str:
+    """Return a text's beginning, in quotes and in one line."""
+    words = " ".join(text.split())
+    return repr(words if len(words) <= 60 else f"{words[:57]}...")

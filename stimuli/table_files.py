@@ -1,0 +1,217 @@
+"""What the files of tables hold, whichever program wrote them: a header, and rows of texts with their numbers.
+
+The forms are delimited text, sheets of spreadsheets, JSON lines, Parquet and the data files of SPSS. Every cell is a
+text, and an empty one where the file has no value, so that whoever reads a table decides what its cells mean, and not
+the parser. :func:`stimuli.tables.open_table` tells the forms apart.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from stimuli.chat_parts import joined_parts
+from stimuli.errors import StimulusError
+from stimuli.files import LARGEST_TABLE
+from stimuli.spreadsheets import SUFFIXES as SPREADSHEETS
+from stimuli.spreadsheets import text_of
+
+TABBED: Final = frozenset({".tsv", ".tab"})
+DELIMITED: Final = frozenset({".csv", ".txt", *TABBED})
+LINES: Final = frozenset({".jsonl", ".ndjson"})
+PARQUET: Final = frozenset({".parquet"})
+SPSS: Final = frozenset({".sav", ".zsav"})
+SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS})
+"""What the names of tables end with; another file is taken for delimited text where any may be given."""
+WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"
+"""The same in words."""
+_MOST_CELLS: Final = 100_000_000
+"""Cells of a packed table: a few bytes can stand for any number of them."""
+
+Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """An open table.
+
+    Attributes
+    ----------
+    header
+        Names of the columns, without outer white space; none where the file is empty.
+    rows
+        The number of each row, as :attr:`counts` them, and its cells. Of text and of sheets, empty rows are none.
+    sha256
+        Of the file's bytes.
+    counts
+        ``line`` or ``row``.
+    sheet
+        Of a spreadsheet with its name.
+    delimiter
+        Of delimited text.
+    """
+
+    header: list[str]
+    rows: Rows
+    sha256: str
+    counts: str
+    sheet: str = ""
+    delimiter: str = ""
+
+    def place(self, number: int) -> str:
+        """Return where a row stands within the file."""
+        return f"{f'sheet {self.sheet!r}: ' if self.sheet else ''}{self.counts} {number}"
+
+
+class MalformedRowError(ValueError):
+    """A row of delimited text, or of JSON lines, cannot be told into cells."""
+
+    def __init__(self, said: str, line: int) -> None:
+        super().__init__(said)
+        self.line = line
+
+
+_MEANT: Final[Mapping[str, str]] = {
+    "unexpected end of data": "a quotation mark is never closed; close or remove it",
+    "expected after": "text stands after a closing quotation mark; write quotation marks within a text twice",
+    "field larger than": "a cell is very long; a quotation mark may not be closed",
+}
+"""What is likeliest meant, by what Python's reader of CSV says."""
+
+
+def plain_name(name: str) -> str:
+    """Return a column's name as names are compared."""
+    return name.strip().casefold()
+
+
+def delimited(text: str, delimiter: str, *, long_cells: bool) -> Rows:
+    """Yield the rows of delimited text that have anything in them, each with the line that it begins on."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    n_rows = 0
+    while True:
+        begins = reader.line_num + 1
+        # The reader's limit is one for the whole of Python. A header is short in any case.
+        usual = csv.field_size_limit(LARGEST_TABLE) if long_cells and n_rows else None
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            meant = next((words for part, words in _MEANT.items() if part in str(error)), "")
+            raise MalformedRowError(f"{error}; {meant}" if meant else str(error), begins) from error
+        finally:
+            if usual is not None:
+                csv.field_size_limit(usual)
+        if any(cell.strip() for cell in row):
+            n_rows += 1
+            yield begins, row
+
+
+def json_lines(text: str) -> tuple[list[str], Rows]:
+    """Return the names that lines of JSON have, and their values; a list of parts is its text."""
+    objects: list[tuple[int, dict[str, Any]]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            read = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise MalformedRowError(f"it is no JSON ({error}); each line is one object", number) from error
+        if not isinstance(read, dict):
+            raise MalformedRowError("it is no object of JSON; write names with values in braces", number)
+        objects.append((number, {name.strip(): value for name, value in read.items()}))
+    header = list(dict.fromkeys(name for _, row in objects for name in row))
+    return header, ((number, [_json_text(row.get(name)) for name in header]) for number, row in objects)
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, (list, dict)):
+        text = joined_parts(value)
+        return json.dumps(value, ensure_ascii=False) if text is None else text
+    return _packed_text(value)
+
+
+def _packed_text(value: Any) -> str:
+    """Return a value of a typed table as a text; empty where it says that there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(value) if isinstance(value, bool) else text_of(value)
+
+
+def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]) -> tuple[list[str], Rows]:
+    """Return the header of a Parquet file and its rows, in which columns that are not wanted are empty."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(io.BytesIO(content)) as file:  # by its path, folders named a=b would become columns
+            header = [str(name) for name in file.schema_arrow.names]
+            _check_size(path, file.metadata.num_rows * max(1, len(header)))
+            if twice := next((name for name in header if header.count(name) > 1), None):
+                raise StimulusError(f"{path}: several columns are called {twice!r}; keep one")
+            names = [name for name in header if plain_name(name) in wanted]
+            read = file.read(columns=names)
+            columns = {name: _told(read[name].to_pylist()) for name in names}
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        NotImplementedError,
+        pa.ArrowException,
+    ) as error:
+        if isinstance(error, StimulusError):
+            raise
+        reason = next(iter(str(error).splitlines()), "").rstrip(".")
+        raise StimulusError(f"{path} cannot be read as Parquet ({reason}); write it anew, or as CSV") from error
+    return [name.strip() for name in header], _numbered(header, columns, read.num_rows)
+
+
+def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]) -> tuple[list[str], Rows]:
+    """Return the columns of a data file of SPSS: what its values' labels say, and of numbers the numbers."""
+    try:
+        import pyreadstat
+    except ImportError as error:
+        raise StimulusError(
+            f"{path}: to read data files of SPSS: pip install 'empathy-audit[spss]'; or save it as CSV (UTF-8)"
+        ) from error
+    try:
+        _, told = pyreadstat.read_sav(path, metadataonly=True)
+        header = [str(name) for name in told.column_names]
+        _check_size(path, (told.number_rows or 0) * max(1, len(header)))
+        names = [name for name in header if plain_name(name) in wanted]
+        # Values that the file declares missing are; as plain lists, since a table of pandas would widen types.
+        read, _ = pyreadstat.read_sav(path, usecols=names or None, output_format="dict")
+    except StimulusError:
+        raise
+    except Exception as error:  # whatever the library says of damage
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise StimulusError(f"{path}: is no data file of SPSS that can be read ({reason}); save it again") from error
+    columns = {
+        name: _told(list(read[name]), {} if plain_name(name) in numbers else told.variable_value_labels.get(name, {}))
+        for name in names
+    }
+    return [name.strip() for name in header], _numbered(header, columns, told.number_rows or 0)
+
+
+def _told(values: Sequence[Any], labels: Mapping[Any, str] | None = None) -> list[str]:
+    """Return the texts of a column's values, or what their labels say."""
+    known: dict[Any, str] = dict(labels or {})
+    return [str(known[value]) if known and value in known else _packed_text(value) for value in values]
+
+
+def _numbered(header: Sequence[str], columns: Mapping[str, Sequence[str]], n_rows: int) -> Rows:
+    nothing = [""] * n_rows
+    return enumerate(zip(*(columns.get(name, nothing) for name in header), strict=True), start=1)
+
+
+def _check_size(path: Path, n_cells: int) -> None:
+    if n_cells > _MOST_CELLS:
+        raise StimulusError(f"{path}: stands for {n_cells:,} cells, and at most {_MOST_CELLS:,} are read; split it")
