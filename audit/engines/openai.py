@@ -9,7 +9,7 @@ it is asked as our own vLLM engine is, token for token: all that is done with a 
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -38,7 +38,8 @@ from audit.engines.base import (
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
 from audit.engines.local import TokenEngine
-from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
+from audit.engines.server import Json, Key, Odd, Server, error_of
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
 from audit.errors import AuditError, ModelError
@@ -53,10 +54,28 @@ READ_TOGETHER: Final = 128
 """Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
 SEQUENCES: Final = 32
 """Sequences that one request asks about."""
-_TOO_LONG: Final = ("context", "too long", "maximum length", "max_model_len", "too many tokens", "reduce the length")
-"""Words by which servers say that a prompt is too long."""
-_DECLINED: Final = ("content_filter", "content_policy", "content management policy", "responsibleai")
-"""Words by which they say that they decline a prompt."""
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context|max_model_len"
+    r"|maximum (sequence|input|prompt|total|number of)[ _]?(length|tokens)|too many (input |prompt )?tokens"
+    r"|reduce the length|(prompt|input|inputs|request|message|messages|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
+    r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max_new_tokens. must be"
+)
+"""How servers say that a prompt is too long."""
+_DECLINED: Final = re.compile(
+    r"content[ _-]?(filter|policy|management policy|moderation)|responsible[ _]?ai|safety (system|policy|filter)"
+)
+"""How they say that they decline a prompt."""
+_BEGINS: Final[tuple[Json, ...]] = (
+    {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
+    {"message": {}, "settings": {}},
+    {"message": {"prefix": True}, "settings": {}},
+)
+"""How servers are told to go on with the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
+_DIGITS: Final = re.compile(r" ?[0-9]+")
+_ALIKE: Final = 0.05
+"""How far a probability may be off where a server computes it another way: as one token of several, or by itself."""
+_SURE: Final = 0.95
+"""Above this probability of one token, two answers agree in it too easily to tell anything."""
 _MOST_TOKENS: Final = 2**31
 """No answer has so many tokens; a server's number may be anything."""
 _PROBE: Final = Prompt("", "Write one number: 7")
@@ -226,6 +245,8 @@ class ChatEngine:
         self._seed = seed
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
+        self._begins: Json | None = None  # how an answer is begun; empty where the server takes none
+        self._begins_spaced = False
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
@@ -313,6 +334,62 @@ class ChatEngine:
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
         return self._ask(asked, self._top, lambda _: None, done)
+
+    def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
+        """See :class:`audit.engines.base.GoesOn`: told by an answer's first token, whose next ones are known.
+
+        A server that goes on tells the same next tokens after that token is given as after it was written. One that
+        takes it for a whole message, or ignores it, tells others.
+        """
+        if self._begins is not None or isinstance(self._asker, Batches):
+            return bool(self._begins)
+        tried = [
+            (prompt, top)
+            for prompt, top in zip(prompts, tops, strict=True)
+            if top is not None and len(top.tables) > 1 and _DIGITS.fullmatch(top.written[0])
+        ]
+        if not tried:
+            return False
+        prompt, top = min(tried, key=lambda each: max(each[1].tables[1].values(), default=1.0))
+        self._begins = next((way for way in _BEGINS if self._is_gone_on_with(way, prompt, top)), {})
+        self._begins_spaced = top.written[0].startswith(" ")
+        return bool(self._begins)
+
+    def _is_gone_on_with(self, way: Json, prompt: Prompt, top: TopTokens) -> bool:
+        answer = self._server.ask("/chat/completions", self._begun_payload(way, prompt, top.written[0]))
+        try:
+            told = self._next(answer)
+        except (Odd, ModelError):
+            return False
+        if told is None or not told.tables:
+            return False
+        known, again = top.tables[1], told.tables[0]
+        apart = max(abs(known.get(text, 0.0) - again.get(text, 0.0)) for text in {*known, *again})
+        grown = None if None in (top.n_prompt_tokens, told.n_prompt_tokens) else _grown(top, told)
+        telling = max(known.values()) <= _SURE or grown == 1
+        return apart <= _ALIKE and telling and (grown is None or grown > 0)
+
+    def top_after(self, prompts: Sequence[Prompt], begun: Sequence[tuple[str, ...]]) -> list[TopTokens | None]:
+        """See :class:`audit.engines.base.GoesOn`."""
+        assert self._begins
+        texts = ["".join(path) for path in begun]
+        # A template may cut white space: it was tried with what the first answer began with.
+        asked = [place for place, text in enumerate(texts) if self._begins_spaced or not text.startswith(" ")]
+        payloads = [self._begun_payload(self._begins, prompts[place], texts[place]) for place in asked]
+        told = dict(zip(asked, self._ask(payloads, self._next, lambda _: None, unwatched), strict=True))
+        return [told.get(place) for place in range(len(texts))]
+
+    def _begun_payload(self, way: Json, prompt: Prompt, begun: str) -> Json:
+        payload = self._payload(prompt, 1, seed=self._seed, temperature=0.0)
+        message = {"role": "assistant", "content": begun} | way["message"]
+        settings = {"logprobs": True, "top_logprobs": self._n_top} | way["settings"]
+        return payload | {"messages": [*payload["messages"], message]} | settings
+
+    def _next(self, answer: Json) -> TopTokens | None:
+        """Return the likeliest tokens after an answer that was begun; None where the model only ends it."""
+        choice = self._choice(answer)
+        logprobs = choice.get("logprobs")
+        return self._top(answer) if isinstance(logprobs, dict) and logprobs.get("content") else None
 
     def _payload(self, prompt: Prompt, max_tokens: int, *, seed: int, **settings: Any) -> Json:
         if prompt.begun:
@@ -434,8 +511,10 @@ class ChatEngine:
         try:
             tables = tuple(_table(each) for each in content)
             written = tuple(storable(str(each["token"])) for each in content)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
+        except ImpossibleError as error:
+            raise Odd(f"logprobs that are none: {error}", "use elicitation=generate") from error
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Odd(f"logprobs that cannot be read ({type(error).__name__})", "use elicitation=generate") from error
         usage = answer.get("usage")
         return TopTokens(written, tables, _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None)
 
@@ -452,10 +531,18 @@ def _of_prompt(answer: Json) -> Generated | None:
     """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
     if "error" not in answer or "http_status" not in answer:
         return None
-    low = f"{answer['error']} {answer.get('said', '')}".lower()
-    if any(word in low for word in _DECLINED):
+    # The code and the message alone, whatever an earlier version kept: the rest of a body may repeat the prompt.
+    low = " ".join(error_of(answer["error"]).values()).lower()
+    if _DECLINED.search(low):
         return Generated("", 0, False, None, True)
-    return Generated(None, 0, False) if any(word in low for word in _TOO_LONG) else None
+    return Generated(None, 0, False) if _TOO_LONG.search(low) else None
+
+
+def _grown(before: TopTokens, after: TopTokens) -> int:
+    """Return by how many tokens a prompt is longer than another."""
+    assert before.n_prompt_tokens is not None
+    assert after.n_prompt_tokens is not None
+    return after.n_prompt_tokens - before.n_prompt_tokens
 
 
 def _count(told: object) -> int | None:
@@ -465,21 +552,14 @@ def _count(told: object) -> int | None:
     return told if 0 <= told < _MOST_TOKENS else None
 
 
-def _table(position: Mapping[str, Any]) -> Mapping[str, float]:
-    """Return the probabilities of the likeliest tokens at one place, by their texts."""
-    table: dict[str, float] = {}
-    for each in position["top_logprobs"]:
-        probability = _probability(each["logprob"])
-        table[str(each["token"])] = table.get(str(each["token"]), 0.0) + probability
-    return table
-
-
-def _probability(logprob: Any) -> float:
-    """Return what a logprob stands for, 1 of one above 0 by rounding; ValueError or TypeError if it is none."""
-    probability = math.exp(min(float(logprob), 0.0))
-    if math.isnan(probability):
-        raise ValueError("not a number")
-    return probability
+def _table(position: Mapping[str, Any]) -> NextTokens:
+    """Return the probabilities of the likeliest tokens at one place, that of the written one among them."""
+    told = [
+        (token_key(text, number=each.get("id"), octets=each.get("bytes")), text, each["logprob"])
+        for each in position["top_logprobs"]
+        for text in (storable(str(each["token"])),)
+    ]
+    return NextTokens.of_logs(told, chosen=storable(str(position["token"])))
 
 
 # --- vLLM's server, by tokens ----------------------------------------------------------------------------------------
@@ -663,13 +743,14 @@ class VllmServerEngine(TokenEngine):
 
         def read(answer: Json) -> list[list[float]]:
             choices = self._choices(answer, None)
+            names = [f"token_id:{token}" for token in token_ids]
             try:
-                return [
-                    [_probability(choice["logprobs"]["top_logprobs"][0][f"token_id:{t}"]) for t in token_ids]
-                    for choice in choices
-                ]
+                tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
+                told = [NextTokens.of_logs((name, name, table[name]) for name in names) for table in tables]
+                return [[each[name] for name in names] for each in told]
             except (LookupError, TypeError, ValueError, AttributeError) as error:
-                raise Odd(f"no probabilities of the tokens asked about ({type(error).__name__})") from error
+                why = error if isinstance(error, ImpossibleError) else type(error).__name__
+                raise Odd(f"no probabilities of the tokens asked about ({why})") from error
 
         rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
         if len(rows) != len(asked):

@@ -20,6 +20,8 @@ class Status(StrEnum):
     """There was a response, but no single intensity on the scale can be read from it."""
     FAILED = "failed"
     """The engine gave no response (an error, or the prompt is longer than the model's context)."""
+    INEXACT = "inexact"
+    """Too little of the distribution is known: the rating could be further off than ``max_pruned_points`` allows."""
 
 
 RATINGS: Final = Table(
