@@ -34,7 +34,7 @@ _RATINGS: Final[Option[Path | None]] = Option(
     a_path,
     None,
     "CSV, Parquet or a spreadsheet with perceiver, experiencer, narrative_id, rating (empty = missing), and, if there "
-    "are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
+    "are, emotion, dimension, variant and status (rated, refused, unparseable, failed or inexact)",
     "FILE",
 )
 _GROUPS: Final[Option[Path | None]] = Option(

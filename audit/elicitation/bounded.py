@@ -18,7 +18,7 @@ likeliest; and one digit then ends by itself if a token is there that it begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -219,9 +219,7 @@ class _Spelling:
         return own if own is not None and self.scale.low <= own <= self.scale.high else None
 
 
-def _count(
-    path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.float64], loose: list[Loose]
-) -> None:
+def _count(path: Path, mass: float, spelling: _Spelling, known: npt.NDArray[np.float64], loose: list[Loose]) -> None:
     """Count a token that nothing was seen to follow."""
     text, low = "".join(path), spelling.scale.low
     begun, ended = _BEGUN.fullmatch(text), _ENDED.match(text)

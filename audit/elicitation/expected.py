@@ -155,9 +155,8 @@ class ExpectedElicitation:
 
     def _known(self, known: Bounded, n_prompt_tokens: int | None) -> Elicited:
         """Return a rating with its bound; none where that is wider than is allowed."""
-        [rated] = summarise(
-            known.distribution[None, :], low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens]
-        )
+        found = known.distribution[None, :]
+        [rated] = summarise(found, low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens])
         begun = any(each.path for each in known.loose)
         if rated.status is not Status.RATED and not begun:
             return rated

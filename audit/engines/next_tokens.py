@@ -63,14 +63,15 @@ class NextTokens(Mapping[str, float]):
         table: dict[str, float] = {}
         seen: set[Hashable] = set()
         for key, text, logprob in told:
-            if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not math.isfinite(logprob):
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {str(logprob)[:20]!r}, no finite number")
-            if logprob > ROUNDING:
-                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {logprob:.4g}, and can be 0 at most")
+            value = _finite(logprob)
+            if value is None:
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {_shown(logprob)}, no finite number")
+            if value > ROUNDING:
+                raise ImpossibleError(f"the log-probability of {text[:20]!r} is {value:.4g}, and can be 0 at most")
             if key in seen:
                 raise ImpossibleError(f"the token {text[:20]!r} is told twice")
             seen.add(key)
-            table[text] = table.get(text, 0.0) + math.exp(min(float(logprob), 0.0))
+            table[text] = table.get(text, 0.0) + math.exp(min(value, 0.0))
         if chosen is not None and chosen not in table:
             raise ImpossibleError(f"the token that was written, {str(chosen)[:20]!r}, is not among the likeliest")
         return cls(table)
@@ -91,6 +92,21 @@ class NextTokens(Mapping[str, float]):
     def untold(self) -> float:
         """The probability of all tokens that were not told."""
         return max(0.0, 1.0 - math.fsum(self._table.values()))
+
+
+def _finite(told: Any) -> float | None:
+    """Return a number of a server's as such; None of what is none, or has no end."""
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    try:
+        value = float(told)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _shown(told: Any) -> str:
+    return f"{told:.4g}" if isinstance(told, float) else "a " + type(told).__name__
 
 
 def token_key(text: str, *, number: object = None, octets: object = None) -> Hashable:

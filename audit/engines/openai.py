@@ -55,9 +55,10 @@ READ_TOGETHER: Final = 128
 SEQUENCES: Final = 32
 """Sequences that one request asks about."""
 _TOO_LONG: Final = re.compile(
-    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context|max_model_len"
+    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context"
+    r"|max_model_len"
     r"|maximum (sequence|input|prompt|total|number of)[ _]?(length|tokens)|too many (input |prompt )?tokens"
-    r"|reduce the length|(prompt|input|inputs|request|message|messages|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
+    r"|reduce the length|(prompt|inputs?|request|messages?|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
     r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max_new_tokens. must be"
 )
 """How servers say that a prompt is too long."""
@@ -383,7 +384,8 @@ class ChatEngine:
         payload = self._payload(prompt, 1, seed=self._seed, temperature=0.0)
         message = {"role": "assistant", "content": begun} | way["message"]
         settings = {"logprobs": True, "top_logprobs": self._n_top} | way["settings"]
-        return payload | {"messages": [*payload["messages"], message]} | settings
+        asked: Json = payload | {"messages": [*payload["messages"], message]} | settings
+        return asked
 
     def _next(self, answer: Json) -> TopTokens | None:
         """Return the likeliest tokens after an answer that was begun; None where the model only ends it."""

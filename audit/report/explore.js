@@ -271,7 +271,7 @@
       const { cells, emotions, ratings, parts } = store;
       from = origin;
       for (const name of ["perceiver", "experiencer", "mean", "sd", "n_prompts", "n_rated", "n_refused", "refused",
-        "n_unparseable", "n_failed", "interaction", "z", "p_perceiver", "p_experiencer"]) {
+        "n_unparseable", "n_failed", "n_inexact", "interaction", "z", "p_perceiver", "p_experiencer"]) {
         slot(name).textContent = cells[name].get(row);
       }
       slot("part").textContent = parts[cells.part.get(row)][0];

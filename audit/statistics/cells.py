@@ -123,7 +123,7 @@ class NarrativeCube:
     echoing
         Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
     of_wordings
-        Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
+        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     """
 
     dimension: str
@@ -149,7 +149,7 @@ class NarrativeCube:
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
-        """Shape (N, P, E, 4): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
+        """Shape (N, P, E, 5): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
         if self.of_wordings is not None:
             return self.of_wordings
         counts: npt.NDArray[np.int16] = (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)

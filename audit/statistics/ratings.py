@@ -24,7 +24,7 @@ BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
 """Groups that are asked about for comparison, and in no δ."""
 
 STATUSES: Final = tuple(status.value for status in Status)
-"""The statuses in the order of the columns ``n_rated``, ``n_refused``, ``n_unparseable``, ``n_failed``."""
+"""The statuses in the order of the columns ``n_rated``, ``n_refused`` and so on."""
 
 _LABELS: Final = (
     "dimension",
@@ -120,7 +120,7 @@ def without_dimensions(ratings: pd.DataFrame, names: Collection[str]) -> pd.Data
 
 
 def count_statuses(status: pd.Series, group: IntArray, *, n_groups: int) -> IntArray:
-    """Count compacted statuses: shape (``n_groups``, 4), columns in the order of ``STATUSES``."""
+    """Count compacted statuses: shape (``n_groups``, 5), columns in the order of ``STATUSES``."""
     codes = status.array.codes
     return np.bincount(group * len(STATUSES) + codes, minlength=n_groups * len(STATUSES)).reshape(n_groups, -1)
 

@@ -92,10 +92,15 @@ def remarks_of(
 
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
+        inexact = f", {count(total['n_inexact'])} known too inexactly" if total["n_inexact"] else ""
+        remedy = (
+            " The server tells too little of the model's distribution: use elicitation=generate." if inexact else ""
+        )
         yield (
             "nothing_rated",
             f"None of {plural(total['n_prompts'], 'prompt')} has a rating ({count(total['n_refused'])} refused, "
-            f"{count(total['n_unparseable'])} unparseable, {count(total['n_failed'])} failed): there is no δ.",
+            f"{count(total['n_unparseable'])} unparseable, {count(total['n_failed'])} failed{inexact}): there is no δ."
+            f"{remedy}",
         )
     else:
         yield from _on_identities(cube)

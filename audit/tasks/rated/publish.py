@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from audit.conversations import explorer_of
-from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
-from audit.tables.ratings import Status
 from audit.tasks.base import Published
 from audit.wording import (
     SCOPES,
@@ -67,8 +66,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.tables.registry import OF_RATINGS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
-    counts = ratings["status"].value_counts()
-    n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
+    n_of = count_of(ratings["status"])
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
     settings, clusters = manifest.statistics, manifest.clusters
