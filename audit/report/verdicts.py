@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from audit.report.controlled import Control
 from audit.report.numbers import Row, show
+from audit.statistics.inexactness import off_of
 from audit.wording import SAME, coverage, listed, towards, unsigned
 
 RESERVATIONS: Final = {
@@ -34,6 +35,8 @@ RESERVATIONS: Final = {
     "not_converged": ("a fit could not be confirmed", "the fit is the best one"),
 }
 """Remarks under which nothing is ruled out, by code: the reason in short, and what the interval takes to be so."""
+INEXACT: Final = "the ratings are known too inexactly"
+"""Why a gap is undecided that the interval alone would decide: its ratings could lie elsewhere within their bounds."""
 NOT_CORRECTED: Final = " (not found after correction)"
 WORST_CASE: Final = ("some ratings are missing", "missing ratings are like those of the same pairs and narratives")
 """The same where fewer are missing: not for their number, but where the worst that they could be passes the bound."""
@@ -196,13 +199,16 @@ def verdict(
     found = not gap.number("ci_low") <= 0.0 <= gap.number("ci_high")
     if found and control.kind == "placebo" and not control.goes_beyond:
         return Verdict("echo", Markup("No more than invented groups show{}").format(where))
+    off = off_of(gap)
+    if found and gap.number("ci_low") - off <= 0.0 <= gap.number("ci_high") + off:
+        return Verdict("undecided", Markup("Undecided: {}{}").format(INEXACT, where))
     gap_words = _gap_words(gap, control, taken_back=taken_back)
     if margin is None or not math.isfinite(margin.number("margin")):
         if found:
             return Verdict("gap", Markup("{}{}").format(gap_words, where))
         return Verdict("undecided", Markup("Undecided: compatible with no average gap{}").format(where))
     size = show(margin, "margin", unsigned)
-    inside = reach_of(gap) < margin.number("margin")
+    inside = reach_of(gap) + off < margin.number("margin")
     if found:
         if inside and not held_back:
             rest = _otherwise(larger, not_shown)
@@ -210,7 +216,8 @@ def verdict(
             return Verdict("within", said + rest, said + _in_a_part(larger, not_shown))
         return Verdict("gap", Markup("{}{}").format(gap_words, where))
     if not inside:
-        return Verdict("undecided", Markup("Undecided against {} points{}").format(size, where))
+        why = f": {INEXACT}" if reach_of(gap) < margin.number("margin") else ""
+        return Verdict("undecided", Markup("Undecided against {} points{}{}").format(size, where, why))
     if held_back:
         words = Markup("Undecided against {} points{}: {}")
         return Verdict("undecided", words.format(size, where, listed(list(held_back.reasons))))

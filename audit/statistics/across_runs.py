@@ -18,6 +18,7 @@ from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjus
 from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
+from audit.statistics.inexactness import bounded_overall, bounded_rows, off_of
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
 from audit.statistics.planning import equivalence_row
@@ -136,9 +137,13 @@ def measure_run(
 def _measured(
     variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: Settings
 ) -> Measured:
-    rows = [row for part in parts for row in anchored_rows(part.gap, part.cube, scale=scale)]
+    rows = [
+        row
+        for part in parts
+        for row in bounded_rows(list(anchored_rows(part.gap, part.cube, scale=scale)), part.cube, part.headline)
+    ]
     means = [row for row in found.overall if row["variant"] == variant]
-    overall = list(anchored_overall(means, rows, {variant: scale}))
+    overall = list(bounded_overall(list(anchored_overall(means, rows, {variant: scale})), rows))
     labelled = {name: each for name, own in found.labelled.items() for each in own if each.label == variant}
     tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
     tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])
@@ -187,7 +192,9 @@ def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
     """Make a row of ``tables.COMPARED_GAP`` from one of the gap's."""
     copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
-    held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
+    held = equivalence_row(
+        **{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha, off=off_of(row)
+    )
     known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
     known |= {"n_asked": n_asked, "missing_share": row["n_missing"] / n_asked if n_asked else float("nan")}
     return {column: known[column] for column in COMPARED_GAP if column != "run"}

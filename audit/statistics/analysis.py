@@ -18,6 +18,7 @@ from audit.statistics.distributions import cell_emotion_rows, distribution_rows,
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
 from audit.statistics.heterogeneity import heterogeneity_rows
+from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
@@ -122,7 +123,7 @@ def analyse(
         rows["families"] += part.families(valence, clusters)
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
-    overall = list(anchored_overall(found.overall, rows["gap"], scales))
+    overall = list(bounded_overall(list(anchored_overall(found.overall, rows["gap"], scales)), rows["gap"]))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])
     rows["equivalence"] += equivalence_rows(overall, settings)
@@ -155,7 +156,7 @@ def _of_ratings(
         rows["wording_shares"] += part.worded.shares(found.scopes["contrast"], found.contrast)
         rows["wording_splits"] += part.worded.splits()
     missing = list(missing_rows(cube, confidence=confidence))
-    gap = list(anchored_rows(part.gap, cube, scale=scale))
+    gap = list(bounded_rows(list(anchored_rows(part.gap, cube, scale=scale)), cube, found.headline))
     rows["gap"] += gap
     rows["variances"] += variance_rows(cube, found)
     rows["leave_one_out"] += leave_one_out_rows(cube, found)

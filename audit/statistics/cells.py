@@ -29,7 +29,7 @@ from audit.statistics.ratings import (
 from audit.tables.cells import CELLS
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-_BY_PROMPT: Final = ("y", "status", "number_mass", "mode")
+_BY_PROMPT: Final = ("y", "status", "number_mass", "mode", "off")
 
 
 def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -122,6 +122,9 @@ class NarrativeCube:
         nothing. See :mod:`audit.statistics.echo`.
     echoing
         Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
+    off
+        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it carries no bound, None
+        where none does. Of several wordings the mean of those there are.
     of_wordings
         Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     """
@@ -146,6 +149,7 @@ class NarrativeCube:
     nuisance: FloatArray | None = None
     of_wordings: npt.NDArray[np.int16] | None = None
     echoing: BoolArray | None = None
+    off: FloatArray | None = None
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
@@ -215,6 +219,7 @@ class NarrativeCube:
             total = np.bincount(place[there], weights=values[there], minlength=n_cells)
             return divide(total, np.bincount(place[there], minlength=n_cells)).reshape(shape)
 
+        off = part["pruned_points"].to_numpy()
         of_wordings = None
         codes = part["status"].array.codes
         status = fill(codes, -1)
@@ -244,6 +249,7 @@ class NarrativeCube:
             perceiver_groups=pairs.perceiver_groups,
             experiencer_groups=pairs.experiencer_groups,
             of_wordings=of_wordings,
+            off=None if np.isnan(off).all() else fill_numbers(off),
         )
         return cube if baselines else cube.without_baselines()
 
@@ -264,7 +270,7 @@ class NarrativeCube:
         cells = np.ix_(rows, columns)
         return replace(
             self,
-            **{name: getattr(self, name)[:, rows[:, None], columns] for name in _BY_PROMPT},
+            **self._by_prompt((slice(None), rows[:, None], columns)),
             n_shared=self.n_shared[cells],
             in_group=self.in_group[cells],
             asked=self.asked[cells],
@@ -279,6 +285,10 @@ class NarrativeCube:
             echoing=None if self.echoing is None else self.echoing[cells],
         )
 
+    def _by_prompt(self, chosen: Any) -> dict[str, Any]:
+        """Return what there is by prompt, shapes (N, P, E), at some places."""
+        return {name: getattr(self, name)[chosen] for name in _BY_PROMPT if getattr(self, name) is not None}
+
     def of_narratives(self, chosen: BoolArray) -> Self:
         """Return the cube of some narratives, shape (N,)."""
         if chosen.all():
@@ -286,7 +296,7 @@ class NarrativeCube:
         places = np.flatnonzero(chosen)
         return replace(
             self,
-            **{name: getattr(self, name)[places] for name in _BY_PROMPT},
+            **self._by_prompt(places),
             narrative_ids=tuple(self.narrative_ids[place] for place in places),
             emotions=tuple(self.emotions[place] for place in places),
             of_wordings=None if self.of_wordings is None else self.of_wordings[places],

@@ -9,6 +9,9 @@ Of one gap δ and a margin m > 0, at the error rate α = 1 − confidence:
   interval of confidence 1 − α lies wholly beyond ±m, on either side.
 - **undecided**: neither.
 
+Where ratings are known within bounds (:mod:`audit.statistics.inexactness`), all intervals are widened by how far these
+could move the gap, and so is the margin that a gap must be shown to lie beyond.
+
 Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
 the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
 themselves, fails a model; and what passes is what is left, so that none acquits one.
@@ -61,6 +64,7 @@ from audit.statistics.echo import same_words
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
 from audit.statistics.families import adjust_p, own_group_gaps
 from audit.statistics.headline import headline_gap
+from audit.statistics.inexactness import weighted_off
 from audit.statistics.missing import refusal_gap
 from audit.statistics.outcome import Part
 from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
@@ -72,6 +76,7 @@ Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 FEW_REFUSALS: Final = 10
 """Narratives with a refusal below which a t interval of their gap is too narrow, and an exact bound is taken."""
+INEXACT: Final = "the ratings are known too inexactly: a smaller elicitation.max_pruned_points could decide"
 _NAN: Final = float("nan")
 _MANY: Final = 10**7
 """Narratives that nobody asks."""
@@ -107,6 +112,8 @@ class Gap:
         confidence of 1 − α; else NaN.
     farthest, n_refused
         Of refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
+    off
+        How far the gap could be off because its ratings are known within bounds, in points.
     """
 
     kind: Kind
@@ -122,6 +129,7 @@ class Gap:
     bound: float = _NAN
     farthest: float = _NAN
     n_refused: int = 0
+    off: float = 0.0
 
     @property
     def n_narratives(self) -> int:
@@ -183,6 +191,11 @@ def gaps_of(
         np.isnan(each.without_baselines().y).any() for each in placebos.values()
     )
 
+    off_placebo = 0.0
+    if beyond is not None:
+        asked = [each.without_baselines() for each in placebos.values()]
+        off_placebo = float(np.mean([_off(each, partial(in_group_weights, each)) for each in asked]))
+
     def laid(kind: Kind, member: str, own: Callable[[], GapEstimate], weights: Callable[[], FloatArray],
              of: NarrativeCube) -> Gap:  # fmt: skip
         def left_of(found: Made) -> Made:
@@ -199,10 +212,12 @@ def gaps_of(
         elif np.isnan(of.y).any():
             worst = _worst(of, weights, scale, held, confidence=confidence)
         found = attempt(own)
+        off = off_placebo + _off(of, weights)
         plain = None if beyond is None or isinstance(found, NotEstimableError) else found
         return Gap(
-            kind, member, cube.dimension, cube.variant, left_of(found), of.narrative_ids, scale, worst, control, plain
-        )
+            kind, member, cube.dimension, cube.variant, left_of(found), of.narrative_ids, scale, worst, control, plain,
+            off=off,
+        )  # fmt: skip
 
     def average(of: NarrativeCube) -> Callable[[], GapEstimate]:
         return lambda: headline_gap(of, confidence=confidence)
@@ -223,6 +238,12 @@ def gaps_of(
         yield laid("group", name, partial(_of_group, gaps, name), partial(_group_weights, cube, groups, place), cube)
     if refusals:
         yield _refusals(part.cube, confidence=confidence)
+
+
+def _off(cube: NarrativeCube, weights_of: Callable[[], FloatArray]) -> float:
+    """Return how far a gap of these weights could be off because its ratings are known within bounds."""
+    weights = attempt(weights_of)
+    return 0.0 if isinstance(weights, NotEstimableError) else weighted_off(cube, weights)
 
 
 def _estimated(part: Part) -> GapEstimate:
@@ -400,6 +421,7 @@ def hold(
     made = []
     for each, line, p_adjusted, level in zip(found, lines, adjusted.tolist(), levels, strict=True):
         low, high = line.interval(level) if math.isfinite(level) else (_NAN, _NAN)
+        low, high = low - line.off, high + line.off
         at_most = each.high if each.baseline is not None else max(abs(each.low), abs(each.high))
         decided: Decided = "undecided"
         if p_adjusted <= alpha:
@@ -493,8 +515,17 @@ class _Line:
         assert self.sum is not None
         return _box(_t(self.change, level), _t(self.sum, level))
 
+    @property
+    def off(self) -> float:
+        """How far the value could be off because ratings are known within bounds."""
+        return self.gap.off + (0.0 if self.baseline is None else self.baseline.off)
+
     def outer(self) -> tuple[float, float]:
-        """Return the interval that must lie inside the margin: the worst cases of missing ratings included."""
+        """Return the interval that must lie inside the margin: the worst of missing and of inexact ratings included."""
+        low, high = self._outer()
+        return low - self.off, high + self.off
+
+    def _outer(self) -> tuple[float, float]:
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
@@ -530,7 +561,7 @@ class _Line:
     def p_beyond(self, margin: float) -> float:
         if self.fault or isinstance(self.gap.made, NotEstimableError) or not math.isnan(self.gap.bound):
             return _NAN
-        return _both_sides((*self._held, *self.plain), margin)
+        return _both_sides((*self._held, *self.plain), margin + self.off)
 
     @property
     def _held(self) -> tuple[GapEstimate, ...]:
@@ -546,7 +577,7 @@ class _Line:
         """Tell whether it lies beyond the margin after invented groups' gap is taken off, and not before."""
         if not math.isfinite(self.p_beyond(margin)):
             return False
-        return _both_sides(self._held, margin) <= self.alpha < self.p_beyond(margin)
+        return _both_sides(self._held, margin + self.off) <= self.alpha < self.p_beyond(margin)
 
     def why(self, margin: float) -> str:
         if self.fault:
@@ -563,6 +594,10 @@ class _Line:
             )
         low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
         inside = high < margin and (self.baseline is not None or low > -margin)
+        inexact = low - self.off, high + self.off
+        outside = _both_sides((*self._held, *self.plain), margin) <= self.alpha < self.p_beyond(margin)
+        if outside or (inside and not (inexact[1] < margin and (self.baseline is not None or inexact[0] > -margin))):
+            return INEXACT
         if inside:
             return "missing ratings could hide a gap beyond the margin"
         return "the interval reaches beyond the margin, and does not lie wholly beyond it"

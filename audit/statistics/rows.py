@@ -16,6 +16,7 @@ from audit.statistics.comparisons import Labelled, overall_row, overall_scope
 from audit.statistics.contrasts import in_group_weights, listwise_gap
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import headline_gap, with_sign_flips
+from audit.statistics.inexactness import off_of
 from audit.statistics.interactions import InteractionVariances, interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
@@ -326,7 +327,9 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
     for row in gap:
         if row["estimator"] != "published":
             copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
-            yield equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
+            yield equivalence_row(
+                **{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha, off=off_of(row)
+            )
 
 
 def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:

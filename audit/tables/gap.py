@@ -92,6 +92,11 @@ GAP: Final = Table(
             "delta_points where groups differ in size, or ratings are missing, since it holds effects of perceivers "
             "and of experiencers too"
         ),
+        "bound_low": points(
+            "least delta_points that is possible where every rating lies within its pruned_points, in points; missing "
+            "where ratings carry no such bound, and in rows of published"
+        ),
+        "bound_high": points("greatest delta_points that is possible so, in points"),
     },
 )
 
@@ -226,7 +231,10 @@ EQUIVALENCE: Final = Table(
         ),
         "low": points("lower end of that interval, in points"),
         "high": points("upper end of the same"),
-        "largest_gap": points("the larger of |low| and |high|: no gap larger than this many points, at that level"),
+        "largest_gap": points(
+            "the larger of |low| and |high|, and how far the gap could be off for what is not known of its ratings: no "
+            "gap larger than this many points, at that level"
+        ),
         "p_equivalence": probability(
             "p of the two one-sided t-tests that the gap lies within the margin; missing without a margin"
         ),
