@@ -146,7 +146,7 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
     return Bounded(known, lowest, highest, unseen, tuple(loose))
 
 
-def unfollowed(known: Bounded, scale: Scale, *, max_points: float) -> list[Path]:
+def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
     """Return after which beginnings to ask, so that the mean is known within ``max_points``; none if that helps not.
 
     The largest influence that mass can have on the mean is its share times its distance. Beginnings are left out, the

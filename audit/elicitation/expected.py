@@ -139,17 +139,24 @@ class ExpectedElicitation:
         untold: set[tuple[int, Path]] = set()
         for turn in range(_ROUNDS):
             wanted = [
-                (place, path)
-                for place, own in seen.items()
-                for path in unfollowed(read_seen(own, self.scale), self.scale, max_points=self.max_pruned_points)
+                (place, top, path)
+                for place, top in enumerate(tops)
+                if top is not None and place in seen
+                for path in unfollowed(
+                    read_seen(seen[place], self.scale), self.scale, max_points=self.max_pruned_points
+                )
                 if (place, path) not in untold
             ]
             if not wanted or not isinstance(engine, GoesOn) or (turn == 0 and not engine.goes_on(prompts, tops)):
                 return
-            told = engine.top_after([prompts[place] for place, _ in wanted], [path for _, path in wanted])
-            for (place, path), top in zip(wanted, told, strict=True):
-                if top is not None and top.tables:
-                    seen[place][path] = top.tables[0]
+            told = engine.top_after(
+                [prompts[place] for place, _, _ in wanted],
+                [top for _, top, _ in wanted],
+                [path for _, _, path in wanted],
+            )
+            for (place, _, path), after in zip(wanted, told, strict=True):
+                if after is not None and after.tables:
+                    seen[place][path] = after.tables[0]
                 else:
                     untold.add((place, path))
 

@@ -250,10 +250,19 @@ class GoesOn(Protocol):
         """
         ...
 
-    def top_after(self, prompts: Sequence[Prompt], begun: Sequence[tuple[str, ...]]) -> list[TopTokens | None]:
+    def top_after(
+        self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
+    ) -> list[TopTokens | None]:
         """Return the likeliest tokens after each prompt and the tokens that its answer is begun with.
 
         Of an answer that was not told, or not gone on with, None. To be asked only where :meth:`goes_on` says so.
+
+        Parameters
+        ----------
+        prompts, tops
+            As of :meth:`goes_on`; a prompt may stand there several times.
+        begun
+            Of each the tokens.
         """
         ...
 

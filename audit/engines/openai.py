@@ -72,6 +72,12 @@ _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {"prefix": True}, "settings": {}},
 )
 """How servers are told to go on with the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
+_LONG: Final = 2_000
+"""Characters of a prompt from which on it is tried before anything is asked: no server's context is shorter."""
+_LONGER: Final = 24
+"""Characters by which a prompt is longer than another without having more tokens only by chance, or where it is cut."""
+_N_WORDS: Final = 70
+_WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
 _ALIKE: Final = 0.05
 """How far a probability may be off where a server computes it another way: as one token of several, or by itself."""
@@ -248,6 +254,8 @@ class ChatEngine:
         self._n_top = TOP[0]
         self._begins: Json | None = None  # how an answer is begun; empty where the server takes none
         self._begins_spaced = False
+        self._begins_grown: int | None = None  # tokens by which a prompt grew with the first one of its answer
+        self._whole = 0  # characters of the longest prompt that the server was seen to read whole
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
@@ -317,12 +325,15 @@ class ChatEngine:
     ) -> list[Generated]:
         """See :class:`audit.engines.base.Engine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        self._check_longest(prompts)
         settings: Json = {"temperature": temperature, **({} if own_seeds is None else {"top_p": top_p})}
         payloads = [
             self._payload(prompt, max_tokens, seed=seed, **settings)
             for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
         ]
-        return self._ask(payloads, self._generated, lambda _: Generated(None, 0, False), done)
+        written = self._ask(payloads, self._generated, lambda _: Generated(None, 0, False), done)
+        self._check_read(prompts, payloads, [each.n_prompt_tokens for each in written])
+        return written
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
         """See :class:`audit.engines.base.TopReader`.
@@ -332,9 +343,85 @@ class ChatEngine:
         ModelError
             If the server tells no logprobs.
         """
+        self._check_longest(prompts)
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
-        return self._ask(asked, self._top, lambda _: None, done)
+        told = self._ask(asked, self._top, lambda _: None, done)
+        asked = [each | {"top_logprobs": self._n_top} for each in asked]  # as it was taken in the end
+        self._check_read(prompts, asked, [None if each is None else each.n_prompt_tokens for each in told])
+        return told
+
+    def _check_longest(self, prompts: Sequence[Prompt]) -> None:
+        """Try whether the server reads the longest prompt whole, before any is asked, where it is long at all."""
+        longest = max(prompts, key=_length, default=None)
+        if longest is not None and _length(longest) > max(_LONG, self._whole):
+            self._check_whole(longest)
+
+    def _check_read(self, prompts: Sequence[Prompt], payloads: Sequence[Json], n_read: Sequence[int | None]) -> None:
+        """Try it of a prompt that is longer than another, and of which the server read no more tokens."""
+        told = sorted(
+            ((_length(prompt), n, prompt) for prompt, n in zip(prompts, n_read, strict=True) if n is not None),
+            key=lambda each: each[:2],
+        )
+        suspect: tuple[int, Prompt] | None = None
+        shorter, most = 0, 0
+        for length, n, prompt in told:
+            while told[shorter][0] <= length - _LONGER:
+                most = max(most, told[shorter][1])
+                shorter += 1
+            if 0 < n <= most and length > self._whole:
+                suspect = n, prompt
+        if suspect is None:
+            return
+        try:
+            self._check_whole(suspect[1], n_read=suspect[0])
+        except ModelError:
+            self._server.forget("/chat/completions", payloads)  # once it reads them whole, they are asked anew
+            raise
+
+    def _check_whole(self, prompt: Prompt, *, n_read: int | None = None) -> None:
+        """Refuse a server that cuts a prompt: one that reads no more tokens of it with many words before it.
+
+        Parameters
+        ----------
+        prompt
+            Tried. The words stand at its head, so that what a server has in its cache is no part of it.
+        n_read
+            How many tokens the server said that it had read of it; None where it was not asked yet.
+
+        Raises
+        ------
+        ModelError
+            If the server cuts it now, or did so when it was asked.
+        """
+        plain, longer = (
+            self._n_read(replace(prompt, user=f"{words}\n{prompt.user}")) for words in ("Read this:", _WORDS)
+        )
+        length = _length(prompt)
+        self._whole = max(self._whole, length)
+        if plain is None or longer is None:
+            return  # it refuses what is too long, or tells no counts
+        where = f"{self._server.base_url}: cuts what it is asked"
+        remedy = (
+            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
+            "nothing is rated that was read so"
+        )
+        if longer - plain < _N_WORDS // 2:
+            raise ModelError(
+                f"{where}: of a prompt of {length:,} characters it read {plain:,} tokens, and {longer:,} with "
+                f"{_N_WORDS} words more; {remedy}"
+            )
+        if n_read is not None and plain - n_read > _N_WORDS // 2:
+            raise ModelError(
+                f"{where}: of a prompt of {length:,} characters it had read {n_read:,} tokens, and reads {plain:,} "
+                f"now; {remedy}"
+            )
+
+    def _n_read(self, prompt: Prompt) -> int | None:
+        """Return how many tokens the server says that it reads of a prompt; None where it refuses it or says none."""
+        payload = self._payload(prompt, 16, seed=self._seed, temperature=0.0)
+        usage = self._server.control_request("POST", "/chat/completions", payload).get("usage")
+        return _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
 
     def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
         """See :class:`audit.engines.base.GoesOn`: told by an answer's first token, whose next ones are known.
@@ -342,8 +429,8 @@ class ChatEngine:
         A server that goes on tells the same next tokens after that token is given as after it was written. One that
         takes it for a whole message, or ignores it, tells others.
         """
-        if self._begins is not None or isinstance(self._asker, Batches):
-            return bool(self._begins)
+        if self._begins == {} or isinstance(self._asker, Batches):
+            return False
         tried = [
             (prompt, top)
             for prompt, top in zip(prompts, tops, strict=True)
@@ -352,7 +439,9 @@ class ChatEngine:
         if not tried:
             return False
         prompt, top = min(tried, key=lambda each: max(each[1].tables[1].values(), default=1.0))
-        self._begins = next((way for way in _BEGINS if self._is_gone_on_with(way, prompt, top)), {})
+        # How a server was found to go on is tried anew each time: another version may have come in its place.
+        ways = _BEGINS if self._begins is None else (self._begins,)
+        self._begins = next((way for way in ways if self._is_gone_on_with(way, prompt, top)), {})
         self._begins_spaced = top.written[0].startswith(" ")
         return bool(self._begins)
 
@@ -366,19 +455,31 @@ class ChatEngine:
             return False
         known, again = top.tables[1], told.tables[0]
         apart = max(abs(known.get(text, 0.0) - again.get(text, 0.0)) for text in {*known, *again})
-        grown = None if None in (top.n_prompt_tokens, told.n_prompt_tokens) else _grown(top, told)
+        grown = _grown(top, told)
         telling = max(known.values()) <= _SURE or grown == 1
+        self._begins_grown = grown
         return apart <= _ALIKE and telling and (grown is None or grown > 0)
 
-    def top_after(self, prompts: Sequence[Prompt], begun: Sequence[tuple[str, ...]]) -> list[TopTokens | None]:
+    def top_after(
+        self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
+    ) -> list[TopTokens | None]:
         """See :class:`audit.engines.base.GoesOn`."""
         assert self._begins
         texts = ["".join(path) for path in begun]
         # A template may cut white space: it was tried with what the first answer began with.
         asked = [place for place, text in enumerate(texts) if self._begins_spaced or not text.startswith(" ")]
         payloads = [self._begun_payload(self._begins, prompts[place], texts[place]) for place in asked]
-        told = dict(zip(asked, self._ask(payloads, self._next, lambda _: None, unwatched), strict=True))
-        return [told.get(place) for place in range(len(texts))]
+        found: list[TopTokens | None] = [None] * len(texts)
+        told = self._ask(payloads, self._next, lambda _: None, unwatched)
+        for place, top in zip(asked, told, strict=True):
+            if top is not None and self._is_as_long(tops[place], top, len(begun[place])):
+                found[place] = top
+        return found
+
+    def _is_as_long(self, before: TopTokens, after: TopTokens, n_begun: int) -> bool:
+        """Say whether a prompt grew by the tokens that its answer was begun with, as far as counts are told."""
+        grown, first = _grown(before, after), self._begins_grown
+        return grown is None or first is None or 0 <= grown - first < n_begun
 
     def _begun_payload(self, way: Json, prompt: Prompt, begun: str) -> Json:
         payload = self._payload(prompt, 1, seed=self._seed, temperature=0.0)
@@ -540,10 +641,15 @@ def _of_prompt(answer: Json) -> Generated | None:
     return Generated(None, 0, False) if _TOO_LONG.search(low) else None
 
 
-def _grown(before: TopTokens, after: TopTokens) -> int:
-    """Return by how many tokens a prompt is longer than another."""
-    assert before.n_prompt_tokens is not None
-    assert after.n_prompt_tokens is not None
+def _length(prompt: Prompt) -> int:
+    """Return the characters of all that a prompt shows."""
+    return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
+
+
+def _grown(before: TopTokens, after: TopTokens) -> int | None:
+    """Return by how many tokens a prompt is longer than another; None where that is not told."""
+    if before.n_prompt_tokens is None or after.n_prompt_tokens is None:
+        return None
     return after.n_prompt_tokens - before.n_prompt_tokens
 
 

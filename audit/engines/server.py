@@ -51,6 +51,8 @@ _SLOWED: Final = frozenset({429, 503, 529})
 """Those by which a server asks for fewer requests at a time."""
 _OF_PROMPTS: Final = frozenset({400, 413, 422})
 """Those that may be a prompt's fault."""
+_FORGOTTEN: Final[Json] = {"forgotten": True}
+"""Kept in place of an answer that must not be used."""
 _PROBABILITIES: Final = ("logprobs", "top_logprobs")
 """What is asked for with probabilities."""
 _ECHO: Final = 20
@@ -362,7 +364,7 @@ class Server:
         keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):
             answer = None if self.kept is None else self.kept.get(name)
-            if answer is not None:
+            if answer is not None and answer != _FORGOTTEN:
                 found[place] = read(answer)
         if found:
             done(len(found))
@@ -416,6 +418,12 @@ class Server:
         if failure is not None:
             raise failure
         return [found[place] for place in range(len(payloads))]
+
+    def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
+        """Have requests asked anew, whatever was kept of them."""
+        if self.kept is not None:
+            for name in request_names(path, payloads):
+                self.kept.put(name, _FORGOTTEN)
 
     def _read(
         self,
