@@ -64,9 +64,11 @@ _READ_OF_ERRORS: Final = 4_000
 class Odd(Exception):
     """What a server answered holds no answer; says what it is instead, and what helps if all answers are so."""
 
-    def __init__(self, what: str, remedy: str = "check that it is an OpenAI-compatible server") -> None:
+    def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
-        self.remedy = remedy
+        self.remedy = remedy or (
+            "check that it is an OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+        )
 
 
 class Key:
@@ -444,10 +446,7 @@ class Server:
                 continue
             return answer, value
         if missing is None or not self._works(payload, read, stop):
-            raise ModelError(
-                f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); {odd.remedy}, and run the "
-                "same command to go on: what was answered is kept"
-            )
+            raise ModelError(f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); {odd.remedy}")
         return None, missing(str(odd))
 
     def _works(self, payload: Mapping[str, Any], read: Callable[[Json], _Read], stop: threading.Event) -> bool:

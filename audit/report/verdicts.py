@@ -271,6 +271,10 @@ def bound(gap: Row, held_back: Reservations, *, confidence: float) -> Markup:
         return Markup("The {} interval reaches {} points from 0. It holds if {}.").format(
             coverage(confidence), largest, listed(list(held_back.assumptions))
         )
+    if off := off_of(gap):
+        return Markup(
+            "The {} interval reaches {} points from 0, and {} more if all ratings are as far off as they can be."
+        ).format(coverage(confidence), largest, unsigned(off))
     return Markup("Average gaps larger than {} points, in either direction, are ruled out ({} interval).").format(
         largest, coverage(confidence)
     )

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from audit.report.controlled import Control
 from audit.report.numbers import Row
-from audit.report.verdicts import Reservations, verdict
+from audit.report.verdicts import Reservations, bound, verdict
 from audit.statistics.analysis import analyse
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.gate import Gap, hold
@@ -117,6 +117,13 @@ def test_a_margin_is_not_kept_where_ratings_could_lie_beyond_it():
     kept, _ = headline_of(0.1, gap=0.0)
     loose, _ = headline_of(1.5, gap=0.0)
     assert [said_of(each, margin=2.0).kind for each in (kept, loose)] == ["average", "undecided"]
+
+
+def test_no_size_is_ruled_out_that_ratings_within_their_bounds_could_have():
+    exact, _ = headline_of(0.0)
+    loose, _ = headline_of(0.6)
+    assert "are ruled out" in bound(exact, Reservations(), confidence=0.95)
+    assert "and 1.20 more if all ratings are as far off as they can be" in bound(loose, Reservations(), confidence=0.95)
 
 
 def test_tables_of_earlier_versions_have_no_ends_and_are_read_as_before():
