@@ -17,6 +17,7 @@ likeliest; and one digit then ends by itself if a token is there that it begins.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.engines.base import TopTokens
-from audit.engines.next_tokens import NextTokens
 from stimuli.prompts import Scale
 
 Path: TypeAlias = tuple[str, ...]
@@ -126,8 +126,8 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
     left: list[tuple[Path, float]] = [((), 1.0)]
     while left:
         path, mass = left.pop()
-        table, before = NextTokens(seen[path]), "".join(path)
-        beyond = mass * table.untold
+        table, before = seen[path], "".join(path)
+        beyond = mass * max(0.0, 1.0 - math.fsum(table.values()))
         if not path:
             unseen = beyond
         if beyond > 0 and (reached := spelling.reached(before)):

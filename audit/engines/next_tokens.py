@@ -88,11 +88,6 @@ class NextTokens(Mapping[str, float]):
     def __repr__(self) -> str:
         return f"NextTokens({self._table})"
 
-    @property
-    def untold(self) -> float:
-        """The probability of all tokens that were not told."""
-        return max(0.0, 1.0 - math.fsum(self._table.values()))
-
 
 def _finite(told: Any) -> float | None:
     """Return a number of a server's as such; None of what is none, or has no end."""

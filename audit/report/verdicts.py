@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from audit.report.controlled import Control
 from audit.report.numbers import Row, show
-from audit.statistics.inexactness import off_of
+from audit.tables.gap import off_of
 from audit.wording import SAME, coverage, listed, towards, unsigned
 
 RESERVATIONS: Final = {

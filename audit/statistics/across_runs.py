@@ -18,7 +18,7 @@ from audit.statistics.anchors import anchored_overall, anchored_rows, with_adjus
 from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
-from audit.statistics.inexactness import bounded_overall, bounded_rows, off_of
+from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
 from audit.statistics.planning import equivalence_row
@@ -28,6 +28,7 @@ from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Settings
 from audit.statistics.tallies import Tally, outcome_table
 from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
+from audit.tables.gap import off_of
 from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which cannot be paired"

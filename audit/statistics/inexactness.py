@@ -72,12 +72,6 @@ def bounded_rows(
         yield _with_ends(row, float("nan") if row["estimator"] == "published" else off)
 
 
-def off_of(row: Mapping[str, Any]) -> float:
-    """Return how far the gap of a row of ``tables.GAP`` could be off, in points; 0 where its ratings carry no bound."""
-    off = float(row["bound_high"]) - float(row["delta_points"]) if "bound_high" in row else 0.0
-    return off if np.isfinite(off) else 0.0
-
-
 def bounded_overall(overall: Sequence[Mapping[str, Any]], gap: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Do the same for rows of the mean over single dimensions, from the rows of those dimensions."""
     for row in overall:

@@ -16,13 +16,12 @@ from audit.statistics.comparisons import Labelled, overall_row, overall_scope
 from audit.statistics.contrasts import in_group_weights, listwise_gap
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.headline import headline_gap, with_sign_flips
-from audit.statistics.inexactness import off_of
 from audit.statistics.interactions import InteractionVariances, interaction_variances
 from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
 from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.scopes import GroupScope, group_scope
-from audit.tables.gap import GAP, VARIANCES
+from audit.tables.gap import GAP, VARIANCES, off_of
 from audit.tables.shared import OVERALL
 
 Rows = Iterator[dict[str, Any]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Mapping
+from typing import Any, Final
 
 from audit.tables.base import (
     Table,
@@ -99,6 +101,13 @@ GAP: Final = Table(
         "bound_high": points("greatest delta_points that is possible so, in points"),
     },
 )
+
+
+def off_of(row: Mapping[str, Any]) -> float:
+    """Return how far the gap of a row could be off, in points; 0 where its ratings carry no bound, or are told none."""
+    off = float(row["bound_high"]) - float(row["delta_points"]) if "bound_high" in row else 0.0
+    return off if math.isfinite(off) else 0.0
+
 
 VARIANCES: Final = Table(
     "variances",

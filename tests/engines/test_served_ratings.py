@@ -193,7 +193,7 @@ def test_one_answer_of_what_cannot_be_probabilities_has_failed_and_others_are_ra
 def test_probabilities_at_a_place_are_held_against_what_they_can_be():
     half = math.log(0.5)
     assert dict(NextTokens.of_logs([(1, "a", half), (2, "b", half)], chosen="b")) == pytest.approx({"a": 0.5, "b": 0.5})
-    assert NextTokens({"a": 0.25}).untold == 0.75
+    assert NextTokens({"a": 0.25})["a"] == 0.25
     # Parts of letters and marks look alike: their probabilities are those of different tokens.
     assert dict(NextTokens.of_logs([(1, "", half), (2, "", half)], chosen="")) == pytest.approx({"": 1.0})
     for told in ([(1, "a", half), (1, "a", half)], [(1, "a", 0.1)], [(1, "a", -0.1), (2, "b", -0.1)],

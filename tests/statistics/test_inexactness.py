@@ -17,8 +17,9 @@ from audit.statistics.analysis import analyse
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.gate import Gap, hold
 from audit.statistics.headline import headline_gap
-from audit.statistics.inexactness import gap_off, off_of, weighted_off
+from audit.statistics.inexactness import gap_off, weighted_off
 from audit.statistics.planning import equivalence_row
+from audit.tables.gap import off_of
 
 GROUPS = ("a", "b", "c")
 
