@@ -28,7 +28,6 @@ from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.rows import Settings
 from audit.statistics.tallies import Tally, outcome_table
 from audit.tables.comparison import COMPARED_GAP, SPECIFICATIONS, STRATEGIES
-from audit.tables.gap import off_of
 from audit.tables.shared import OVERALL
 
 OTHER_TEXTS: Final = "the two were asked about different narratives, which cannot be paired"
@@ -193,9 +192,7 @@ def _remarks(part: Part, scale: tuple[float, float]) -> Iterator[Remark]:
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: Settings) -> dict[str, Any]:
     """Make a row of ``tables.COMPARED_GAP`` from one of the gap's."""
     copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
-    held = equivalence_row(
-        **{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha, off=off_of(row)
-    )
+    held = equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
     known = dict(row) | {name: held[name] for name in ("largest_gap", "margin", "p_equivalence", "verdict")}
     known |= {"n_asked": n_asked, "missing_share": row["n_missing"] / n_asked if n_asked else float("nan")}
     return {column: known[column] for column in COMPARED_GAP if column != "run"}

@@ -36,7 +36,6 @@ def equivalence_row(
     df: float,
     margin: float | None,
     alpha: float = 0.05,
-    off: float = 0.0,
 ) -> dict[str, Any]:
     """Say how large a gap an estimate rules out, and whether that is within the margin.
 
@@ -50,9 +49,6 @@ def equivalence_row(
         Gap that counts as too small to matter, in points; positive. None if none was chosen.
     alpha
         Error rate, between 0 and 0.5.
-    off
-        How far the estimate could be off because its ratings are known within bounds, in points: both intervals are
-        widened by it before anything is claimed.
 
     Returns
     -------
@@ -79,14 +75,14 @@ def equivalence_row(
     _check_positive("margin", margin)
     level, p = 1 - 2 * alpha, _NAN
     low, high, _ = t_interval(delta_points, se if se > 0 else _NAN, df, confidence=level)
-    largest = max(abs(low), abs(high)) + off
+    largest = max(abs(low), abs(high))
     if np.isnan(largest):
         verdict = "not estimable"
     else:
-        found = abs(delta_points) - off > se * float(special.stdtrit(df, 1 - alpha / 2))
+        found = abs(delta_points) > se * float(special.stdtrit(df, 1 - alpha / 2))
         verdict = "gap" if found else "undecided"
         if margin is not None:
-            p = float(special.stdtr(df, (abs(delta_points) + off - margin) / se))
+            p = float(special.stdtr(df, (abs(delta_points) - margin) / se))
             if largest < margin:
                 verdict = "gap, smaller than the margin" if found else "no gap larger than the margin"
     return {

@@ -21,7 +21,7 @@ from audit.statistics.mixed import MixedFit, fit_mixed
 from audit.statistics.planning import equivalence_row, power_row
 from audit.statistics.published import PublishedGap, published_cells, published_gap, published_mask, released_matrix
 from audit.statistics.scopes import GroupScope, group_scope
-from audit.tables.gap import GAP, VARIANCES, off_of
+from audit.tables.gap import GAP, VARIANCES
 from audit.tables.shared import OVERALL
 
 Rows = Iterator[dict[str, Any]]
@@ -326,9 +326,7 @@ def equivalence_rows(gap: list[dict[str, Any]], settings: Settings) -> Rows:
     for row in gap:
         if row["estimator"] != "published":
             copied = ("dimension", "variant", "estimator", "scope", "delta_points", "se", "df")
-            yield equivalence_row(
-                **{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha, off=off_of(row)
-            )
+            yield equivalence_row(**{name: row[name] for name in copied}, margin=settings.margin, alpha=settings.alpha)
 
 
 def power_rows(cube: NarrativeCube, found: Estimates, settings: Settings) -> Rows:

@@ -240,10 +240,7 @@ EQUIVALENCE: Final = Table(
         ),
         "low": points("lower end of that interval, in points"),
         "high": points("upper end of the same"),
-        "largest_gap": points(
-            "the larger of |low| and |high|, and how far the gap could be off for what is not known of its ratings: no "
-            "gap larger than this many points, at that level"
-        ),
+        "largest_gap": points("the larger of |low| and |high|: no gap larger than this many points, at that level"),
         "p_equivalence": probability(
             "p of the two one-sided t-tests that the gap lies within the margin; missing without a margin"
         ),

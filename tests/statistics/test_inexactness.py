@@ -18,7 +18,6 @@ from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.gate import Gap, hold
 from audit.statistics.headline import headline_gap
 from audit.statistics.inexactness import gap_off, weighted_off
-from audit.statistics.planning import equivalence_row
 from audit.tables.gap import off_of
 
 GROUPS = ("a", "b", "c")
@@ -104,14 +103,11 @@ def said_of(gap, margin=None):
 def test_the_table_of_gaps_has_the_ends_and_the_verdict_reads_them():
     exact, _ = headline_of(0.0)
     known, _ = headline_of(0.1)  # half the sum of four: .2
-    loose, tables = headline_of(0.6)  # 1.2, more than the gap
+    loose, _ = headline_of(0.6)  # 1.2, more than the gap
     assert (exact["bound_low"], exact["bound_high"]) == pytest.approx((exact["delta_points"],) * 2)
     assert loose["bound_high"] - loose["delta_points"] == pytest.approx(1.2)
     assert off_of(known) == pytest.approx(0.2)
     assert [said_of(each).kind for each in (exact, known, loose)] == ["gap", "gap", "undecided"]
-    held = tables["equivalence"].iloc[0]
-    assert held["verdict"] == "undecided"
-    assert held["largest_gap"] > held["high"] + 1
 
 
 def test_a_margin_is_not_kept_where_ratings_could_lie_beyond_it():
@@ -132,23 +128,6 @@ def test_tables_of_earlier_versions_have_no_ends_and_are_read_as_before():
     earlier = Row({name: value for name, value in gap.items() if not name.startswith("bound_")}, table="gap", line=0)
     assert off_of(earlier) == 0
     assert said_of(earlier).kind == "gap"
-
-
-def test_the_equivalence_test_is_of_the_widened_interval():
-    held = {
-        "dimension": "a",
-        "variant": "b",
-        "estimator": "c",
-        "scope": "d",
-        "delta_points": 1.0,
-        "se": 0.2,
-        "df": 30.0,
-    }
-    assert equivalence_row(**held, margin=2.0)["verdict"] == "gap, smaller than the margin"
-    assert equivalence_row(**held, margin=2.0, off=0.4)["verdict"] == "gap, smaller than the margin"
-    assert equivalence_row(**held, margin=2.0, off=0.59)["verdict"] == "gap, smaller than the margin"
-    assert equivalence_row(**held, margin=2.0, off=0.9)["verdict"] == "undecided"
-    assert equivalence_row(**held, margin=2.0, off=0.9)["p_equivalence"] > 0.05
 
 
 @pytest.mark.parametrize(("centre", "exactly"), [(0.0, "within"), (3.0, "beyond")])
