@@ -89,7 +89,7 @@ class Verdict:
         Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
     next_step
         Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or ``ask_again``.
+        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or ``ask_again``.
     n_needed
         Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
         least gap of interest without one; NaN where narratives are not what is wanting.
@@ -258,6 +258,10 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
     """Yield what an interval that leaves out 0 by itself cannot answer: missing ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
+    if gap.off > 0 and isinstance(gap.made, GapEstimate):
+        nearest = gap.made.ci_low if sign > 0 else -gap.made.ci_high
+        if not nearest > gap.off:
+            yield "bounded"
     if gap.other is not None and not _leaves_out_zero(gap.other, sign):
         yield "controls_disagree"
     if gap.plain is not None and not _leaves_out_zero(gap.plain, sign):
@@ -427,7 +431,9 @@ def _verdict(
         if margin is not None and not back:
             narrow = t_interval(made.delta_points, made.se, made.df, confidence=1 - 2 * alpha)
             if max(abs(narrow[0]), abs(narrow[1])) < margin:
-                reasons = ("rare_gaps",) if max(map(abs, bounds)) < margin else ("missing",)
+                reasons = ("rare_gaps",)
+                if not max(map(abs, bounds)) < margin:
+                    reasons = ("missing",) if gap.worst is not None else ("bounded",)
     wanting = {"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"}
     n_needed = _NAN
     if set(reasons) <= wanting:
@@ -492,6 +498,7 @@ _NEXT: Final = (
     ("incomplete_narratives", "missing_shift"),
     ("refusal_gap", "missing_shift"),
     ("missing", "missing_shift"),
+    ("bounded", "narrower_bounds"),
     ("not_additive", "other_scale"),
     ("not_controlled", "controls"),
     ("pairs_alone", "more_groups"),
