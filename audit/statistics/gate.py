@@ -309,10 +309,6 @@ class _Line:
 
     def outer(self) -> tuple[float, float]:
         """Return the interval that must lie inside the margin: the worst of missing and of inexact ratings included."""
-        low, high = self._outer()
-        return low - self.off, high + self.off
-
-    def _outer(self) -> tuple[float, float]:
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
@@ -335,17 +331,12 @@ class _Line:
             sums.append(_t(corner[1], 1 - self.alpha))
         wide = [(_least(*(e[0] for e in each)), _most(*(e[1] for e in each))) for each in (changes, sums)]
         worst = _box(*wide)
-        return _least(low, worst[0]), _most(high, worst[1])
+        return _least(low, worst[0] - self.off), _most(high, worst[1] + self.off)
 
     def p_beyond(self, margin: float) -> float:
         if self.fault or isinstance(self.gap.made, NotEstimableError) or not math.isnan(self.gap.bound):
             return _NAN
         return _both_sides((*self._held, *self.plain), margin + self.off)
-
-    @property
-    def off(self) -> float:
-        """How far the value could be off because ratings are known within bounds."""
-        return self.gap.off + (0.0 if self.baseline is None else self.baseline.off)
 
     @property
     def _held(self) -> tuple[GapEstimate, ...]:
@@ -410,9 +401,8 @@ class _Line:
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
-            wanted = max(
-                wanted, narratives_to_bound(margin, reach=self.gap.scale[1] - self.gap.scale[0], alpha=self.alpha)
-            )
+            length = abs(self.gap.scale[1] - self.gap.scale[0])
+            wanted = max(wanted, narratives_to_bound(margin, reach=length, alpha=self.alpha))
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 

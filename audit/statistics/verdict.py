@@ -89,7 +89,8 @@ class Verdict:
         Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
     next_step
         Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or ``ask_again``.
+        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or
+        ``ask_again``.
     n_needed
         Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
         least gap of interest without one; NaN where narratives are not what is wanting.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.conversations import explorer_of
-from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
 from audit.tasks.base import Published
