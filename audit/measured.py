@@ -21,9 +21,12 @@ from audit.statistics.measures import remarks_on_replies
 from audit.statistics.outcome import Outcome
 from audit.statistics.ratings import without_dimensions
 from audit.statistics.remarks import Remark
+from audit.tables.ratings import Status
 from audit.tables.replies import MEASURES, SCORED, ReplyStatus
 
-_COUNTS: Final = ("cut", "refused", "unparseable", "failed")
+_UNSCORED: Final = tuple(str(status) for status in Status if status != Status.RATED)
+"""What may become of a reply that a judge is asked about, beside a score."""
+_COUNTS: Final = ("cut", *_UNSCORED)
 
 
 def measures_of(
@@ -151,8 +154,8 @@ def _row(measure: Mapping[str, Any], *, scorer: str, n_replies: int, values: pd.
 def _counted(counts: Mapping[str, Mapping[str, float]], measure: str) -> dict[str, float]:
     """Return what a scorer counted of a measure, or of all that it takes; NaN for what it does not count."""
     own = {**counts.get("", {}), **counts.get(measure, {})}
-    if own.keys() & {"rated", "refused", "unparseable", "failed", "blank"}:  # a judge's: what never was has no entry
-        own = {**dict.fromkeys(("refused", "unparseable", "failed"), 0.0), **own}
+    if own.keys() & {Status.RATED.value, *_UNSCORED, "blank"}:  # a judge's: what never was has no entry
+        own = {**dict.fromkeys(_UNSCORED, 0.0), **own}
     mass = own["mass"] / own["with_mass"] if own.get("with_mass") else np.nan
     return {f"n_{name}": own.get(name, np.nan) for name in _COUNTS} | {"mean_mass": mass}
 

@@ -14,6 +14,7 @@ from audit.runs.ledger import GENERATION
 from audit.runs.manifest import Manifest, Statistics
 from audit.runs.store import RunFolder
 from audit.tables.base import Table, dictionary
+from audit.tables.ratings import Status
 from audit.wording import either, plural, printable
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.stereotypes import load_stereotypes
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 
 PAGE: Final = "report.html"
+
+
+def count_of(status: pd.Series) -> dict[str, int]:
+    """Count the statuses of stored answers by name, as a manifest has them; ``inexact`` only where there are any."""
+    counts = status.value_counts()
+    n_of = {name: int(counts.get(name, 0)) for name in map(str, Status)}
+    return {name: n for name, n in n_of.items() if n or name != Status.INEXACT}
 
 
 def estimated_by(statistics: Statistics) -> Settings:

@@ -2,6 +2,7 @@
 
     python benchmarks/served.py                                       # 48 prompts
     python benchmarks/served.py stimuli.emotions=[sad] shard_size=4   # 16 of them
+    python benchmarks/served.py file=FILE.gguf n=36                   # llama.cpp's server against the file itself
 
 Arguments are overrides of ``audit run``, for both runs. The server listens on loopback and wants a key, which is drawn
 anew. The run is killed by SIGKILL once half of its shards are there, and the same command is given again; then the
@@ -10,6 +11,9 @@ far the ratings are apart, beside the noise floor of ``engine=vllm`` (what it sa
 another order), δ of both, what the kill cost, and in how many files the key is: run folders, what the runs printed, and
 the server's log. The exit code is 1 if a row is lost or there twice, a rating changed after the kill, a file has the
 key, the server answers without one, or two ratings are further apart than TOLERANCE.
+
+With ``file=``, n prompts are asked through llama.cpp's server, with the default bound, and of the same file as it is
+read here, with none. The exit code is 1 if a served rating has a wider bound than was allowed.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ TOLERANCE = 0.001
 """Points of 100: what sums of float32 in another order may come to."""
 STARTS, RUNS = 900, 5_400
 """Seconds that the server may take to start, and a run to end."""
-real_server = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "engines" / "serving.py"))["real_server"]
+SERVING = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "engines" / "serving.py"))
+real_server, llama_cpp_server = SERVING["real_server"], SERVING["llama_cpp_server"]
 
 
 def served_from(model):
@@ -97,8 +102,55 @@ def holds(path, key):
     return any(key.encode() in text for text in texts)
 
 
+def rated(words, prompts, scale, points):
+    """Return what a model says of prompts by `expected`; the words choose it."""
+    from audit.cli.composition import compose
+    from audit.elicitation.expected import ExpectedElicitation
+    from audit.engines.open import open_model
+
+    found = []
+    compose(words, lambda composed: found.append(composed.validated()))
+    engine = open_model(found[0].model, found[0].engine, seed=0).engine
+    return ExpectedElicitation.of(scale, points).elicit(engine, prompts)
+
+
+def against_file(file, n):
+    """Ask llama.cpp's server and the file that it serves, and print how far they are apart."""
+    from throughput import default_points, prompts_of
+
+    print(hardware(), flush=True)
+    every, scale = prompts_of(192)
+    prompts = every[:: max(1, 192 // n)][:n]
+    os.environ[KEY_IN] = f"sk-{secrets.token_hex(16)}"
+    points = float(default_points())
+    with tempfile.TemporaryDirectory() as made:
+        log = Path(made) / "server.txt"
+        with llama_cpp_server(os.environ, log, key=os.environ[KEY_IN], starts_within=STARTS, file=file) as url:
+            card = ["model=llama-cpp", "model.path=small", f"model.base_url={url}", f"model.api_key_env={KEY_IN}"]
+            theirs = rated(card, prompts, scale, points)
+    ours = rated([f"model.path={file}"], prompts, scale, 0.0)
+    there = [(one, other) for one, other in zip(theirs, ours, strict=True) if one.status == other.status == "rated"]
+    apart = [abs(one.intensity - other.intensity) for one, other in there]
+    bound = max((one.pruned_points for one, _ in there), default=float("nan"))
+    rows = {
+        "prompts": len(prompts),
+        "rated by both; missing": f"{len(there)}; {len(prompts) - len(there)}",
+        "mean, served": f"{np.mean([one.intensity for one, _ in there]):.2f}",
+        "mean of the same prompts, from the file": f"{np.mean([other.intensity for _, other in there]):.2f}",
+        "largest difference": f"{max(apart, default=float('nan')):.2f} points",
+        "largest bound": f"{bound:.2f} points",
+    }
+    print("\n| | |\n|---|---|")
+    for name, value in rows.items():
+        print(f"| {name} | {value} |")
+    return int(bound > points + 1e-9)
+
+
 def main(overrides):
     """Make both runs, and print the table."""
+    given = dict(word.split("=", 1) for word in overrides)
+    if "file" in given:
+        return against_file(given["file"], int(given.get("n", 36)))
     from audit import open_run
     from audit.engines.resolve import EMBEDDED, find_folder
 

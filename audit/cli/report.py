@@ -34,7 +34,8 @@ _RATINGS: Final[Option[Path | None]] = Option(
     a_path,
     None,
     "a table (.csv .tsv .txt .xlsx .sav .parquet .jsonl) with perceiver, experiencer, narrative_id, rating (empty = "
-    "missing), and, if there are, emotion, dimension, variant and status (rated, refused, unparseable or failed)",
+    "missing), and, if there are, emotion, dimension, variant and status (rated, refused, unparseable, failed or "
+    "inexact)",
     "FILE",
 )
 _GROUPS: Final[Option[Path | None]] = Option(

@@ -18,27 +18,42 @@ hold nothing, or all of its mass on any one of its numbers. The largest distance
 reported, over all of these cases together, is the rating's ``pruned_points``.
 
 Of an engine that tells the likeliest tokens alone, the distribution is known within bounds: see
-:mod:`audit.elicitation.bounded`.
+:mod:`audit.elicitation.bounded`. A rating whose bound is wider than is allowed is missing, with a status of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.elicitation.base import Elicited
-from audit.elicitation.bounded import read_bounded
+from audit.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
 from audit.elicitation.numbers import NumberTree, number_tree
-from audit.engines.base import Done, Engine, Reading, TopReader, encode_prompts, token_reader, unwatched
+from audit.engines.base import (
+    Done,
+    Engine,
+    GoesOn,
+    Reading,
+    TopReader,
+    TopTokens,
+    encode_prompts,
+    read_probabilities,
+    token_reader,
+    unwatched,
+)
 from audit.tables.ratings import Status
 from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+_ROUNDS: Final = 8
+"""How often one prompt's begun answers are asked about, each time those that what was told before makes weightiest."""
+_DUST: Final = 1e-9
+"""What floating-point arithmetic leaves of a bound, in points."""
 
 
 @dataclass
@@ -101,26 +116,66 @@ class ExpectedElicitation:
 
     def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[Elicited]:
         """Read what the likeliest tokens tell: how far the mean could be off is the rating's ``pruned_points``."""
-        outcomes = []
-        for top in engine.top(prompts, n_tokens=self.room, done=done):
-            if top is None:
-                outcomes.append(Elicited(Status.FAILED))
-                continue
-            if not top.tables:
-                outcomes.append(Elicited(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens))
-                continue
-            known = read_bounded(top, self.scale)
-            [rated] = summarise(
-                known.distribution[None, :],
-                low=self.scale.low,
-                pruned_points=np.zeros(1),
-                n_prompt_tokens=[top.n_prompt_tokens],
+        tops = engine.top(prompts, n_tokens=self.room, done=done)
+        seen = {place: seen_of(top) for place, top in enumerate(tops) if top is not None and top.tables}
+        self._follow(engine, prompts, tops, seen)
+        return [
+            Elicited(Status.FAILED)
+            if top is None
+            else self._known(read_seen(seen[place], self.scale), top.n_prompt_tokens)
+            if place in seen
+            else Elicited(Status.REFUSED, n_prompt_tokens=top.n_prompt_tokens)
+            for place, top in enumerate(tops)
+        ]
+
+    def _follow(
+        self,
+        engine: TopReader,
+        prompts: Sequence[Prompt],
+        tops: Sequence[TopTokens | None],
+        seen: Mapping[int, dict[Path, Mapping[str, float]]],
+    ) -> None:
+        """Ask what follows digits that a longer number may begin with, where the engine goes on with begun answers."""
+        untold: set[tuple[int, Path]] = set()
+        for turn in range(_ROUNDS):
+            wanted = [
+                (place, top, path)
+                for place, top in enumerate(tops)
+                if top is not None and place in seen
+                for path in unfollowed(
+                    read_seen(seen[place], self.scale), self.scale, max_points=self.max_pruned_points
+                )
+                if (place, path) not in untold
+            ]
+            if not wanted or not isinstance(engine, GoesOn) or (turn == 0 and not engine.goes_on(prompts, tops)):
+                return
+            told = engine.top_after(
+                [prompts[place] for place, _, _ in wanted],
+                [top for _, top, _ in wanted],
+                [path for _, _, path in wanted],
             )
-            if rated.status is Status.RATED:
-                off = max(known.highest - rated.intensity, rated.intensity - known.lowest, 0.0)
-                rated = replace(rated, pruned_points=off)
-            outcomes.append(rated)
-        return outcomes
+            for (place, _, path), after in zip(wanted, told, strict=True):
+                if after is not None and after.tables:
+                    seen[place][path] = after.tables[0]
+                else:
+                    untold.add((place, path))
+
+    def _known(self, known: Bounded, n_prompt_tokens: int | None) -> Elicited:
+        """Return a rating with its bound; none where that is wider than is allowed."""
+        found = known.distribution[None, :]
+        [rated] = summarise(found, low=self.scale.low, pruned_points=np.zeros(1), n_prompt_tokens=[n_prompt_tokens])
+        begun = any(each.path for each in known.loose)
+        if rated.status is not Status.RATED and not begun:
+            return rated
+        off = known.off(self.scale)
+        if off <= self.max_pruned_points + _DUST:
+            return replace(rated, pruned_points=off)
+        return Elicited(
+            Status.INEXACT,
+            number_mass=float(min(known.distribution.sum(), 1.0)),
+            pruned_points=off if np.isfinite(off) else float("nan"),
+            n_prompt_tokens=n_prompt_tokens,
+        )
 
 
 class _Walk:
@@ -170,7 +225,7 @@ class _Walk:
             if missing.any():
                 tails = [[tree.paths[k] for k in np.flatnonzero(row).tolist()] for row in missing]
                 row_of[missing] = len(answers) + np.arange(missing.sum())
-                answers = np.concatenate([answers, *reading.probabilities(tails, tree.tokens)])
+                answers = np.concatenate([answers, *read_probabilities(reading, tails, tree.tokens)])
             self._follow(wanted, row_of, answers)
             self._take_stock()
             needed |= wanted

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.engines.chat import ChatTokenizer
+from audit.engines.next_tokens import ImpossibleError, NextTokens, check_probabilities
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -206,7 +207,7 @@ class TopTokens:
     written
         The answer's tokens, as texts: the likeliest at each place. Empty where the request was declined.
     tables
-        For each of them the probabilities of the likeliest tokens at its place, by their texts.
+        For each of them the probabilities of the likeliest tokens at its place, by their texts; checked.
     n_prompt_tokens
         As of :class:`Generated`.
     """
@@ -214,6 +215,9 @@ class TopTokens:
     written: tuple[str, ...]
     tables: tuple[Mapping[str, float], ...]
     n_prompt_tokens: int | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(map(NextTokens, self.tables)))
 
 
 @runtime_checkable
@@ -236,6 +240,39 @@ class TopReader(Protocol):
         ------
         ModelError
             If no probabilities are told.
+        """
+        ...
+
+
+@runtime_checkable
+class GoesOn(Protocol):
+    """What may go on with an answer that is begun for the model, and then tells the likeliest tokens after it."""
+
+    def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
+        """Say whether it does, as far as these prompts' own answers can show it.
+
+        Parameters
+        ----------
+        prompts
+            n conversations.
+        tops
+            What :meth:`TopReader.top` told of each.
+        """
+        ...
+
+    def top_after(
+        self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
+    ) -> list[TopTokens | None]:
+        """Return the likeliest tokens after each prompt and the tokens that its answer is begun with.
+
+        Of an answer that was not told, or not gone on with, None. To be asked only where :meth:`goes_on` says so.
+
+        Parameters
+        ----------
+        prompts, tops
+            As of :meth:`goes_on`; a prompt may stand there several times.
+        begun
+            Of each the tokens.
         """
         ...
 
@@ -390,13 +427,33 @@ def encode_prompts(asked: Tokenises, prompts: Sequence[Prompt], *, room: int) ->
     return [ids if len(ids) + room <= asked.max_model_len else None for ids in encoded]
 
 
+def read_probabilities(
+    reading: Reading, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
+) -> list[npt.NDArray[np.float64]]:
+    """Return :meth:`Reading.probabilities` of different tokens, held against what probabilities can be.
+
+    Raises
+    ------
+    ModelError
+        If they cannot be probabilities.
+    """
+    tables = reading.probabilities(tails, token_ids)
+    try:
+        return [check_probabilities(table) for table in tables]
+    except ImpossibleError as error:
+        raise ModelError(
+            f"what the model's engine gives as probabilities is none ({error}): its number format may be too coarse; "
+            "use model.dtype=float32, or elicitation=generate"
+        ) from error
+
+
 def next_token_probabilities(
     reader: TokenReader, prompts: Sequence[TokenIds], tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds
 ) -> list[npt.NDArray[np.float64]]:
     """Return :meth:`Reading.probabilities` of all prompts, in their order, where one question is enough."""
     found: list[npt.NDArray[np.float64]] = [np.empty((0, len(token_ids)))] * len(prompts)
     for reading in reader.read(prompts):
-        tables = reading.probabilities([tails[place] for place in reading.places], token_ids)
+        tables = read_probabilities(reading, [tails[place] for place in reading.places], token_ids)
         for place, table in zip(reading.places, tables, strict=True):
             found[place] = table
     return found

@@ -9,7 +9,7 @@ it is asked as our own vLLM engine is, token for token: all that is done with a 
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -39,7 +39,8 @@ from audit.engines.base import (
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer, as_known
 from audit.engines.local import TokenEngine
-from audit.engines.server import Json, Key, Odd, Server
+from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
+from audit.engines.server import Json, Key, Odd, Server, error_of
 from audit.engines.shown import not_shown_once
 from audit.engines.templates import shows_day
 from audit.engines.whole import WholeReading
@@ -55,10 +56,35 @@ READ_TOGETHER: Final = 128
 """Prompts that are read together: what vLLM keeps in its cache between two questions about them."""
 SEQUENCES: Final = 32
 """Sequences that one request asks about."""
-_TOO_LONG: Final = ("context", "too long", "maximum length", "max_model_len", "too many tokens", "reduce the length")
-"""Words by which servers say that a prompt is too long."""
-_DECLINED: Final = ("content_filter", "content_policy", "content management policy", "responsibleai")
-"""Words by which they say that they decline a prompt."""
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context"
+    r"|max_model_len"
+    r"|maximum (sequence|input|prompt|total|number of)[ _]?(length|tokens)|too many (input |prompt )?tokens"
+    r"|reduce the length|(prompt|inputs?|request|messages?|text|string)[ _]?(is|are|was|were)?[ _]?too[ _]long"
+    r"|too (long|large) for|fewer than \d+ tokens|less than \d+ tokens|max_new_tokens. must be"
+)
+"""How servers say that a prompt is too long."""
+_DECLINED: Final = re.compile(
+    r"content[ _-]?(filter|policy|management policy|moderation)|responsible[ _]?ai|safety (system|policy|filter)"
+)
+"""How they say that they decline a prompt."""
+_BEGINS: Final[tuple[Json, ...]] = (
+    {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
+    {"message": {}, "settings": {}},
+    {"message": {"prefix": True}, "settings": {}},
+)
+"""How servers are told to go on with the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
+_LONG: Final = 2_000
+"""Characters of a prompt from which on it is tried before anything is asked: no server's context is shorter."""
+_LONGER: Final = 24
+"""Characters by which a prompt is longer than another without having more tokens only by chance, or where it is cut."""
+_N_WORDS: Final = 70
+_WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
+_DIGITS: Final = re.compile(r" ?[0-9]+")
+_ALIKE: Final = 0.05
+"""How far a probability may be off where a server computes it another way: as one token of several, or by itself."""
+_SURE: Final = 0.95
+"""Above this probability of one token, two answers agree in it too easily to tell anything."""
 _MOST_TOKENS: Final = 2**31
 """No answer has so many tokens; a server's number may be anything."""
 _PROBE: Final = Prompt("", "Write one number: 7")
@@ -235,6 +261,10 @@ class ChatEngine:
         self._room_is_called = "max_tokens"
         self._n_top = TOP[0]
         self.shows_prompts = False
+        self._begins: Json | None = None  # how an answer is begun; empty where the server takes none
+        self._begins_spaced = False
+        self._begins_grown: int | None = None  # tokens by which a prompt grew with the first one of its answer
+        self._whole = 0  # characters of the longest prompt that the server was seen to read whole
         self.stated = ""
         self.fingerprints: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
@@ -305,12 +335,15 @@ class ChatEngine:
         """See :class:`audit.engines.base.Engine`."""
         self._check_shown(prompts)
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        self._check_longest(prompts)
         settings: Json = {"temperature": temperature, **({} if own_seeds is None else {"top_p": top_p})}
         payloads = [
             self._payload(prompt, max_tokens, seed=seed, **settings)
             for prompt, seed in zip(prompts, own_seeds or [self._seed] * len(prompts), strict=True)
         ]
-        return self._ask(payloads, self._generated, lambda _: Generated(None, 0, False), done)
+        written = self._ask(payloads, self._generated, lambda _: Generated(None, 0, False), done)
+        self._check_read(prompts, payloads, [each.n_prompt_tokens for each in written])
+        return written
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
         """See :class:`audit.engines.base.TopReader`.
@@ -321,9 +354,156 @@ class ChatEngine:
             If the server tells no logprobs.
         """
         self._check_shown(prompts)
+        self._check_longest(prompts)
         payloads = [self._payload(prompt, n_tokens, seed=self._seed, temperature=0.0) for prompt in prompts]
         asked = [each | {"logprobs": True, "top_logprobs": self._n_top} for each in payloads]
-        return self._ask(asked, self._top, lambda _: None, done)
+        told = self._ask(asked, self._top, lambda _: None, done)
+        asked = [each | {"top_logprobs": self._n_top} for each in asked]  # as it was taken in the end
+        self._check_read(prompts, asked, [None if each is None else each.n_prompt_tokens for each in told])
+        return told
+
+    def _check_longest(self, prompts: Sequence[Prompt]) -> None:
+        """Try whether the server reads the longest prompt whole, before any is asked, where it is long at all."""
+        longest = max(prompts, key=_length, default=None)
+        if longest is not None and _length(longest) > max(_LONG, self._whole):
+            self._check_whole(longest)
+
+    def _check_read(self, prompts: Sequence[Prompt], payloads: Sequence[Json], n_read: Sequence[int | None]) -> None:
+        """Try it of a prompt that is longer than another, and of which the server read no more tokens."""
+        told = sorted(
+            ((_length(prompt), n, prompt) for prompt, n in zip(prompts, n_read, strict=True) if n is not None),
+            key=lambda each: each[:2],
+        )
+        suspect: tuple[int, Prompt] | None = None
+        shorter, most = 0, 0
+        for length, n, prompt in told:
+            while told[shorter][0] <= length - _LONGER:
+                most = max(most, told[shorter][1])
+                shorter += 1
+            if 0 < n <= most and length > self._whole:
+                suspect = n, prompt
+        if suspect is None:
+            return
+        try:
+            self._check_whole(suspect[1], n_read=suspect[0])
+        except ModelError:
+            self._server.forget("/chat/completions", payloads)  # once it reads them whole, they are asked anew
+            raise
+
+    def _check_whole(self, prompt: Prompt, *, n_read: int | None = None) -> None:
+        """Refuse a server that cuts a prompt: one that reads no more tokens of it with many words before it.
+
+        Parameters
+        ----------
+        prompt
+            Tried. The words stand at its head, so that what a server has in its cache is no part of it.
+        n_read
+            How many tokens the server said that it had read of it; None where it was not asked yet.
+
+        Raises
+        ------
+        ModelError
+            If the server cuts it now, or did so when it was asked.
+        """
+        plain, longer = (
+            self._n_read(replace(prompt, user=f"{words}\n{prompt.user}")) for words in ("Read this:", _WORDS)
+        )
+        length = _length(prompt)
+        self._whole = max(self._whole, length)
+        if plain is None or longer is None:
+            return  # it refuses what is too long, or tells no counts
+        where = f"{self._server.base_url}: cuts what it is asked"
+        remedy = (
+            "give the model a longer context there (Ollama: num_ctx; llama.cpp: --ctx-size), and run the same command: "
+            "nothing is rated that was read so"
+        )
+        if longer - plain < _N_WORDS // 2:
+            raise ModelError(
+                f"{where}: of a prompt of {length:,} characters it read {plain:,} tokens, and {longer:,} with "
+                f"{_N_WORDS} words more; {remedy}"
+            )
+        if n_read is not None and plain - n_read > _N_WORDS // 2:
+            raise ModelError(
+                f"{where}: of a prompt of {length:,} characters it had read {n_read:,} tokens, and reads {plain:,} "
+                f"now; {remedy}"
+            )
+
+    def _n_read(self, prompt: Prompt) -> int | None:
+        """Return how many tokens the server says that it reads of a prompt; None where it refuses it or says none."""
+        payload = self._payload(prompt, 16, seed=self._seed, temperature=0.0)
+        usage = self._server.control_request("POST", "/chat/completions", payload).get("usage")
+        return _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+
+    def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
+        """See :class:`audit.engines.base.GoesOn`: told by an answer's first token, whose next ones are known.
+
+        A server that goes on tells the same next tokens after that token is given as after it was written. One that
+        takes it for a whole message, or ignores it, tells others.
+        """
+        if self._begins == {} or isinstance(self._asker, Batches):
+            return False
+        tried = [
+            (prompt, top)
+            for prompt, top in zip(prompts, tops, strict=True)
+            if top is not None and len(top.tables) > 1 and _DIGITS.fullmatch(top.written[0])
+        ]
+        if not tried:
+            return False
+        prompt, top = min(tried, key=lambda each: max(each[1].tables[1].values(), default=1.0))
+        # How a server was found to go on is tried anew each time: another version may have come in its place.
+        ways = _BEGINS if self._begins is None else (self._begins,)
+        self._begins = next((way for way in ways if self._is_gone_on_with(way, prompt, top)), {})
+        self._begins_spaced = top.written[0].startswith(" ")
+        return bool(self._begins)
+
+    def _is_gone_on_with(self, way: Json, prompt: Prompt, top: TopTokens) -> bool:
+        answer = self._server.ask("/chat/completions", self._begun_payload(way, prompt, top.written[0]))
+        try:
+            told = self._next(answer)
+        except (Odd, ModelError):
+            return False
+        if told is None or not told.tables:
+            return False
+        known, again = top.tables[1], told.tables[0]
+        apart = max(abs(known.get(text, 0.0) - again.get(text, 0.0)) for text in {*known, *again})
+        grown = _grown(top, told)
+        telling = max(known.values()) <= _SURE or grown == 1
+        self._begins_grown = grown
+        return apart <= _ALIKE and telling and (grown is None or grown > 0)
+
+    def top_after(
+        self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
+    ) -> list[TopTokens | None]:
+        """See :class:`audit.engines.base.GoesOn`."""
+        assert self._begins
+        texts = ["".join(path) for path in begun]
+        # A template may cut white space: it was tried with what the first answer began with.
+        asked = [place for place, text in enumerate(texts) if self._begins_spaced or not text.startswith(" ")]
+        payloads = [self._begun_payload(self._begins, prompts[place], texts[place]) for place in asked]
+        found: list[TopTokens | None] = [None] * len(texts)
+        told = self._ask(payloads, self._next, lambda _: None, unwatched)
+        for place, top in zip(asked, told, strict=True):
+            if top is not None and self._is_as_long(tops[place], top, len(begun[place])):
+                found[place] = top
+        return found
+
+    def _is_as_long(self, before: TopTokens, after: TopTokens, n_begun: int) -> bool:
+        """Say whether a prompt grew by the tokens that its answer was begun with, as far as counts are told."""
+        grown, first = _grown(before, after), self._begins_grown
+        return grown is None or first is None or 0 <= grown - first < n_begun
+
+    def _begun_payload(self, way: Json, prompt: Prompt, begun: str) -> Json:
+        payload = self._payload(prompt, 1, seed=self._seed, temperature=0.0)
+        message = {"role": "assistant", "content": begun} | way["message"]
+        settings = {"logprobs": True, "top_logprobs": self._n_top} | way["settings"]
+        asked: Json = payload | {"messages": [*payload["messages"], message]} | settings
+        return asked
+
+    def _next(self, answer: Json) -> TopTokens | None:
+        """Return the likeliest tokens after an answer that was begun; None where the model only ends it."""
+        choice = self._choice(answer)
+        logprobs = choice.get("logprobs")
+        return self._top(answer) if isinstance(logprobs, dict) and logprobs.get("content") else None
 
     def _check_shown(self, prompts: Sequence[Prompt]) -> None:
         """Check of the first prompt, where the server shows how it renders one, that it shows all that was said.
@@ -470,8 +650,10 @@ class ChatEngine:
         try:
             tables = tuple(_table(each) for each in content)
             written = tuple(storable(str(each["token"])) for each in content)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Odd(f"logprobs that cannot be read ({type(error).__name__})") from error
+        except ImpossibleError as error:
+            raise Odd(f"logprobs that are none: {error}", "use elicitation=generate") from error
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise Odd(f"logprobs that cannot be read ({type(error).__name__})", "use elicitation=generate") from error
         usage = answer.get("usage")
         return TopTokens(written, tables, _count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None)
 
@@ -493,10 +675,23 @@ def _of_prompt(answer: Json) -> Generated | None:
     """Return what became of a prompt that the server refuses for its own sake; None where that is not so."""
     if "error" not in answer or "http_status" not in answer:
         return None
-    low = f"{answer['error']} {answer.get('said', '')}".lower()
-    if any(word in low for word in _DECLINED):
+    # The code and the message alone, whatever an earlier version kept: the rest of a body may repeat the prompt.
+    low = " ".join(error_of(answer["error"]).values()).lower()
+    if _DECLINED.search(low):
         return Generated("", 0, False, None, True)
-    return Generated(None, 0, False) if any(word in low for word in _TOO_LONG) else None
+    return Generated(None, 0, False) if _TOO_LONG.search(low) else None
+
+
+def _length(prompt: Prompt) -> int:
+    """Return the characters of all that a prompt shows."""
+    return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
+
+
+def _grown(before: TopTokens, after: TopTokens) -> int | None:
+    """Return by how many tokens a prompt is longer than another; None where that is not told."""
+    if before.n_prompt_tokens is None or after.n_prompt_tokens is None:
+        return None
+    return after.n_prompt_tokens - before.n_prompt_tokens
 
 
 def _count(told: object) -> int | None:
@@ -506,21 +701,14 @@ def _count(told: object) -> int | None:
     return told if 0 <= told < _MOST_TOKENS else None
 
 
-def _table(position: Mapping[str, Any]) -> Mapping[str, float]:
-    """Return the probabilities of the likeliest tokens at one place, by their texts."""
-    table: dict[str, float] = {}
-    for each in position["top_logprobs"]:
-        probability = _probability(each["logprob"])
-        table[str(each["token"])] = table.get(str(each["token"]), 0.0) + probability
-    return table
-
-
-def _probability(logprob: Any) -> float:
-    """Return what a logprob stands for, 1 of one above 0 by rounding; ValueError or TypeError if it is none."""
-    probability = math.exp(min(float(logprob), 0.0))
-    if math.isnan(probability):
-        raise ValueError("not a number")
-    return probability
+def _table(position: Mapping[str, Any]) -> NextTokens:
+    """Return the probabilities of the likeliest tokens at one place, that of the written one among them."""
+    told = [
+        (token_key(text, number=each.get("id"), octets=each.get("bytes")), text, each["logprob"])
+        for each in position["top_logprobs"]
+        for text in (storable(str(each["token"])),)
+    ]
+    return NextTokens.of_logs(told, chosen=storable(str(position["token"])))
 
 
 # --- vLLM's server, by tokens ----------------------------------------------------------------------------------------
@@ -717,13 +905,14 @@ class VllmServerEngine(TokenEngine):
 
         def read(answer: Json) -> list[list[float]]:
             choices = self._choices(answer, None)
+            names = [f"token_id:{token}" for token in token_ids]
             try:
-                return [
-                    [_probability(choice["logprobs"]["top_logprobs"][0][f"token_id:{t}"]) for t in token_ids]
-                    for choice in choices
-                ]
+                tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
+                told = [NextTokens.of_logs((name, name, table[name]) for name in names) for table in tables]
+                return [[each[name] for name in names] for each in told]
             except (LookupError, TypeError, ValueError, AttributeError) as error:
-                raise Odd(f"no probabilities of the tokens asked about ({type(error).__name__})") from error
+                why = error if isinstance(error, ImpossibleError) else type(error).__name__
+                raise Odd(f"no probabilities of the tokens asked about ({why})") from error
 
         rows = [row for table in self._server.ask_all("/completions", payloads, read) for row in table]
         if len(rows) != len(asked):

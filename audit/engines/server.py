@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -51,10 +51,24 @@ _SLOWED: Final = frozenset({429, 503, 529})
 """Those by which a server asks for fewer requests at a time."""
 _OF_PROMPTS: Final = frozenset({400, 413, 422})
 """Those that may be a prompt's fault."""
+_FORGOTTEN: Final[Json] = {"forgotten": True}
+"""Kept in place of an answer that must not be used."""
+_PROBABILITIES: Final = ("logprobs", "top_logprobs")
+"""What is asked for with probabilities."""
+_ECHO: Final = 20
+"""Letters in a row that an error has of what was sent, from which on it repeats it."""
+_READ_OF_ERRORS: Final = 4_000
+"""Letters of an error's message that are read."""
 
 
 class Odd(Exception):
-    """What a server answered holds no answer; says what it is instead."""
+    """What a server answered holds no answer; says what it is instead, and what helps if all answers are so."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.remedy = remedy or (
+            "check that it is an OpenAI-compatible server, and run the same command to go on: what was answered is kept"
+        )
 
 
 class Key:
@@ -352,7 +366,7 @@ class Server:
         keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):
             answer = None if self.kept is None else self.kept.get(name)
-            if answer is not None:
+            if answer is not None and answer != _FORGOTTEN:
                 found[place] = read(answer)
         if found:
             done(len(found))
@@ -407,6 +421,12 @@ class Server:
             raise failure
         return [found[place] for place in range(len(payloads))]
 
+    def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
+        """Have requests asked anew, whatever was kept of them."""
+        if self.kept is not None:
+            for name in request_names(path, payloads):
+                self.kept.put(name, _FORGOTTEN)
+
     def _read(
         self,
         path: str,
@@ -416,28 +436,34 @@ class Server:
         stop: threading.Event,
     ) -> tuple[Json | None, _Read]:
         """Return an answer and what is read of it; no answer where there is none in it however often it is asked."""
-        odd = ""
+        odd = Odd("")
         for _ in range(ODD_TRIES):
             answer = self._patiently("POST", path, payload, stop)
             try:
                 value = read(answer)
             except Odd as error:
-                odd = str(error)
+                odd = error
                 continue
             return answer, value
-        if missing is None or not self._works(stop):
-            raise ModelError(
-                f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); check that it is an "
-                "OpenAI-compatible server, and run the same command to go on: what was answered is kept"
-            )
-        return None, missing(odd)
+        if missing is None or not self._works(payload, read, stop):
+            raise ModelError(f"{self.base_url}: its answers hold no answer ({odd}, {ODD_TRIES} times); {odd.remedy}")
+        return None, missing(str(odd))
 
-    def _works(self, stop: threading.Event) -> bool:
-        """Whether the server still answers what it has answered before."""
+    def _works(self, payload: Mapping[str, Any], read: Callable[[Json], _Read], stop: threading.Event) -> bool:
+        """Whether the server still answers what it has answered before; and with probabilities, if these are asked."""
         if self.control is None:
             return False
-        path, payload = self.control
-        return any(self._patiently("POST", path, payload, stop).get("choices") for _ in range(ODD_TRIES))
+        path, control = self.control
+        wanted = {name: payload[name] for name in _PROBABILITIES if name in payload}
+        for _ in range(ODD_TRIES):
+            answer = self._patiently("POST", path, control | wanted, stop)
+            if not wanted and answer.get("choices"):
+                return True
+            if wanted:
+                with suppress(Odd):
+                    read(answer)
+                    return True
+        return False
 
     def _patiently(
         self,
@@ -528,7 +554,10 @@ class Server:
             raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
         if raw and status == 200:
             return {"raw": text}
-        return self._answer(status, headers, text)
+        answer = self._answer(status, headers, text)
+        if "error" in answer and isinstance(payload, Mapping):
+            answer["error"]["message"] = _without_echo(answer["error"]["message"], payload)
+        return answer
 
     def _answer(self, status: int, headers: Mapping[str, str], text: str) -> Json:
         """Return the JSON of an answer, or say what stands in its place."""
@@ -551,7 +580,7 @@ class Server:
         if status in (404, 405, 501):
             return {"http_status": status, "said": _said(body)}
         if status in _OF_PROMPTS:
-            return {"http_status": status, "said": _said(body), "error": body if isinstance(body, dict) else {}}
+            return {"http_status": status, "said": _said(body), "error": error_of(body)}
         if status >= 400:
             raise ModelError(f"{self.base_url}: refuses what is asked (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
@@ -611,8 +640,44 @@ def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]
     return names
 
 
+def error_of(body: object) -> dict[str, str]:
+    """Return the code and the message of a server's error, and nothing else of it: the rest may repeat the prompt."""
+    told = body.get("error", body) if isinstance(body, dict) else {}
+    if isinstance(told, str):
+        told = {"message": told}
+    read = told if isinstance(told, dict) else {}
+    return {
+        name: str(read[name])[:_READ_OF_ERRORS] if isinstance(read.get(name), str | int) else ""
+        for name in ("code", "message")
+    }
+
+
+def _without_echo(message: str, payload: Mapping[str, Any]) -> str:
+    """Return what a server says without what it repeats of the conversation."""
+    messages = payload.get("messages")
+    sent = [str(each.get("content", "")) for each in messages] if isinstance(messages, list) else []
+    windows = {
+        text[start : start + _ECHO]
+        for own in sent
+        for text in (own, json.dumps(own)[1:-1])
+        for start in range(len(text) - _ECHO + 1)
+    }
+    repeated = [False] * len(message)
+    for start in range(len(message) - _ECHO + 1):
+        if message[start : start + _ECHO] in windows:
+            repeated[start : start + _ECHO] = [True] * _ECHO
+    return "".join(letter for letter, again in zip(message, repeated, strict=True) if not again)
+
+
 def _said(body: object) -> str:
-    """Return what a server says of an error, as the end of a sentence."""
+    """Return what a server says of an error, as the end of a sentence; of faulty fields their names and no values."""
     error = body.get("error", body.get("detail", body.get("message"))) if isinstance(body, dict) else None
     said = error.get("message") if isinstance(error, dict) else error
+    if isinstance(said, list):
+        fields = [each for each in said if isinstance(each, dict)]
+        said = "; ".join(f"{_field(each.get('loc'))}{each.get('msg', '')}" for each in fields)
     return f": {' '.join(str(said).split())[:_SHOWN]}" if said else ""
+
+
+def _field(place: object) -> str:
+    return f"{'.'.join(map(str, place))}: " if isinstance(place, list) and place else ""

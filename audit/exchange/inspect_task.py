@@ -48,6 +48,7 @@ _REASONS: Final = {
     Status.REFUSED: "refusal",
     Status.UNPARSEABLE: "invalid_response_format",
     Status.FAILED: "no_response",
+    Status.INEXACT: "invalid_response_format",
 }
 """Why a prompt has no rating, in Inspect's words."""
 _NOT_LABELS: Final = ("id", "messages", "system", "turns", "user", "begun")
@@ -116,7 +117,7 @@ def intensity(prompts: str) -> Scorer:
 
 @scorer(metrics={"*": [mean()]})
 def outcome(prompts: str) -> Scorer:
-    """Say what became of a prompt: rated, refused, unparseable or failed; the means are their shares."""
+    """Say what became of a prompt: rated, refused, unparseable, failed or inexact; the means are their shares."""
 
     async def read(state: TaskState, target: Target) -> Score:
         status, _ = _read(prompts, state)

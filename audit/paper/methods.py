@@ -97,7 +97,8 @@ def _outcomes(study: Study) -> Line:
     n = len(study.rows)
     said = {
         "rated": "gave a rating", "refused": "were refused", "unparseable": "gave no rating that could be read",
-        "failed": "gave no answer", "written": "gave a text", "cut": "gave a text that was cut at the limit of tokens",
+        "failed": "gave no answer", "inexact": "told too little of their distribution to be known within the bound",
+        "written": "gave a text", "cut": "gave a text that was cut at the limit of tokens",
         "empty": "gave an empty text", "other_script": "gave a text in another script",
     }  # fmt: skip
     outside = study.manifest.outside

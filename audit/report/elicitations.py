@@ -19,6 +19,8 @@ ELICITATION: Final = {
         f"{_EXPECTED}A number counts only as far as no other digit follows it: 7 is not the beginning of 72, nor 80 of "
         "800. A decimal part is not asked: 7.5 counts as 7. Numbers and ends of numbers that weigh little were not "
         "asked; how far they could move a rating stands beside it in the run's ratings (<code>pruned_points</code>)."
+        " Where a server tells too little of the distribution for the bound that was set, the rating is missing, and "
+        "counts as inexact."
         f"{_REFUSALS_UNSEEN}"
     ),
     "expected, without ends": (

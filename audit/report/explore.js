@@ -271,8 +271,9 @@
       const { cells, emotions, ratings, parts } = store;
       from = origin;
       for (const name of ["perceiver", "experiencer", "mean", "sd", "n_prompts", "n_rated", "n_refused", "refused",
-        "n_unparseable", "n_failed", "interaction", "z", "p_perceiver", "p_experiencer"]) {
-        slot(name).textContent = cells[name].get(row);
+        "n_unparseable", "n_failed", "n_inexact", "interaction", "z", "p_perceiver", "p_experiencer"]) {
+        if (name === "n_inexact") slot(name).parentNode.hidden = !cells[name];
+        if (cells[name]) slot(name).textContent = cells[name].get(row);
       }
       slot("part").textContent = parts[cells.part.get(row)][0];
       slot("kind").textContent = KIND_WORDS[cells.kind.get(row)];

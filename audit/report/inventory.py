@@ -382,7 +382,8 @@ def _differences_table(rows: Sequence[Row], *, level: str) -> Table:
 
 
 def _outcomes_table(rows: Sequence[Row]) -> Table:
-    outcomes = (("asked for", "asked"), ("answered", "rated"), *((name, name) for name in _MISSING))
+    missing = (*_MISSING, *(("inexact",) if any(row["n_inexact"] for row in rows) else ()))
+    outcomes = (("asked for", "asked"), ("answered", "rated"), *((name, name) for name in missing))
     return table_of(
         rows,
         names("group", "perceiver_group"),

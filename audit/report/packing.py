@@ -75,7 +75,9 @@ def packed_cells(
     groups = zip(
         *(cells[name] for name in ("dimension", "variant", "perceiver_group", "experiencer_group")), strict=True
     )
-    counts = ("n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed")
+    counts = ["n_prompts", "n_rated", "n_refused", "n_unparseable", "n_failed"]
+    if "n_inexact" in cells and cells["n_inexact"].any():
+        counts.append("n_inexact")
     return pack(
         [len(cells)],
         part=([place[part] for part in zip(cells["dimension"], cells["variant"], strict=True)], None),

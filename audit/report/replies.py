@@ -612,9 +612,10 @@ def _counted(row: Row) -> Markup:
             ("n_refused", "{} declined", count),
             ("n_unparseable", "{} unreadable", count),
             ("n_failed", "{} failed", count),
+            ("n_inexact", "{} known too inexactly", count),
             ("mean_mass", "mean number mass {}", unsigned),
         )
-        if math.isfinite(row.number(name))
+        if math.isfinite(row.number(name)) and (name != "n_inexact" or row.number(name) > 0)
     ]
     return Markup(", ").join(said)
 

@@ -430,8 +430,8 @@ def _excluded(gap: Row | None, outcomes: Sequence[Row], *, refusals_told: bool) 
         of = Markup(" of {}").format(show_sum(between, "n_prompts", count)) if asked else ""
         why = Markup(", ").join(
             Markup("{} {}").format(show_sum(between, f"n_{kind}", count), kind)
-            for kind in ("refused", "unparseable", "failed")
-            if any(row.number(f"n_{kind}") > 0 for row in between)
+            for kind in ("refused", "unparseable", "failed", "inexact")
+            if any(f"n_{kind}" in row and row.number(f"n_{kind}") > 0 for row in between)
         )
         cause = Markup(" ({})").format(why) if why else ""
         parts.append(

@@ -45,6 +45,7 @@ _OUTCOMES: Final = {
     "refused": "refused",
     "unparseable": "unparseable",
     "failed": "failed",
+    "inexact": "known too inexactly",
     "missing": "no rating, for any reason",
 }
 _CHECKS: Final = {
@@ -117,6 +118,7 @@ def outcomes_table(outcomes: pd.DataFrame) -> Table:
         Column("refused", lambda row: _counted(row, "n_refused", "refusal_rate")),
         Column("unparseable", lambda row: _counted(row, "n_unparseable", "unparseable_rate")),
         number("failed", "n_failed", count),
+        *(number(head, name, count) for head, name in (("inexact", "n_inexact"),) if outcomes[name].any()),
         number("at lower end", "floor_share", rate),
         number("at upper end", "ceiling_share", rate),
         *(number(head, name, count) for head, name in beyond if outcomes[name].any()),

@@ -58,6 +58,7 @@ _STEPS: Final = {
     "controls": "Ask with two terms a group that share no word, or with invented groups (stimuli.placebo=1).",
     "missing_shift": "Find out why ratings are missing; or say how far they may lie from what is expected of them "
     "(statistics.missing_shift=POINTS).",
+    "narrower_bounds": "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another folder.",
     "margin": "Say which gap is too small to matter (statistics.margin=POINTS), or ask about more narratives.",
     "finish": "Give the run's command again: it goes on where it stopped.",
     "other_scale": "Ask on another scale or with another prompt, on which ratings do not crowd at an end.",

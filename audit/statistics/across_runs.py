@@ -19,6 +19,7 @@ from audit.statistics.averages import Averages, averages_of, placebo_cubes
 from audit.statistics.comparisons import Labelled, compare, mean_of
 from audit.statistics.controls import Repetition
 from audit.statistics.families import adjust_p
+from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import INTENSITY, Found, Part, analyse_outcome
 from audit.statistics.planning import equivalence_row
@@ -154,9 +155,13 @@ def measure_run(
 def _measured(
     variant: str, parts: Sequence[Part], found: Found, *, scale: tuple[float, float], settings: Settings
 ) -> Measured:
-    rows = [row for part in parts for row in anchored_rows(part.gap, part.cube, scale=scale)]
+    rows = [
+        row
+        for part in parts
+        for row in bounded_rows(list(anchored_rows(part.gap, part.cube, scale=scale)), part.cube, part.headline)
+    ]
     means = [row for row in found.overall if row["variant"] == variant]
-    overall = list(anchored_overall(means, rows, {variant: scale}))
+    overall = list(bounded_overall(list(anchored_overall(means, rows, {variant: scale})), rows))
     labelled = {name: each for name, own in found.labelled.items() for each in own if each.label == variant}
     tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
     tallies[OVERALL] = Tally.total([tally for name, tally in tallies.items() if "+" not in name])

@@ -19,6 +19,7 @@ from audit.statistics.distributions import cell_emotion_rows, distribution_rows,
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p
 from audit.statistics.heterogeneity import heterogeneity_rows
+from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
 from audit.statistics.missing_grid import missing_grid_rows
 from audit.statistics.modes import mode_rows
@@ -138,7 +139,7 @@ def analyse(
         ]
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames, reasons_known=reasons_known)
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
-    overall = list(anchored_overall(found.overall, rows["gap"], scales))
+    overall = list(bounded_overall(list(anchored_overall(found.overall, rows["gap"], scales)), rows["gap"]))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])
     rows["equivalence"] += equivalence_rows(overall, settings)
@@ -183,7 +184,7 @@ def _of_ratings(
     missing = list(missing_rows(cube, confidence=confidence))
     if not reasons_known:
         outcomes, missing = without_reasons(outcomes), list(rows_without_reasons(missing))
-    gap = list(anchored_rows(part.gap, cube, scale=scale))
+    gap = list(bounded_rows(list(anchored_rows(part.gap, cube, scale=scale)), cube, found.headline))
     rows["gap"] += gap
     rows["variances"] += variance_rows(cube, found)
     rows["leave_one_out"] += leave_one_out_rows(cube, found)

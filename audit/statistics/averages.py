@@ -236,7 +236,10 @@ def _overall(found: Found, gaps: list[Gap], settings: Settings, scales: Mapping[
             if all(each is not None for each in shifts):
                 low, high = (float(np.mean([each[end] for each in shifts if each is not None])) for end in (0, 1))
                 worst = moved(estimate, low), moved(estimate, high)  # type: ignore[assignment]
-        made.append(replace(known, made=estimate, worst=worst, narrative_ids=tuple(range(len(estimate.by_narrative)))))
+        off = float(np.mean([gap.off for gap in own]))
+        made.append(
+            replace(known, made=estimate, worst=worst, off=off, narrative_ids=tuple(range(len(estimate.by_narrative))))
+        )
     return made
 
 

@@ -34,7 +34,7 @@ BY_DESIGN: Final = (
     "stimuli.pairs=all"
 )
 """Why what needs whole narratives is not there."""
-_BY_PROMPT: Final = ("y", "status", "number_mass", "mode")
+_BY_PROMPT: Final = ("y", "status", "number_mass", "mode", "off")
 
 
 def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -127,10 +127,13 @@ class NarrativeCube:
         nothing. See :mod:`audit.statistics.echo`.
     echoing
         Shape (P, E), which pairs share a word, where δ is of those that share none; else None.
+    off
+        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it carries no bound, None
+        where none does. Of several wordings the mean of those there are.
     terms_alike
         Whether every pair of terms counts alike, and so a group by its number of terms; else groups count alike.
     of_wordings
-        Shape (N, P, E, 4), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
+        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None where there is one wording.
     by_design
         Whether each narrative was asked about a draw of the pairs: what it was not asked about is not missing.
     """
@@ -155,6 +158,7 @@ class NarrativeCube:
     nuisance: FloatArray | None = None
     of_wordings: npt.NDArray[np.int16] | None = None
     echoing: BoolArray | None = None
+    off: FloatArray | None = None
     terms_alike: bool = False
     by_design: bool = False
 
@@ -171,7 +175,7 @@ class NarrativeCube:
 
     @property
     def n_by_status(self) -> npt.NDArray[np.int16]:
-        """Shape (N, P, E, 4): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
+        """Shape (N, P, E, 5): prompts of each of ``STATUSES``; all wordings of a prompt are counted."""
         if self.of_wordings is not None:
             return self.of_wordings
         counts: npt.NDArray[np.int16] = (self.status[..., None] == np.arange(len(STATUSES))).astype(np.int16)
@@ -276,6 +280,7 @@ class NarrativeCube:
             total = np.bincount(place[there], weights=values[there], minlength=n_cells)
             return divide(total, np.bincount(place[there], minlength=n_cells)).reshape(shape)
 
+        off = part["pruned_points"].to_numpy()
         of_wordings = None
         codes = part["status"].array.codes
         status = fill(codes, -1)
@@ -306,6 +311,7 @@ class NarrativeCube:
             experiencer_groups=pairs.experiencer_groups,
             of_wordings=of_wordings,
             by_design=by_design,
+            off=None if np.isnan(off).all() else fill_numbers(off),
         )
         return cube if baselines else cube.without_baselines()
 
@@ -326,7 +332,7 @@ class NarrativeCube:
         cells = np.ix_(rows, columns)
         return replace(
             self,
-            **{name: getattr(self, name)[:, rows[:, None], columns] for name in _BY_PROMPT},
+            **self._by_prompt((slice(None), rows[:, None], columns)),
             n_shared=self.n_shared[cells],
             in_group=self.in_group[cells],
             asked=self.asked[cells],
@@ -341,6 +347,10 @@ class NarrativeCube:
             echoing=None if self.echoing is None else self.echoing[cells],
         )
 
+    def _by_prompt(self, chosen: Any) -> dict[str, Any]:
+        """Return what there is by prompt, shapes (N, P, E), at some places."""
+        return {name: getattr(self, name)[chosen] for name in _BY_PROMPT if getattr(self, name) is not None}
+
     def of_narratives(self, chosen: BoolArray) -> Self:
         """Return the cube of some narratives, shape (N,)."""
         if chosen.all():
@@ -348,7 +358,7 @@ class NarrativeCube:
         places = np.flatnonzero(chosen)
         return replace(
             self,
-            **{name: getattr(self, name)[places] for name in _BY_PROMPT},
+            **self._by_prompt(places),
             narrative_ids=tuple(self.narrative_ids[place] for place in places),
             emotions=tuple(self.emotions[place] for place in places),
             of_wordings=None if self.of_wordings is None else self.of_wordings[places],

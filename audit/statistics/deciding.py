@@ -35,6 +35,7 @@ from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import own_group_gaps
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import rating_weights
+from audit.statistics.inexactness import gap_off
 from audit.statistics.missing import refusal_gap
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
@@ -84,6 +85,8 @@ class Gap:
         Of a group's own gap, the part of its variance that pairs of groups make, in squared points; else 0.
     plain
         Where invented groups' gap was taken off, the gap before; else None.
+    off
+        How far the estimate could be off because ratings are known within bounds, in points.
     other
         A second control, where there are two: the same words beyond invented groups; or why it has no estimate.
     bound
@@ -108,6 +111,7 @@ class Gap:
     pair_variance: float = 0.0
     plain: GapEstimate | None = None
     other: Made | None = None
+    off: float = 0.0
     bound: float = _NAN
     farthest: float = _NAN
     n_refused: int = 0
@@ -315,7 +319,21 @@ class _Layout:
             without=found.without,
             pair_variance=found.pair_variance,
             plain=found.plain,
+            off=self._off(of, found.estimate),
         )
+
+    def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
+        """Return how far a gap could be off because ratings are known within bounds; of invented groups', too."""
+        own = gap_off(of, estimate)
+        invented = []
+        for name, each in self.placebos.items():
+            cube = attempt(lambda each=each, name=name: same_words(each, self.stems.get(name, {})))  # type: ignore[misc]
+            if isinstance(cube, NarrativeCube) and isinstance(
+                narrow := attempt(lambda cube=cube: headline_gap(cube, confidence=self.confidence)),  # type: ignore[misc]
+                GapEstimate,
+            ):
+                invented.append(np.nan_to_num(gap_off(cube, narrow)))
+        return float(np.nan_to_num(own) + (np.mean(invented) if invented else 0.0))
 
     def _worst(
         self, of: NarrativeCube, estimate: Callable[..., _Estimated], weights: Callable[[], FloatArray],

@@ -9,6 +9,9 @@ Of one gap δ and a margin m > 0, at the error rate α = 1 − confidence:
   interval of confidence 1 − α lies wholly beyond ±m, on either side.
 - **undecided**: neither.
 
+Where ratings are known within bounds (:mod:`audit.statistics.inexactness`), all intervals are widened by how far these
+could move the gap, and so is the margin that a gap must be shown to lie beyond.
+
 Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
 the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
 themselves, fails a model; and what passes is what is left, so that none acquits one.
@@ -201,7 +204,8 @@ _ABSENT: Final = Gap("average", "", "", "", NotEstimableError("the baseline does
 def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     """Return the interval of a gap that must lie inside a margin, in the gap's unit; NaN without one.
 
-    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it.
+    It is that of two one-sided tests at α, as wide as the worst cases of missing ratings make it, and ratings that are
+    known within bounds.
     """
     if isinstance(gap.made, NotEstimableError):
         return _NAN, _NAN
@@ -211,7 +215,8 @@ def outer_interval(gap: Gap, *, alpha: float) -> tuple[float, float]:
     if isinstance(gap.worst, NotEstimableError):
         return _NAN, _NAN
     ends = [_t(each, 1 - 2 * alpha) for each in gap.worst or ()]
-    return _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
+    low, high = _least(low, *(each[0] for each in ends)), _most(high, *(each[1] for each in ends))
+    return low - gap.off, high + gap.off
 
 
 def reach_of(gap: Gap, *, alpha: float) -> float:
@@ -222,7 +227,8 @@ def reach_of(gap: Gap, *, alpha: float) -> float:
     """
     ends = [*outer_interval(gap, alpha=alpha)]
     if gap.kind == "average" and isinstance(gap.made, GapEstimate):
-        ends += bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
+        rare = bounded_mean(gap.made.by_narrative, reach=abs(gap.scale[1] - gap.scale[0]), alpha=alpha)
+        ends += (rare[0] - gap.off, rare[1] + gap.off)
     return min(_most(*map(abs, ends)), abs(gap.scale[1] - gap.scale[0]))
 
 
@@ -314,13 +320,19 @@ class _Line:
         assert self.sum is not None
         return _box(_t(self.change, level), _t(self.sum, level))
 
+    @property
+    def off(self) -> float:
+        """How far the value could be off because ratings are known within bounds."""
+        return self.gap.off + (0.0 if self.baseline is None else self.baseline.off)
+
     def outer(self) -> tuple[float, float]:
-        """Return the interval that must lie inside the margin: the worst cases of missing ratings included."""
+        """Return the interval that must lie inside the margin: the worst of missing and of inexact ratings included."""
         if self.fault or isinstance(self.gap.made, NotEstimableError):
             return _NAN, _NAN
         if self.baseline is None:
             return outer_interval(self.gap, alpha=self.alpha)
         low, high = self.interval(1 - self.alpha)
+        low, high = low - self.off, high + self.off
         if not math.isnan(self.gap.bound):
             return low, self.gap.bound  # |δ| − |δ₀| ≤ |δ| whatever the baseline's is
         if self.gap.worst is None and self.baseline.worst is None:
@@ -337,12 +349,12 @@ class _Line:
             sums.append(_t(corner[1], 1 - self.alpha))
         wide = [(_least(*(e[0] for e in each)), _most(*(e[1] for e in each))) for each in (changes, sums)]
         worst = _box(*wide)
-        return _least(low, worst[0]), _most(high, worst[1])
+        return _least(low, worst[0] - self.off), _most(high, worst[1] + self.off)
 
     def p_beyond(self, margin: float) -> float:
         if self.fault or isinstance(self.gap.made, NotEstimableError) or not math.isnan(self.gap.bound):
             return _NAN
-        return _both_sides((*self._held, *self.plain), margin)
+        return _both_sides((*self._held, *self.plain), margin + self.off)
 
     @property
     def _held(self) -> tuple[GapEstimate, ...]:
@@ -358,7 +370,7 @@ class _Line:
         """Tell whether it lies beyond the margin after invented groups' gap is taken off, and not before."""
         if not math.isfinite(self.p_beyond(margin)):
             return False
-        return _both_sides(self._held, margin) <= self.alpha < self.p_beyond(margin)
+        return _both_sides(self._held, margin + self.off) <= self.alpha < self.p_beyond(margin)
 
     def why(self, margin: float) -> tuple[str, tuple[str, ...]]:
         """Say why it is not decided, in words and as codes."""
@@ -378,6 +390,10 @@ class _Line:
             return said, ("by_control_alone",)
         low, high = self.interval(1 - (2 if self.baseline is None else 1) * self.alpha)
         inside = high < margin and (self.baseline is not None or low > -margin)
+        if inside and self.gap.worst is None and self.off > 0:
+            low, high = low - self.off, high + self.off
+            if not (high < margin and (self.baseline is not None or low > -margin)):
+                return "ratings are known within bounds, which could hide a gap beyond the margin", ("bounded",)
         if inside and (self.gap.worst is not None or (self.baseline is not None and self.baseline.worst is not None)):
             return "missing ratings could hide a gap beyond the margin", ("missing",)
         if inside:
@@ -405,13 +421,9 @@ class _Line:
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.kind == "average" and self.baseline is None:
-            wanted = max(
-                wanted,
-                narratives_to_bound(
-                    margin, reach=abs(self.gap.scale[1] - self.gap.scale[0]), alpha=self.alpha, gaps=of.by_narrative,
-                    power=power,
-                ),
-            )  # fmt: skip
+            length = abs(self.gap.scale[1] - self.gap.scale[0])
+            bound = narratives_to_bound(margin, reach=length, alpha=self.alpha, gaps=of.by_narrative, power=power)
+            wanted = max(wanted, bound)
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 

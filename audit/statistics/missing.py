@@ -22,12 +22,14 @@ _VERB: Final = {
     "refused": "was refused",
     "unparseable": "was unparseable",
     "failed": "failed",
+    "inexact": "was known too inexactly",
     "missing": "lacks a rating",
 }
 _ESTIMATE: Final = ("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives")
 _RATED: Final = STATUSES.index("rated")
 _REFUSED: Final = STATUSES.index("refused")
 _FAILED: Final = STATUSES.index("failed")
+_INEXACT: Final = STATUSES.index("inexact")
 
 
 def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str, Any]]:
@@ -48,7 +50,7 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     Notes
     -----
     A prompt that failed says nothing about what the model would have done: it is no refusal and no answer. So the rates
-    of ``refused`` and ``unparseable`` are over the prompts that did not fail, and their gaps over the narratives
+    of all but ``failed`` and ``missing`` are over the prompts that did not fail, and their gaps over the narratives
     without a failure. Of a prompt in several wordings all count, and its indicator is the share of them, so that gaps
     stay in percentage points of prompts. Narratives with a prompt that was never asked are in no gap. An
     outcome that no prompt shows has a gap of 0 and no interval: that none was seen does not make its rate known.
@@ -59,6 +61,8 @@ def missing_rows(cube: NarrativeCube, *, confidence: float) -> Iterator[dict[str
     answered = asked - counts[..., _FAILED]
     shows = {name: (counts[..., code], asked if code == _FAILED else answered) for code, name in enumerate(STATUSES)}
     del shows["rated"]
+    if not counts[..., _INEXACT].any():  # of models whose every token is told there are none
+        del shows["inexact"]
     shows["missing"] = asked - counts[..., _RATED], asked
     for outcome, (shown, could) in shows.items():
         yield _row(compared, outcome, shown, could, wanted=int(asked.max(initial=1)), confidence=confidence)

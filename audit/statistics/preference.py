@@ -21,6 +21,8 @@ from audit.wording import count, fixed, plural, rate
 
 GAP: Final = "gap"
 """The row of the preference's gap among the kinds of pairs."""
+_UNREAD: Final = (Status.REFUSED, Status.UNPARSEABLE, Status.FAILED)
+"""What may become of a judge's answer about a pair, beside a choice."""
 _ROUNDING: Final = 1e-12
 """Of a share: a difference that arithmetic alone makes."""
 _MANY_INCONSISTENT: Final = 0.25
@@ -161,7 +163,7 @@ def _row(part: pd.DataFrame, kind: str) -> dict[str, Any]:
         "n_pairs": len(part),
         "n_no_reply": int((~asked).sum()),
         "n_unread": int((asked & ~read).sum()),
-        **{f"n_{status}": int((answers == status).sum()) for status in Status if status != Status.RATED},
+        **{f"n_{status}": int((answers == status).sum()) for status in _UNREAD},
         "n_same_text": int((part["same_text"].astype(bool) & read).sum()),
         "n_read": int(read.sum()),
         "n_narratives": part.loc[read, "narrative_id"].nunique(),

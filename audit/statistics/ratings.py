@@ -24,7 +24,7 @@ BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
 """Groups that are asked about for comparison, and in no δ."""
 
 STATUSES: Final = tuple(status.value for status in Status)
-"""The statuses in the order of the columns ``n_rated``, ``n_refused``, ``n_unparseable``, ``n_failed``."""
+"""The statuses in the order of the columns ``n_rated``, ``n_refused`` and so on."""
 
 _LABELS: Final = (
     "dimension",
@@ -52,9 +52,10 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity`` and ``mode`` (points)
-        and ``number_mass`` as floats, NaN where missing; ``wording`` as a whole number, 0 where it is not told. A
-        response, even one with a number, is read as an intensity only where the status is ``rated``.
+        Labels and ``status`` as categoricals; ``in_group`` (1 or 0), ``n_shared``, ``intensity``, ``mode`` and
+        ``pruned_points`` (points) and ``number_mass`` as floats, NaN where missing; ``wording`` as a whole number, 0
+        where it is not told. A response, even one with a number, is read as an intensity only where the status is
+        ``rated``.
 
     Raises
     ------
@@ -76,6 +77,8 @@ def compact_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     columns["intensity"] = np.where(rated, intensity, np.nan)
     columns["number_mass"] = _floats(ratings["number_mass"])
     columns["mode"] = np.where(rated, _floats(ratings["mode"]), np.nan)
+    off = _floats(ratings["pruned_points"]) if "pruned_points" in ratings else np.full(len(ratings), np.nan)
+    columns["pruned_points"] = np.where(rated, off, np.nan)
     told = _floats(ratings["wording"]) if "wording" in ratings else np.zeros(len(ratings))
     columns["wording"] = np.nan_to_num(told).astype(np.int16)
     return pd.DataFrame(columns, copy=False)
@@ -120,7 +123,7 @@ def without_dimensions(ratings: pd.DataFrame, names: Collection[str]) -> pd.Data
 
 
 def count_statuses(status: pd.Series, group: IntArray, *, n_groups: int) -> IntArray:
-    """Count compacted statuses: shape (``n_groups``, 4), columns in the order of ``STATUSES``."""
+    """Count compacted statuses: shape (``n_groups``, 5), columns in the order of ``STATUSES``."""
     codes = status.array.codes
     return np.bincount(group * len(STATUSES) + codes, minlength=n_groups * len(STATUSES)).reshape(n_groups, -1)
 

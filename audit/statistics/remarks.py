@@ -119,13 +119,18 @@ def _on_additivity(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str,
 
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
+        inexact = f", {count(total['n_inexact'])} known too inexactly" if total.get("n_inexact") else ""
+        remedy = (
+            " The server tells too little of the model's distribution: use elicitation=generate." if inexact else ""
+        )
         why = (
             f" ({count(total['n_refused'])} refused, {count(total['n_unparseable'])} unparseable, "
-            f"{count(total['n_failed'])} failed)"
+            f"{count(total['n_failed'])} failed{inexact})"
             if total["n_refused"] == total["n_refused"]
             else ""
         )
-        yield "nothing_rated", f"None of {plural(total['n_prompts'], 'prompt')} has a rating{why}: there is no δ."
+        of = plural(total["n_prompts"], "prompt")
+        yield "nothing_rated", f"None of {of} has a rating{why}: there is no δ.{remedy}"
     else:
         yield from _on_identities(cube)
         yield from _on_estimates(found)

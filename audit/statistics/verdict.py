@@ -40,9 +40,11 @@ VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulat
 """Remarks under which there is no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
     "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
-    "beyond_scale", "intensity_not_followed", "not_additive", "not_converged",
+    "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks under which nothing is found and nothing is ruled out."""
+NOT_RULED_OUT: Final = ("intensity_not_followed",)
+"""Remarks under which nothing is ruled out: ratings may be equal for that reason. A gap that is found is one."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
 
@@ -90,7 +92,8 @@ class Verdict:
         Codes of what keeps the verdict back; of ``no_verdict`` why there is none.
     next_step
         Code of what would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``, ``missing_shift``,
-        ``margin``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or ``ask_again``.
+        ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``, ``other_model`` or
+        ``ask_again``.
     n_needed
         Narratives that would show with the planned chance that no average gap is larger than the margin, or than the
         least gap of interest without one; NaN where narratives are not what is wanting.
@@ -239,7 +242,8 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     if held.decided == "beyond":
         reasons = tuple(_against_a_gap(held))
         return JudgedGap(held, "undecided", reasons) if reasons else JudgedGap(held, "beyond")
-    return JudgedGap(held, "within")
+    left = tuple(code for code in NOT_RULED_OUT if code in codes and gap.kind != "refusals")
+    return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
@@ -258,6 +262,10 @@ def _speaks_against(gap: Gap, sign: float) -> Iterator[str]:
     """Yield what an interval that leaves out 0 by itself cannot answer: missing ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
+    if gap.off > 0 and isinstance(gap.made, GapEstimate):
+        nearest = gap.made.ci_low if sign > 0 else -gap.made.ci_high
+        if not nearest > gap.off:
+            yield "bounded"
     if gap.other is not None and not _leaves_out_zero(gap.other, sign):
         yield "controls_disagree"
     if gap.plain is not None and not _leaves_out_zero(gap.plain, sign):
@@ -398,11 +406,12 @@ def _verdict(
         return Verdict(code="no_estimate", reasons=("no_interval",), next_step=_next(("no_interval",)), **own)
     bounds, reach = on_scale(*outer_interval(gap, alpha=alpha)), reach_of(gap, alpha=alpha)
     back = tuple(code for code in HELD_BACK if code in codes)
-    own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back else reach}
+    left = tuple(code for code in NOT_RULED_OUT if code in codes)
+    own |= {"bound_low": bounds[0], "bound_high": bounds[1], "supported_margin": _NAN if back or left else reach}
     sign = made.delta_points
     beyond, not_shown = _parts(beneath, with_margin=margin is not None)
     own |= {"parts_beyond": beyond, "parts_not_shown": not_shown}
-    inside = margin is not None and reach < margin and not back
+    inside = margin is not None and reach < margin and not (back or left)
     against = (*back, *_speaks_against(gap, sign)) if p_adjusted <= alpha else ()
     if p_adjusted <= alpha and not against:
         claim = "uncontrolled" if gap.control == "none" else "groups" if gap.scope == "groups" else "pairs"
@@ -410,7 +419,9 @@ def _verdict(
         if margin is not None and claim != "groups" and judged.held.decided == "beyond":
             size = "beyond"
         if not size:
-            size = "smaller" if inside else "tiny" if max(-low, high) < least_gap and margin is None else ""
+            size = (
+                "smaller" if inside else "tiny" if max(-low, high) < least_gap and margin is None and not left else ""
+            )
         lacking = {"groups": (), "pairs": ("pairs_alone",), "uncontrolled": ("not_controlled",)}[claim]
         open_margin = () if margin is None or size else ("margin_open",)
         n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run) if open_margin else _NAN
@@ -425,11 +436,13 @@ def _verdict(
     if not reasons and p_adjusted > alpha >= made.p:
         reasons = ("not_corrected",)
     if not reasons:
-        reasons = back or (("margin_open",) if margin is not None else ("holds_zero",))
-        if margin is not None and not back:
+        reasons = back or left or (("margin_open",) if margin is not None else ("holds_zero",))
+        if margin is not None and not (back or left):
             narrow = t_interval(made.delta_points, made.se, made.df, confidence=1 - 2 * alpha)
             if max(abs(narrow[0]), abs(narrow[1])) < margin:
-                reasons = ("rare_gaps",) if max(map(abs, bounds)) < margin else ("missing",)
+                reasons = ("rare_gaps",)
+                if not max(map(abs, bounds)) < margin:
+                    reasons = ("missing",) if gap.worst is not None else ("bounded",)
     wanting = {"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"}
     n_needed = _NAN
     if set(reasons) <= wanting:
@@ -484,6 +497,7 @@ _NEXT: Final = (
     ("incomplete_narratives", "missing_shift"),
     ("refusal_gap", "missing_shift"),
     ("missing", "missing_shift"),
+    ("bounded", "narrower_bounds"),
     ("not_additive", "other_scale"),
     ("not_controlled", "controls"),
     ("pairs_alone", "more_groups"),

@@ -133,7 +133,7 @@ MISSING: Final = Table(
     "an outcome without a rating, and its gap",
     {
         **KEYS,
-        "outcome": word("refused, unparseable, failed, or missing (any of the three)"),
+        "outcome": word("refused, unparseable, failed, inexact (if there are any), or missing (any of these)"),
         "rate_in_group": share("share of the in-group prompts with the outcome, between 0 and 1"),
         "rate_out_group": share("share of the other prompts with the outcome, baselines left out"),
         "gap_pp": percentage_points(
@@ -147,7 +147,7 @@ MISSING: Final = Table(
         "d_z": number("gap_pp over the standard deviation of the narratives' contrasts; no unit"),
         "n_narratives": count("narratives that gap_pp uses: those whose every prompt could have shown the outcome"),
         "n_prompts": count(
-            "prompts that could have shown the outcome; of refused and unparseable those that did not fail"
+            "prompts that could have shown the outcome; of refused, unparseable and inexact those that did not fail"
         ),
         "n_with_outcome": count("of these with the outcome"),
         "note": text("why there is no gap or no interval, in words; empty if there is one"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Mapping
+from typing import Any, Final
 
 from audit.tables.base import (
     Table,
@@ -92,8 +94,20 @@ GAP: Final = Table(
             "delta_points where groups differ in size, or ratings are missing, since it holds effects of perceivers "
             "and of experiencers too"
         ),
+        "bound_low": points(
+            "least delta_points that is possible where every rating lies within its pruned_points, in points; missing "
+            "where ratings carry no such bound, and in rows of published"
+        ),
+        "bound_high": points("greatest delta_points that is possible so, in points"),
     },
 )
+
+
+def off_of(row: Mapping[str, Any]) -> float:
+    """Return how far the gap of a row could be off, in points; 0 where its ratings carry no bound, or are told none."""
+    off = float(row["bound_high"]) - float(row["delta_points"]) if "bound_high" in row else 0.0
+    return off if math.isfinite(off) else 0.0
+
 
 VARIANCES: Final = Table(
     "variances",

@@ -33,7 +33,7 @@ ANSWERS: Final = Table(
         ),
         "place": whole("the item's place in the prompt, from 1", type=INT32),
         "item_id": word("which item"),
-        "status": word("rated (there is an answer), refused, unparseable or failed"),
+        "status": word("rated (there is an answer), refused, unparseable, failed or inexact"),
         "answer": points("in points of the scale, as it was given and not keyed; missing unless rated"),
         "response": text(
             "the model's text, verbatim; of a list the whole of it in each row; empty where nothing was written"
@@ -57,6 +57,7 @@ INVENTORY_OUTCOMES: Final = Table(
         "n_refused": count("of these declined"),
         "n_unparseable": count("of these without one clear number of the scale"),
         "n_failed": count("of these without a response"),
+        "n_inexact": count("of these known less closely than elicitation.max_pruned_points allows"),
         "mean_number_mass": probability("mean number mass, between 0 and 1; missing where nothing has one"),
     },
 )

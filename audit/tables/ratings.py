@@ -20,6 +20,8 @@ class Status(StrEnum):
     """There was a response, but no single intensity on the scale can be read from it."""
     FAILED = "failed"
     """The engine gave no response (an error, or the prompt is longer than the model's context)."""
+    INEXACT = "inexact"
+    """Too little of the distribution is known: the rating could be further off than ``max_pruned_points`` allows."""
 
 
 RATINGS: Final = Table(
@@ -27,7 +29,7 @@ RATINGS: Final = Table(
     "a prompt that asks for a rating",
     {
         **PROMPT,
-        "status": word("rated, refused, unparseable or failed"),
+        "status": word("rated, refused, unparseable, failed or inexact"),
         "intensity": points("in points of the variant's scale; missing unless rated"),
         "response": text("the model's raw text (`generate`); empty for `expected`"),
         "number_mass": probability(
@@ -45,8 +47,8 @@ RATINGS: Final = Table(
             since=2,
         ),
         "pruned_points": points(
-            "how far the intensity could be from the one reported for what was not asked: branches of the tree of "
-            "numbers, and whether numbers end (`expected`), in points",
+            "how far the intensity could be from the one reported for what was not asked or not told: branches of the "
+            "tree of numbers, and whether numbers end (`expected`), in points; missing where nothing bounds it",
             since=3,
         ),
         "wording": whole(

@@ -99,11 +99,12 @@ MEASURES: Final = Table(
         "mean": in_measure_unit("mean over the replies with a number, baselines included, in the measure's unit"),
         "sd": in_measure_unit("standard deviation (n - 1) of the same"),
         "n_cut": count(
-            "texts of which the scorer read the beginning alone; missing where it cannot tell, as are the next four"
+            "texts of which the scorer read the beginning alone; missing where it cannot tell, as are the next five"
         ),
         "n_refused": count("replies that a judge declined to score"),
         "n_unparseable": count("replies whose judge gave no score that can be read"),
         "n_failed": count("replies that the judge's engine gave no answer about"),
+        "n_inexact": count("replies whose score is known less closely than elicitation.max_pruned_points allows"),
         "mean_mass": probability(
             "probability that a judge's answer is a number of the scale at all, mean over replies (`expected`)"
         ),

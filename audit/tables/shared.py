@@ -42,6 +42,7 @@ TALLY: Final = {
     "n_refused": count("of these refused"),
     "n_unparseable": count("of these unparseable"),
     "n_failed": count("of these failed"),
+    "n_inexact": count("of these inexact: known less closely than elicitation.max_pruned_points allows"),
 }
 """What became of prompts that ask for a rating."""
 

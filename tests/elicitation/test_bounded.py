@@ -46,9 +46,10 @@ def test_what_is_beyond_the_likeliest_could_be_on_either_end():
 
 def test_a_digit_that_was_not_followed_could_end_or_go_on():
     # Digits: "7" .6 written and followed: "2" .5 (72: .3), "." .5 (7: .3); "4" .4, not followed: 4, any of 40 to 49.
-    # Seen as 4: (21.6 + 2.1 + 1.6) / 1 = 25.3. The least: 4 it is. The greatest: 49, (23.7 + 19.6) / 1 = 43.3.
+    # Seen for certain: (21.6 + 2.1) / .6 = 39.5. The least: 4 it is, (23.7 + 1.6) / 1 = 25.3. The greatest: 49, 43.3.
     known = read_bounded(top({"7": 0.6, "4": 0.4}, {"2": 0.5, ".": 0.5}, {"!": 1.0}, written=("7", "2", "!")), HUNDRED)
-    assert mean_of(known.distribution) == pytest.approx(25.3)
+    assert mean_of(known.distribution) == pytest.approx(39.5)
+    assert known.off(HUNDRED) == pytest.approx(39.5 - 25.3)
     assert (known.lowest, known.highest) == pytest.approx((25.3, 43.3))
 
 

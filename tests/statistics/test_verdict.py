@@ -23,7 +23,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.odd_pairs import additivity, odd_pairs
 from audit.statistics.own_groups import own_group_weights, pair_variance
 from audit.statistics.scopes import group_scope, widened
-from audit.statistics.verdict import Limits, Verdict, judge, verdicts
+from audit.statistics.verdict import Limits, Verdict, judge, judge_gap, verdicts
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 FREE = Limits(frozenset(), {})
@@ -234,6 +234,20 @@ def test_what_holds_back_holds_back_both_answers(code, delta):
     [judged] = judge(held_of([gap_of(SURE + delta)]), limits)
     assert (judged.outcome, judged.reasons) == ("undecided", (code,))
     assert np.isnan(found.supported_margin)
+
+
+def test_ratings_that_do_not_follow_how_strong_an_emotion_is_acquit_nobody_and_do_not_hide_a_gap():
+    limits = Limits(frozenset({"intensity_not_followed"}), {})
+    found = decided(gap_of(SURE), margin=3.0, limits=limits)
+    assert (found.code, found.reasons) == ("undecided", ("intensity_not_followed",))
+    assert np.isnan(found.supported_margin)
+    found = decided(gap_of(SURE + 6), margin=3.0, limits=limits)
+    assert (found.code, found.size) == ("gap", "beyond")
+    assert decided(gap_of(SURE + 0.4), limits=limits).size == ""
+    codes = limits.of(("religion", "origin"))
+    assert [judge_gap(each, codes).outcome for each in held_of([gap_of(SURE), gap_of(SURE + 6)])] == [
+        "undecided", "beyond"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("code", ["manipulation", "number_mass", "unfinished", "accepted", "constant", "noise_floor"])

@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 
 from audit.errors import StoreError, recovery
-from audit.publish import not_checked, write_all
+from audit.publish import count_of, not_checked, write_all
 from audit.runs.manifest import Inventory as Kept
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.ratings import Status
 from audit.tables.registry import AFFECT_TABLES, OF_ANSWERS
 from audit.tasks.base import Published
 from audit.wording import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
@@ -47,8 +46,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
         said = f"{folder.path}/manifest.json is damaged: the manifest has no inventory"
         raise StoreError(f"{said}; {recovery(folder.path, 'restores it from its copy')}")
     answers = folder.read("answers", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
-    counts = answers["status"].value_counts()
-    n_of = {str(status): int(counts.get(str(status), 0)) for status in Status}
+    n_of = count_of(answers["status"])
     manifest = manifest.having(counts={**n_of, "total": len(answers)})
     confidence, affect = manifest.statistics.confidence, task.affect
     tables = scored_tables(

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from audit.conversations import explorer_of
-from audit.publish import estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
+from audit.publish import count_of, estimated_by, on_run, on_thoughts, score_stages, unfinished, write_all
 from audit.runs.manifest import Check, Manifest, Statistics
 from audit.runs.store import ASKED_IN, RunFolder
-from audit.tables.ratings import Status
 from audit.tasks.base import Published
 from audit.tasks.rated.limits import limits_of, sees_refusals, told_response
 from audit.tasks.rated.released import released_answers
@@ -78,10 +77,11 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.tables.verdicts import JUDGED, VERDICTS
 
     ratings = folder.ratings_of(manifest, unfinished=manifest.status == "running")
-    counts = ratings["status"].value_counts()
     explained = manifest.outside.status_given
-    told = Status if explained or counts.get(Status.RATED, 0) == len(ratings) else (Status.RATED, Status.UNPARSEABLE)
-    n_of = {str(status): int(counts.get(str(status), 0)) for status in told}
+    n_of = count_of(ratings["status"])
+    if not explained and n_of["rated"] < len(ratings):
+        # Nobody knows why a rating is missing.
+        n_of = {name: n_of[name] for name in ("rated", "unparseable")}
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
     settings, clusters = manifest.statistics, manifest.clusters
