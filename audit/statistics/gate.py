@@ -297,8 +297,12 @@ class _Line:
         if both and [set(each) for each in both] == [set(each) for each in theirs]:
             samples = [{k: a[k] + sign * b[k] for k in a} for a, b in zip(both, theirs, strict=True)]
             return widened(pair, samples, confidence=1 - self.alpha)
+        if self.gap.kind != "group":
+            return pair
+        assert isinstance(self.gap.made, GapEstimate) and isinstance(self.baseline.made, GapEstimate)  # noqa: PT018
         extra = self.gap.pair_variance + self.baseline.pair_variance
-        return with_variance(pair, extra, pair.df, confidence=1 - self.alpha) if extra else pair
+        df = min(self.gap.made.df, self.baseline.made.df)
+        return with_variance(pair, extra, df, confidence=1 - self.alpha)
 
     @property
     def value(self) -> float:
